@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         Correlation,
         dataset_level,
         rank_gaps,
-        rank_terms,
         summary_level,
         system_level,
     )
@@ -47,7 +46,6 @@ __all__ = [
     "measure",
     "paired_difference",
     "rank_gaps",
-    "rank_terms",
     "summary_level",
     "system_level",
     "tune",
@@ -60,7 +58,7 @@ _HOMES = {
     "optimize.run.run_folder": "RunFolderError",
     "optimize.run.settings": "SettingsError",
     "optimize.statistics.agreement": (
-        "Correlation dataset_level rank_gaps rank_terms summary_level system_level"
+        "Correlation dataset_level rank_gaps summary_level system_level"
     ),
     "optimize.statistics.bootstrap": "Interval",
     "optimize.statistics.difference": "paired_difference",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.readers import is_constructed
+from judges.protocol import is_embedded
 from optimize.figures import counted, figure_text, many_failed, number_text
 from optimize.statistics.bootstrap import POWER, Interval, documents_for_difference
 
@@ -204,7 +205,7 @@ def agreement(who: str, order: Cell | None, cell: Cell, result: Summary, *, pair
         does, of_what = f"{who} orders two outputs{of_one} as {people} do in", "of pairs"
     lead = f"{does} {order['value']:.0%} {of_what} ({_certainty(order)})"
     if order["low"] is None or order["low"] > COIN:
-        return f"{lead}; tossing a coin would in {COIN:.0%}."
+        return f"{lead}; a coin toss would in {COIN:.0%}."
     if order["high"] >= COIN:
         return f"{lead}, which cannot be told from tossing a coin ({COIN:.0%})."
     return f"{lead}, which is less than tossing a coin would ({COIN:.0%})."
@@ -449,13 +450,13 @@ def on_the_run(summary: Summary) -> Iterator[str]:
     judge = summary[f"{shipped}_judge"]
     has_interval = gain.get("value") is not None and gain.get("low") is not None
     if shipped == "seed" and has_interval:
-        yield _when_the_seed_ships(gain)
+        yield _when_the_seed_ships(gain, summary["lm"])
     elif shipped == "seed":
         yield "No gain could be shown with so few labels: label more documents and tune again."
     elif has_interval and gain["low"] <= 0:
         yield (
-            "Dev vouches for the tuned judge, test alone does not: verify both judges on further "
-            "labels before you rely on the gain."
+            "Test alone does not confirm the gain that dev shows: verify both judges on further "
+            "labels before you rely on it."
         )
     test, unseen, seed_unseen = (
         row["value"] if row else None
@@ -479,11 +480,14 @@ def on_the_run(summary: Summary) -> Iterator[str]:
         )
 
 
-def _when_the_seed_ships(gain: Cell) -> str:
+def _when_the_seed_ships(gain: Cell, lm: str) -> str:
+    stronger = "a stronger `--lm` or `--proposer-lm`"
+    if is_embedded(lm):
+        stronger = "a language model by `--lm`"
     if gain["low"] == gain["high"] == 0:
         return (
             "The search found nothing better than the untuned judge: give it more calls "
-            "(`--max-calls`), more documents, or a stronger `--proposer-lm`."
+            f"(`--max-calls`), more documents, or {stronger}."
         )
     if gain["low"] > 0:
         return (
@@ -491,12 +495,12 @@ def _when_the_seed_ships(gain: Cell) -> str:
         )
     if gain["high"] < PLANNED:
         return (
-            f"Tuning changes little here: by test the gain is below {PLANNED:g}. A stronger "
-            "`--lm` or `--proposer-lm` is worth more than more labels or calls."
+            f"Tuning changes little here: by test the gain is below {PLANNED:g}. Try {stronger} "
+            "rather than more labels or calls."
         )
     return (
-        "No candidate was clearly better than the untuned judge: more labels, a stronger `--lm` or "
-        "`--proposer-lm` are worth more than more calls."
+        "No candidate was clearly better than the untuned judge: try more labels or "
+        f"{stronger}, rather than more calls."
     )
 
 

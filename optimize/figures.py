@@ -192,7 +192,7 @@ SPLITS = {"dev": "dev", "test": "test", "test_unseen_systems": "unseen systems"}
 def finalist_name(row: Mapping[str, Any]) -> str:
     """What the judge is made of, in a few words."""
     if row["is_seed"]:
-        return "seed"
+        return "untuned judge"
     parts = [f"{row['instruction']} instruction"]
     if row["n_demos"]:
         parts.append(counted(row["n_demos"], "example"))
@@ -211,7 +211,7 @@ def cost_text(cost: float, unit: str) -> str:
 
 
 def trade(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the judge that ships gains on the seed, and what it costs more, in a sentence."""
+    """What the judge that ships gains on the untuned one, and what it costs more, in a sentence."""
     if not rows:
         return ""
     unit, _ = cost_unit(rows)
@@ -222,7 +222,7 @@ def trade(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     sentence = (
         f"* ships: {shipped['gain']:+.3f} rho on dev at {shipped[unit] / seed[unit]:.1f} times "
-        "what the seed costs to use"
+        "what the untuned judge costs to use"
     )
     if best is not shipped and best["dev"] is not None and shipped["dev"] is not None:
         sentence += (

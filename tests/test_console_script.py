@@ -6,12 +6,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from dspy_judges.completion import _parser_of
 from processes import run_python
 
 from dspy_judges import __version__, commands
 from dspy_judges.__main__ import main
 from dspy_judges.commands import COMMANDS, as_called
-from dspy_judges.completion import _parser_of
 
 ROOT = Path(__file__).parents[1]
 ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["dspy-judges"]

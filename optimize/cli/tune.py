@@ -18,6 +18,7 @@ from judges.cli.arguments import (
 from judges.cli.shell import DONE, print_lines, print_note, print_output, run_command
 from judges.inference.budget import BudgetSpentError
 from judges.inference.progress import QUIET, quiet_notes
+from judges.protocol import is_embedded
 from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.run.settings import SettingsError, choices_of, flag_of, read_settings
 
@@ -185,9 +186,12 @@ def _dry_run(prepared: "PreparedRun", estimate: "RunEstimate", *, as_object: boo
         print_json({**head, **estimate.to_json()})
         return DONE
     unit = "pairs" if settings.pairwise else "outputs"
+    proposing = [f"instructions proposed by {settings.proposer[0]}"]
+    if is_embedded(settings.lm):
+        proposing = []
     lines = [
         f"{name} judged by {settings.lm}, {settings.optimizer} search",
-        f"instructions proposed by {settings.proposer[0]}",
+        *proposing,
         f"{counts['name']}: {counts['n_outputs']} {unit} of {counts['n_documents']} documents",
         *estimate.lines(),
     ]

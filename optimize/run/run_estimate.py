@@ -84,7 +84,8 @@ class RunEstimate:
         yield _columns("", "calls", "tokens in", "tokens out", "dollars")
         for row in (*self.rows, replace(self.expected, purpose="planned")):
             numbers = (_about(row.calls), _about(row.tokens_in), _about(row.tokens_out))
-            yield _columns(row.purpose, *numbers, _dollars(row))
+            name = "untuned" if row.purpose == SEED else row.purpose
+            yield _columns(name, *numbers, _dollars(row))
         yield f"time: {duration_text(self.seconds)}, with {self.concurrency} requests at a time"
         yield f"limit: {self._limit_text()}"
         yield "(a token is taken as four characters; nothing has been sent or written)"

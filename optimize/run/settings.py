@@ -104,8 +104,20 @@ class Settings:
             check_price(price)
         for address in (self.api_base, self.proposer_api_base):
             refuse_secret(address)
+        if is_embedded(self.lm):
+            self._check_embedded()
         if (self.plan == "mean") != (self.samples is not None):
             raise SettingsError("--plan mean and --samples N are given together")
+
+    def _check_embedded(self) -> None:
+        """Raise SettingsError for what needs a judge that follows instructions."""
+        wanted = {"--optimizer gepa": self.optimizer == "gepa", "--proposer-lm": self.proposer_lm}
+        for flag, given in wanted.items():
+            if given:
+                raise SettingsError(
+                    f"{flag}: the embedded model follows no proposed instruction; name a language "
+                    f"model by --lm, or leave {flag} out"
+                )
 
     @property
     def seed_reasoning(self) -> Reasoning | None:

@@ -50,7 +50,8 @@ class SearchBudgetSpentError(JudgesError):
 class Pricing:
     """What judging an item costs, in dollars (in tokens read, where no price is known).
 
-    `tokens_in` and `tokens_out` are the seed's for one item, over all of its `calls` and `replies`.
+    `tokens_in` and `tokens_out` are the untuned judge's for one item, over all of its `calls` and
+    `replies`.
     """
 
     price: Price
@@ -67,7 +68,7 @@ class Pricing:
         return self.price.cost(tokens_in, tokens_out, calls)
 
     def extra(self, prompt: Prompt, seed: Prompt) -> float:
-        """What an item costs more under the prompt than under the seed, by their lengths."""
+        """What an item costs more under the prompt than untuned, by their lengths."""
         characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
         return self.cost(characters / CHARACTERS_PER_TOKEN, tokens, 0)

@@ -282,7 +282,7 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalistFigures:
-    """A finalist on dev: rho, and its gain on the seed with that gain's standard error.
+    """A finalist on dev: rho, and its gain on the untuned judge with that gain's standard error.
 
     `item_cost` is what an item costs with it, in dollars or, where no price is known, tokens read.
     """
@@ -299,7 +299,8 @@ class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
     `cross_fit` tells who judges train and dev for a judge that shows them. Where calls cost money,
-    `finalists` are the seed and those that met dev. `on_dev` are those that did, at any cost.
+    `finalists` are the untuned judge and those that met dev. `on_dev` are those that did, at any
+    cost.
     """
 
     tuned: Candidate
@@ -387,7 +388,7 @@ def affordable_finalists(problem: SearchProblem, exploration: Exploration) -> Se
 def finalist_figures(
     problem: SearchProblem, candidates: Sequence[Candidate], on_dev: Sequence[FinalistScores]
 ) -> list[FinalistFigures]:
-    """The seed's and each finalist's figures on dev, the seed's first."""
+    """The untuned judge's figures on dev, then each finalist's."""
     level, evaluator = problem.level, problem.evaluator
     figures: list[FinalistFigures] = []
     for candidate, scores in zip(candidates, on_dev, strict=True):

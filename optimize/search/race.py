@@ -19,7 +19,7 @@ from optimize.search.evaluator import Evaluator
 from optimize.search.gate import MOST_FAILED
 from optimize.search.objective import Level, contrast, objective
 
-# A candidate that stands this many standard errors below the leader, or the seed, is out.
+# A candidate that stands this many standard errors below the leader, or the untuned judge, is out.
 ELIMINATION_ERRORS = 1.5
 # On fewer documents than these, chance decides.
 FEWEST_DOCUMENTS = 6
@@ -27,7 +27,7 @@ FEWEST_DOCUMENTS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """How a candidate did: its objective, and its mean gain on the seed over its documents."""
+    """A candidate's objective, and its mean gain on the untuned judge over its documents."""
 
     candidate: Candidate
     value: float
@@ -45,7 +45,7 @@ class RaceResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Race:
-    """Where candidates meet the seed: train items, and the order in which documents are met."""
+    """Where candidates meet the untuned judge: train items, and the order of their documents."""
 
     evaluator: Evaluator
     items: Items
@@ -66,7 +66,7 @@ class Race:
         return tuple(name for name in self.order if name not in demo_documents)[:size]
 
     def compare_with_seed(self, candidate: Candidate, size: int) -> RaceResult:
-        """Score a candidate and the seed on the first documents that it does not demonstrate."""
+        """Score candidate and untuned judge on the first documents that it does not demonstrate."""
         items = self.items.of_documents(self.documents(candidate, size))
         scores = self.evaluator.scores(candidate, items)
         seed_scores = self.evaluator.scores(self.seed, items)
@@ -84,7 +84,7 @@ class Race:
         )
 
     def affordable_documents(self, limit: float) -> int:
-        """How many documents the seed alone can be scored on for so much."""
+        """How many documents the untuned judge alone can be scored on for so much."""
         costs = RaceCosts(self, [])
         return max((n for n in range(len(self.order) + 1) if costs.seed(n) <= limit), default=0)
 
@@ -127,7 +127,7 @@ class Race:
 
 
 class RaceCosts:
-    """What it would cost to score each of some candidates, and the seed beside them."""
+    """What it would cost to score each of some candidates, and the untuned judge too."""
 
     def __init__(self, race: Race, candidates: Sequence[Candidate]) -> None:
         evaluator = race.evaluator
@@ -147,7 +147,7 @@ class RaceCosts:
         ]
 
     def seed(self, size: int) -> float:
-        """The cost of the seed alone on the first `size` documents."""
+        """The cost of the untuned judge alone on the first `size` documents."""
         return sum(itertools.islice(self._seed.values(), size))
 
     def cost_of_first(self, number: int, size: int) -> float:

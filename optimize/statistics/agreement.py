@@ -154,23 +154,20 @@ def system_level(
     *,
     coefficient: Coefficient = "spearman",
     undefined: Undefined = PRIMARY,
-    draw_systems: bool = True,
     rng: np.random.Generator | None = None,
     resamples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Correlation:
     """One correlation over per-system means, both sides' over the outputs that the judge scored.
 
-    The interval is for systems and documents like these together; without `draw_systems`, for
-    these very systems on other documents. It is for means over documents without end: few blur the
-    means and pull the value towards 0, so that the interval may lie higher than the value. Fewer
-    than five systems, where they are drawn, have none: it would say nothing.
+    The interval is for systems and documents like these together, and for means over documents
+    without end: few blur the means and pull the value towards 0, so that the interval may lie
+    higher than the value. Fewer than five systems have none: it would say nothing.
 
     Of 1,000 simulated 95 % intervals 94-98 % held the truth for 8 to 32 systems, over 97 % where
     20 documents blurred the means. Where documents hardly tell the systems apart (a reliability
-    of the means below a half) 78-90 % did. For these very systems 87-99 % did: ranks move by
-    steps, and a truth of 1 can be missed on one side only. A judge whose means are all equal gets
-    0, as at dataset level.
+    of the means below a half) 78-90 % did. A judge whose means are all equal gets 0, as at dataset
+    level.
     """
     rows = read_rows(judge, human, document, system)
     value, interval = np.nan, None
@@ -184,7 +181,6 @@ def system_level(
                 value,
                 coefficient,
                 rng,
-                draw_systems=draw_systems,
                 resamples=resamples,
                 confidence=confidence,
             )
@@ -200,23 +196,11 @@ def system_level(
     )
 
 
-def rank_terms(judge: ArrayLike, human: ArrayLike) -> Vector:
-    """s_i = 1 - (z(judge)_i - z(human)_i)^2 / 2, z the standardised mid-ranks; their mean is rho.
-
-    Ties included. A constant judge gets 0 for every output. Raises ValueError on NaN, or where
-    `human` is constant: such a set has no rho to be taken apart.
-    """
-    gaps = rank_gaps(judge, human)
-    if np.ptp(np.asarray(judge, dtype=float)) == 0:
-        return np.zeros(gaps.size)
-    terms: Vector = 1 - gaps**2 / 2
-    return terms
-
-
 def rank_gaps(judge: ArrayLike, human: ArrayLike) -> Vector:
     """z(judge) - z(human): above 0 where the judge ranks an output higher than people do.
 
-    A constant judge has z = 0 throughout. Raises ValueError as `rank_terms` does.
+    z are standardised mid-ranks, ties included; a constant judge has z = 0 throughout. Raises
+    ValueError on NaN, or where `human` is constant.
     """
     rows = read_rows(judge, human)
     if rows.n_failed:

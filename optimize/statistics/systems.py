@@ -67,17 +67,15 @@ def system_interval(
     coefficient: Coefficient,
     rng: np.random.Generator,
     *,
-    draw_systems: bool,
     resamples: int,
     confidence: float,
 ) -> Interval | None:
-    """Around `value`, which it always holds. With `draw_systems` for systems like these.
+    """For systems like these, around `value`, which it always holds.
 
-    None with fewer than two documents, with fewer than five systems where they are drawn, and for
-    a perfect Pearson's r: that says how one side was made.
+    None with fewer than two documents or five systems, and for a perfect Pearson's r: that says how
+    one side was made.
     """
-    ends_of = system_ends if draw_systems else _ends_for_these_systems
-    ends = ends_of(rows, value, coefficient, rng, resamples, confidence)
+    ends = system_ends(rows, value, coefficient, rng, resamples, confidence)
     if ends is None:
         return None
     return Interval(min(ends.low, value), max(ends.high, value), confidence)
@@ -130,28 +128,6 @@ def system_ends(
         ends = np.tanh(np.array([centre - half, centre + half]))
     low, high = _without_attenuation(ends, means, coefficient)
     return SystemEnds(low=float(low), high=float(high), jackknife=jackknife)
-
-
-def _ends_for_these_systems(
-    rows: Rows,
-    value: float,
-    coefficient: Coefficient,
-    rng: np.random.Generator,
-    resamples: int,
-    confidence: float,
-) -> SystemEnds | None:
-    """For these very systems on other documents."""
-    n = rows.n_documents
-    if np.isnan(value) or n < 2:
-        return None
-    redrawn = resample(system_statistic(rows, coefficient), n, resamples, rng)
-    error = np.sqrt(_variance(redrawn) * n / (n - 1))
-    if abs(value) >= PERFECT and error < 1 - PERFECT:
-        return None
-    half = student_quantile(n - 1, confidence) * error
-    ends = np.clip([value - half, value + half], -1, 1)
-    low, high = _without_attenuation(ends, system_means(rows), coefficient)
-    return SystemEnds(low=float(low), high=float(high), jackknife=np.empty(0))
 
 
 def system_means(rows: Rows) -> SystemMeans:

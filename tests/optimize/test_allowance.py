@@ -21,7 +21,6 @@ from optimize.run.run_budget import (
     search_options,
 )
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.problem import SearchOptions
 
 SUBJECT = find("relevance")
 assert isinstance(SUBJECT, Dimension)
@@ -66,15 +65,6 @@ def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one(labels: La
     with pytest.raises(SettingsError, match="the smallest that can is --max-cost"):
         paid(labels, price="0,1.6", max_cost=1e-6)
     assert not divide_budget(settings(lm="openai/x", price="0,0"), labels, JUDGE, 1).in_dollars
-
-
-def test_a_search_plans_for_what_the_requests_themselves_cost(labels: Labels) -> None:
-    # litellm's table: a dollar for a million tokens of either kind, and 0.005 for a request.
-    chosen = settings(lm="perplexity/sonar")
-    pricing = divide_budget(chosen, labels, JUDGE, 2).pricing
-    assert pricing is not None
-    tokens = pricing.tokens_in + pricing.tokens_out
-    assert pricing.of_seed == pytest.approx(tokens * 1e-6 + 2 * 0.005)
 
 
 def test_the_final_table_is_paid_first(labels: Labels) -> None:
@@ -136,13 +126,6 @@ def test_a_prompt_costs_what_it_shows_and_what_it_has_written(labels: Labels) ->
     thinking = pricing.extra(with_reasoning(seed, "steps"), seed)
     # Some 200 tokens written, at 1.6 dollars a million.
     assert thinking == pytest.approx(200 * 1.6e-6, rel=0.2)
-
-
-def test_where_hardly_one_demonstration_can_be_paid_for_none_is_drawn(labels: Labels) -> None:
-    little, much = (paid(labels, max_cost=limit).options for limit in (SMALLEST, 100.0))
-    assert (little.demo_sets, much.demo_sets) == (0, SearchOptions().demo_sets)
-    assert paid(labels, max_cost=100.0, max_demos=0).options.demo_sets == 0
-    assert max(paid(labels, max_cost=100.0, max_demos=6).options.demo_sizes) <= 6
 
 
 def test_probes_get_what_is_left() -> None:

@@ -41,7 +41,7 @@ def gain(value: float | None, low: float | None, high: float | None) -> dict[str
 def test_the_first_sentence_is_the_answer_with_its_certainty() -> None:
     assert run_answer(run(), paired=False) == [
         "The tuned judge orders two outputs of one document as people do in 64% of pairs (95% "
-        "interval 58% to 70%; 20 documents); tossing a coin would in 50%.",
+        "interval 58% to 70%; 20 documents); a coin toss would in 50%.",
         "Tuning helped: from 60% to 64% of pairs, +0.100 rho on test [0.020, 0.180]; the tuned "
         "judge ships.",
     ]

@@ -95,20 +95,6 @@ def test_a_label_is_cut_and_no_formula() -> None:
     assert abbreviated(["$x$\n"]) == [r"\$x\$ "]
 
 
-def test_labels_that_begin_alike_are_told_apart() -> None:
-    assert abbreviated(["run/one/a", "b"], 5) == ["ru…/a", "b"]
-    # Both ends alike: what all begin with goes.
-    names = [f"provider/model-{size}-instruct-2026" for size in ("8b", "70b")]
-    assert len(set(abbreviated(names, 20))) == 2
-    # Alike but for a letter in the middle: numbers.
-    long = [f"{'x' * 40}{letter}{'y' * 40}" for letter in "ab"]
-    assert abbreviated([f"a{name}" for name in long] + ["b"], 10) == [
-        "axxxxxxx…1",
-        "axxxxxxx…2",
-        "b",
-    ]
-
-
 @given(st.lists(st.text(st.characters(categories=("L", "N", "P")), max_size=60), max_size=8))
 def test_names_that_differ_are_never_cut_to_the_same_label(names: list[str]) -> None:
     short = abbreviated_names(names, 12)

@@ -103,19 +103,6 @@ def test_independent_outputs_agree_with_ppi_python(weight: float) -> None:
     )
 
 
-def test_the_tuned_weight_is_near_ppi_pythons() -> None:
-    ppi = pytest.importorskip("ppi_py")
-    rng = np.random.default_rng(6)
-    labels = rng.normal(size=400)
-    scores, others = labels + rng.normal(size=400), 2**0.5 * rng.normal(size=4000)
-    result = mean_score(np.append(labels, np.full(4000, math.nan)), np.append(scores, others))
-    theirs = float(ppi.ppi_mean_pointestimate(labels, scores, others)[0])
-    assert result.interval is not None
-    assert result.value == pytest.approx(theirs, abs=0.1 * (result.interval.high - result.value))
-    # cov / var / (1 + n / N) = 1/2 / 1.1.
-    assert result.weight == pytest.approx(0.5 / 1.1, abs=0.05)
-
-
 def test_labels_alone_give_students_interval_over_documents() -> None:
     labels = [4.0, 2, 5, 3, 3]
     result = mean_score(labels, labels)

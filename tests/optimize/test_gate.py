@@ -74,26 +74,6 @@ def most_shipped(risk: float) -> float:
     return RUNS * risk + 3.1 * (RUNS * risk * (1 - risk)) ** 0.5 + 1
 
 
-def with_failures(rng: np.random.Generator, documents: int) -> ComparedCandidate:
-    """A worthless finalist of which, as of the seed, one judgement in seven fails by chance."""
-    seed_failed, failed = rng.random((2, documents, 4)) < 0.15
-    return ComparedCandidate(
-        gain=contrasts(rng.normal(0, 0.2, (1, documents)))[0],
-        dev_gain=contrasts(np.ones((1, documents)))[0],
-        failure_reduction=contrasts((seed_failed.mean(1) - failed.mean(1))[None])[0],
-        failure_rate=float(failed.mean()),
-        seed_failure_rate=float(seed_failed.mean()),
-    )
-
-
-def test_a_gain_and_fewer_failures_together_ship_worthless_ones_as_rarely_as_the_risk_says() -> (
-    None
-):
-    rng = stream(0, "failures")
-    shipped = sum(gate.choose([with_failures(rng, 30)], 20, rng).ship for _ in range(RUNS))
-    assert shipped <= most_shipped(RISK)
-
-
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 3)])
 def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     risk: float, fewest: int
@@ -106,22 +86,6 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
         choice = choose(rows, 9, stream(1), risk=risk)
         assert choice.ship == ships
         assert ("too few to compare" in choice.why) != ships
-
-
-def test_more_finalists_widen_the_interval() -> None:
-    rng = stream(0, "wide")
-    rows = rng.normal(0.05, 0.2, (8, 40))
-    (alone,) = gains(rows[:1], stream(1))
-    among = gains(rows, stream(1))[0]
-    assert among.value == alone.value
-    assert among.low < alone.low
-
-
-def test_twins_cost_nothing_extra() -> None:
-    rows = stream(0, "twins").normal(0.05, 0.2, (1, 40))
-    (alone,) = gains(rows, stream(1))
-    among = gains(np.repeat(rows, 6, axis=0), stream(1))[0]
-    assert among.low == pytest.approx(alone.low)
 
 
 def test_documents_that_only_one_finalist_has_narrow_its_interval_alone() -> None:
@@ -187,18 +151,6 @@ def test_three_gains_and_zeros_else_ship_at_no_risk_below_an_eighth(documents: i
     row[0, :5] = 0.1
     assert choose(row, 9, stream(0, documents)).ship
     assert not choose(row, 9, stream(0, documents), risk=0.025).ship
-
-
-@pytest.mark.parametrize("documents", [8, 20, 40])
-def test_a_null_that_moves_few_documents_ships_no_more_often_than_the_risk_says(
-    documents: int,
-) -> None:
-    rng = stream(0, "sparse", documents)
-    shipped = 0
-    for _ in range(RUNS):
-        rows = rng.normal(0, 0.1, (3, documents)) * (rng.random((3, documents)) < 0.2)
-        shipped += choose(rows, 9, rng).ship
-    assert shipped <= most_shipped(RISK)
 
 
 def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> None:

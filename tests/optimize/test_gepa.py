@@ -10,7 +10,6 @@ import pytest
 from behaving_model import Model
 from search_world import SEED, judge, search, world
 
-from judges.errors import JudgesError
 from judges.inference.budget import Account, Budget
 from judges.prompt import Prompt
 from judges.protocol import FatalModelError
@@ -97,11 +96,6 @@ def test_a_wrong_key_of_the_proposer_ends_the_run() -> None:
 
     with pytest.raises(FatalModelError, match="wrong key"):
         tuned(1500, Model(refuse))
-
-
-def test_gepa_without_a_language_model_is_refused() -> None:
-    with pytest.raises(JudgesError, match="needs a language model"):
-        tuned(1500, None)
 
 
 def test_the_metric_says_in_words_where_the_judge_and_people_part() -> None:

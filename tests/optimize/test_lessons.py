@@ -14,8 +14,6 @@ from optimize.items import Item, Items, items_of
 from optimize.search.lessons import DOCUMENTS_SHOWN, LESSON_CHARACTERS, OUTPUTS_SHOWN, JudgedItems
 from optimize.statistics.bootstrap import stream
 
-TEXT = "Rate the kindness of the text; let its length not sway you."
-
 
 def rng(number: int = 0) -> np.random.Generator:
     return stream(0, "lesson", number)
@@ -52,11 +50,6 @@ def test_a_document_stands_once_with_its_outputs_and_what_people_and_judge_gave(
     # Six pairs, of which the three with the rating 3 are right and the others tied.
     assert any("orders 50% as people do and 0% the other way, and ties 50%" in x for x in lines)
     assert any("The judge gave 5 to 75% of outputs; people gave it to 0%" in x for x in lines)
-
-
-def test_ratings_of_many_annotators_are_told_by_their_range() -> None:
-    judged = document((1, 2, 3, 4, 5, 5, 5), (1, 1), (2, 2), scores=(1, 2, 3))
-    assert "(7 ratings from 1 to 5)" in judged.lessons([rng()])[0]
 
 
 def test_a_failed_judgement_is_said_and_counts_nowhere() -> None:
@@ -109,13 +102,6 @@ def test_documents_that_the_judge_turns_around_are_drawn_more_often() -> None:
         )
     ]
     assert 0.05 < np.mean(shown) < 0.4
-
-
-def test_documents_with_one_output_each_are_ranked_over_all() -> None:
-    (lesson,) = judged_world(world(80, systems=1)).lessons([rng()])
-    assert lesson.count("\nDocument ") == 36
-    assert "of 80; judge" in lesson
-    assert "pairs of outputs that people tell apart" in lesson
 
 
 @pytest.mark.parametrize("length", [100, 3000, 30_000])

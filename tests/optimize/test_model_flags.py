@@ -124,9 +124,3 @@ def test_a_key_in_its_variables_place_is_refused_and_not_repeated(name: str) -> 
     with pytest.raises(SettingsError, match="--api-key-env names an environment variable") as error:
         settings(**{name: KEYS["JUDGE_KEY"]})
     assert "sk-judge" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ["1", "1,x", "-1,2", "1,2,3"])
-def test_a_price_is_two_numbers(text: str) -> None:
-    with pytest.raises(SettingsError, match="write IN,OUT"):
-        settings(price=text)

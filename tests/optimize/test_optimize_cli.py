@@ -97,6 +97,8 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
         ([*OWN, "--out", "/proc/none/run"], 1, "/proc/none: No such file"),
         ([*OWN, "--max-calls", "3"], 2, "--max-calls 3"),
+        ([*OWN, "--optimizer", "gepa"], 2, "--optimizer gepa: the embedded model follows no"),
+        ([*OWN, "--proposer-lm", "openai/m"], 2, "--proposer-lm: the embedded model follows no"),
     ],
 )
 def test_what_a_user_can_mend_is_said_in_one_line(
@@ -158,8 +160,8 @@ def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFi
         ({"temperature": 11}, "--temperature 11: expected float <= 10"),
         ({"lm": ""}, "--lm '': expected str of length >= 1"),
         ({"proposer_max_tokens": "x"}, "--max-tokens proposer='x': expected int"),
-        ({"map": "liveliness"}, "--map 'liveliness' is not NAME=COLUMN"),
-        ({"map": ["liveliness"]}, "--map 'liveliness' is not NAME=COLUMN"),
+        ({"map": "liveliness"}, "--map liveliness: expected NAME=COLUMN"),
+        ({"map": ["liveliness"]}, "--map liveliness: expected NAME=COLUMN"),
         ({"level": "word"}, "--level 'word': choose from summary, dataset, system, auto"),
         ({"scale": "7"}, "--scale 7: expected LOW-HIGH"),
         ({"colour": "red"}, "there is no setting 'colour'"),
@@ -180,7 +182,7 @@ def test_columns_are_mapped_by_pairs_and_by_a_file(here: Path) -> None:
     assert settings.map == {"votes": ["ann", "bob"], "summary": "text", "id": "key"}
     assert settings.scale == "0:100"
     (here / "map.yaml").write_text("- a\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"--map map\.yaml: expected `name: column` a line"):
+    with pytest.raises(SettingsError, match=r"--map map\.yaml: write one `name: column` a line"):
         read_settings({"dimension": "relevance", "map": ["map.yaml"]})
 
 

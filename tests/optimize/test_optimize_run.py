@@ -2,14 +2,12 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai_server import OpenAIServer
-from processes import run_python
 
 import data
 from data.types import LabelledSet
@@ -148,32 +146,6 @@ def test_a_run_killed_anywhere_resumes_to_the_same_trials_judge_and_replies(
         assert read(cut / "summary.json") | {"seconds": 0} == same
 
 
-# Ctrl-C as the hundredth reply is written down.
-INTERRUPTED = """
-import os, runpy, signal
-from judges.models.journal import Journal
-put, n_replies = Journal.put, 0
-def put_and_interrupt(*arguments, **options):
-    global n_replies
-    put(*arguments, **options)
-    n_replies += 1
-    if n_replies == 100:
-        os.kill(os.getpid(), signal.SIGINT)
-Journal.put = put_and_interrupt
-runpy.run_module("optimize", run_name="__main__", alter_sys=True)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
-def test_ctrl_c_ends_with_130_and_says_how_to_go_on(here: Path) -> None:
-    done = run_python("-c", INTERRUPTED, *FEW, "--out", "run")
-    assert done.returncode == 130, done.stderr
-    assert done.stdout == ""
-    assert "--resume --out run" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
-    assert command([*FEW, "--resume", "--out", "run"]) == 0
-
-
 def test_scrambled_test_labels_change_neither_trials_nor_choice(
     here: Path, finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,14 +200,3 @@ def test_an_endpoint_is_asked_and_no_key_is_written_down(
     summary = read(here / "run" / "summary.json")
     assert summary["lm_calls"] + summary["proposer_calls"] <= 800
     assert summary["cost_usd"] is None
-
-
-def test_a_wrong_key_is_one_line_and_leaves_nothing(
-    here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    openai_server.key = "sk-another-key-that-is-right-00"
-    assert command(["--dimension", "relevance", "--lm", "openai/judge-1", "--out", "run"]) == 1
-    err = capsys.readouterr().err
-    assert "Traceback" not in err
-    assert "sk-local" not in err
-    assert not (here / "run").exists()

@@ -65,6 +65,7 @@ def test_a_section_shows_every_text_as_it_is(text: str) -> None:
         "judge": 1.0,
         "people": -1.0,
         "comment": text,
+        "people_comment": text,
         "labels": text,
         "texts": {text: text},
     }

@@ -38,12 +38,6 @@ def test_each_member_stands_with_what_it_does_alone_and_what_the_panel_does_with
     assert whole.cost_per_1000 == sum(COSTS[name] for name in fit.members)
 
 
-def test_rho_of_the_whole_is_the_candidates_rho_on_labels_it_never_met(composition):
-    fit, whole = composition
-    chosen = next(one for one in fit.candidates if one.kind == fit.kind)
-    assert whole.rho == pytest.approx(chosen.dev)
-
-
 def test_the_record_is_json_without_nan(composition):
     record = composition[1].record()
     assert json.loads(json.dumps(record, allow_nan=False)) == record

@@ -8,7 +8,6 @@ from judges.inference.budget import Budget
 from judges.inference.runner import Runner
 from judges.judgement import NoScoreError
 from judges.models.prices import Price, token_bound
-from optimize.items import Items
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.problem import SearchProblem
@@ -144,14 +143,6 @@ def test_without_the_means_for_another_a_faulty_reply_stays_rejected() -> None:
     assert rejected == [(SEED.instruction, "known already")]
 
 
-def test_a_proposer_without_money_brings_nothing_and_the_search_goes_on() -> None:
-    fresh, rejected, model, _ = proposed([reply(TEXT)], money=0)
-    assert (fresh, model.calls) == ([], 0)
-    assert [why for _, why in rejected] == [
-        "no reply that could be read: the budget does not allow to ask"
-    ]
-
-
 def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> None:
     model = Model(lambda *_: reply(TEXT))
     texts = {"task": describe(SEED), "current_instruction": "", "history": "none"}
@@ -162,10 +153,3 @@ def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> 
         source = Proposer(problem_of(runner, 100, TrialLog()))
         assert source.propose("", ["x" * (10_000 - used)], [], 0) == [TEXT]
     assert [sampling.max_tokens for sampling in model.samplings] == [1024]
-
-
-def test_nothing_is_learned_where_nothing_is_known() -> None:
-    with Runner(Model(lambda *_: "")) as runner:
-        problem = problem_of(runner, 0, TrialLog())
-        draws = [stream(0, "lesson", number) for number in (1, 2)]
-        assert Proposer(problem).lessons(problem.seed, Items(()), draws) == ["none", "none"]

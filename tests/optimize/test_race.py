@@ -1,7 +1,6 @@
 """The race: what it spends, what it spares, and whom it lets go on."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
-from optimize.search.objective import informative_documents
 from optimize.search.race import Race, RaceResult
 
 SYSTEMS = 8
@@ -123,12 +121,3 @@ def test_documents_that_a_candidate_shows_are_passed_over() -> None:
     )
     assert setup.documents(one, 3) == ("d1", "d2", "d4")
     assert len(setup.documents(one, 10)) == 8
-
-
-def test_documents_that_people_rate_alike_tell_no_judges_apart() -> None:
-    items = world(3)
-    alike = tuple(
-        replace(item, human=1.0) if item.document_id == "d1" else item for item in items.items
-    )
-    assert informative_documents(Items(alike), "summary") == ("d0", "d2")
-    assert informative_documents(Items(alike), "dataset") == ("d0", "d1", "d2")

@@ -300,26 +300,6 @@ def test_what_a_program_returns_must_hold_the_rating(server: OpenAIServer) -> No
         optimizer.compile(Silent(), trainset=RATED)
 
 
-def test_a_wrong_key_ends_the_run_in_one_line(server: OpenAIServer) -> None:
-    wrong = dspy.LM("openai/gpt-4.1-mini", api_key="sk-Wr0ngKeyAbCdEf12345", api_base=server.url)
-    optimizer = RankOptimizer(lm=wrong, label="score", group="source", quiet=True)
-    for program in (dspy.ChainOfThought("document, summary -> rating: int"), None):
-        student = program or judges.load("relevance").program()
-        with pytest.raises(judges.protocol.ModelError) as caught:
-            optimizer.compile(student, trainset=EXAMPLES)
-        assert "sk-Wr0ngKey" not in str(caught.value)
-
-
-def test_a_judges_own_demonstrations_stay_where_the_search_shows_none() -> None:
-    demo = {"summary": "A summary.", "rating": 3}
-    program = judges.load("fluency").with_prompt(demos=[demo]).program()
-    student = student_of(program)
-    seed = student.judge.prompt
-    assert student.tuned(seed.__class__(instruction="Rate.", fields=seed.fields)).judge.demos == [
-        dspy.Example(**demo).with_inputs("summary")
-    ]
-
-
 # --- models
 
 

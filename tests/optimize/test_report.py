@@ -190,15 +190,6 @@ def test_a_run_on_pairs_leads_with_both_judges_accuracy() -> None:
     assert "Accuracy: of the pairs that people decided, the share on which the judge" in text
 
 
-def test_systems_are_the_n_of_the_system_level() -> None:
-    evidence = replace(plain(), level="system")
-    text = re.sub(r"\s+", " ", text_of(page_of(evidence)))
-    assert re.search(r"relevance system-level rho \S+ \S+ \S+ n=5 systems, 12 documents", text)
-    assert "over the means of n=5 systems; the interval speaks for other systems" in text
-    few = DEGENERATE["two systems"]
-    assert "there is none with fewer than 5" in text_of(page_of(few))
-
-
 def test_the_worst_disagreement_comes_first_and_its_side_is_right() -> None:
     evidence = outputs([1, 2, 3, 4], [[1], [4], [3], [2]], ["d"] * 4)
     # Places differ by 0, -2, 0 and +2 of 3.

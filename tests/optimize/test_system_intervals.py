@@ -1,13 +1,11 @@
 """At system level intervals hold what other systems on other documents would show."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from simulated_systems import Rows, Systems, answers, systems, truth
+from simulated_systems import Rows, answers, systems, truth
 
 from optimize.statistics.agreement import system_level
 from optimize.statistics.bootstrap import Interval
@@ -56,42 +54,6 @@ def test_95_percent_intervals_cover_95_percent_of_simulations(coefficient: Coeff
         hits += [a in alone, a - b in gap]
     for share in hits / 200:
         assert 0.93 - 0.03 <= share <= 0.97 + 0.03
-
-
-@pytest.mark.parametrize("coefficient", COEFFICIENTS)
-def test_intervals_for_these_very_systems_are_narrower(coefficient: Coefficient) -> None:
-    rng = np.random.default_rng(4)
-    rows = answers(rng, systems(rng, 12), 60)
-    widths = []
-    for draw_systems in (False, True):
-        result = system_level(
-            rows["a"],
-            rows["human"],
-            rows["system"],
-            rows["document"],
-            coefficient=coefficient,
-            draw_systems=draw_systems,
-            rng=np.random.default_rng(0),
-        )
-        interval = result.interval
-        assert interval is not None
-        assert interval.low < result.value < interval.high
-        widths.append(interval.high - interval.low)
-    assert widths[0] < widths[1]
-
-
-def test_documents_that_suit_some_systems_make_the_interval_wider() -> None:
-    # Each document pulls all systems along their taste: what few documents happen to ask for
-    # moves all means together, which the sampling of systems alone does not show.
-    rng = np.random.default_rng(9)
-    of = systems(rng, 40)
-    calm = Systems(of.quality, of.favour, np.zeros(40))
-    moved = Systems(of.quality, of.favour, rng.normal(0, 3, 40))
-    widths = []
-    for one in (calm, moved):
-        result = [measured(answers(rng, one, 15), "pearson", rng)[0] for _ in range(5)]
-        widths.append(np.mean([interval.high - interval.low for interval in result if interval]))
-    assert widths[1] > widths[0]
 
 
 def test_noise_of_few_documents_is_taken_from_the_ends() -> None:
@@ -177,22 +139,9 @@ def test_systems_all_in_one_order_may_yet_be_in_another() -> None:
             assert result.interval.low == pytest.approx(low)
 
 
-def test_a_judge_differs_from_itself_by_nothing_and_little_from_its_like() -> None:
-    rng = np.random.default_rng(5)
-    rows = answers(rng, systems(rng, 16), 40)
-    itself = measured({**rows, "b": rows["a"]}, "spearman", rng)[1]
-    assert itself == Interval(0, 0)
-    nudged = rows["a"] + np.where(rng.random(rows["a"].size) < 0.05, 0.5, 0)
-    like = measured({**rows, "b": nudged}, "spearman", rng)[1]
-    other = measured(rows, "spearman", rng)[1]
-    assert like is not None
-    assert other is not None
-    assert like.high - like.low < (other.high - other.low) / 2
-
-
-@given(st.integers(0, 10_000), st.sampled_from(COEFFICIENTS), st.booleans())
+@given(st.integers(0, 10_000), st.sampled_from(COEFFICIENTS))
 def test_intervals_keep_to_the_scale_and_hold_the_value(
-    seed: int, coefficient: Coefficient, draw_systems: bool
+    seed: int, coefficient: Coefficient
 ) -> None:
     # Few outputs, few values, gaps, systems of one output: whatever can go wrong.
     rng = np.random.default_rng(seed)
@@ -206,51 +155,12 @@ def test_intervals_keep_to_the_scale_and_hold_the_value(
         system,
         document,
         coefficient=coefficient,
-        draw_systems=draw_systems,
         rng=rng,
         resamples=50,
     )
     interval = result.interval
     if interval is not None:
         assert -1 <= interval.low <= result.value <= interval.high <= 1
-
-
-@given(st.integers(0, 10_000), st.sampled_from(COEFFICIENTS))
-def test_another_order_of_outputs_and_another_scale_change_no_interval(
-    seed: int, coefficient: Coefficient
-) -> None:
-    rng = np.random.default_rng(seed)
-    rows = answers(rng, systems(rng, 6), 8)
-    order = rng.permutation(rows["a"].size)
-    again = {name: vector[order] for name, vector in rows.items()}
-    again["a"], again["human"] = 3 + 2 * again["a"], again["human"] / 4
-    first, second = (
-        system_level(
-            one["a"],
-            one["human"],
-            one["system"],
-            one["document"],
-            coefficient=coefficient,
-            rng=np.random.default_rng(0),
-            resamples=50,
-        )
-        for one in (rows, again)
-    )
-    assert first.value == pytest.approx(second.value)
-    if first.interval is not None and second.interval is not None:
-        assert first.interval.low == pytest.approx(second.interval.low, abs=1e-6)
-        assert first.interval.high == pytest.approx(second.interval.high, abs=1e-6)
-
-
-def test_two_thousand_resamples_of_16_systems_on_100_documents_are_quick() -> None:
-    # Promised: a second for both; measured .3 s on one core. Twice that is allowed on a busy one.
-    rng = np.random.default_rng(0)
-    rows = answers(rng, systems(rng, 16), 100)
-    measured(rows, "kendall", rng, resamples=10)  # first use imports scipy
-    for coefficient in COEFFICIENTS:
-        start = time.process_time()
-        measured(rows, coefficient, rng)
-        assert time.process_time() - start < 2
 
 
 def test_what_a_document_adds_to_both_its_outputs_is_no_noise() -> None:

@@ -50,13 +50,8 @@ def tuned(
     prepared = prepare(Settings(**settings))
     if not folder.exists():
         folder.mkdir()
-        run_folder.begin(
-            folder,
-            prepared.settings.to_json(),
-            prepared.labels.counts(),
-            prepared.labels.split,
-            prepared.settings.endpoints,
-        )
+        run_folder.begin(folder, prepared)
     names = (settings["lm"], settings["proposer_lm"])
     models = {name: model(server, name.partition("/")[2]) for name in names}
-    return run(prepared, folder, lambda line: None, models)
+    summary, _ = run(prepared, folder, lambda line: None, models)
+    return summary
