@@ -10,6 +10,7 @@ import pytest
 from jsonl import write_jsonl
 from processes import run_python
 
+from judges.errors import UsageError
 from optimize.cli.tune import command, parser
 from optimize.run.settings import Settings, SettingsError, check_resumed, read_settings
 
@@ -170,7 +171,7 @@ def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFi
 def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
     wrong: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(SettingsError, match=f"^{re.escape(message)}"):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         read_settings({"dimension": "relevance", **wrong})
 
 
@@ -182,7 +183,7 @@ def test_columns_are_mapped_by_pairs_and_by_a_file(here: Path) -> None:
     assert settings.map == {"votes": ["ann", "bob"], "summary": "text", "id": "key"}
     assert settings.scale == "0:100"
     (here / "map.yaml").write_text("- a\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"--map map\.yaml: write one `name: column` a line"):
+    with pytest.raises(UsageError, match=r"--map map\.yaml: write one `name: column` a line"):
         read_settings({"dimension": "relevance", "map": ["map.yaml"]})
 
 
