@@ -128,7 +128,6 @@ def test_what_needs_no_model_starts_without_dspy_and_pandas(words: list[str]) ->
         (["tune", "--dimnsion", "relevance"], "did you mean --dimension?"),
         # What is missing may be what was mistyped.
         (["score", "relevance", "--dta", "rows.csv"], "did you mean --data?"),
-        (["score", "relevance", "--data", "rows.csv", "--batch-api", "colect"], "mean collect?"),
         (["verify", "--min-spaerman=0.2"], "did you mean --min-spearman?"),
     ],
 )
