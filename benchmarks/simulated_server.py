@@ -154,7 +154,7 @@ def main() -> None:
         with contextlib.suppress(KeyboardInterrupt):
             print(f"export OPENAI_API_KEY=simulated OPENAI_BASE_URL={server.url}")
             print(
-                f"python -m optimize --dimension {dimension} --data {labels} "
+                f"dspy-judges tune --dimension {dimension} --data {labels} "
                 f"--lm openai/{JUDGE_MODEL} --proposer-lm openai/{PROPOSER_MODEL} "
                 "--max-cost 4 --dry-run",
                 flush=True,

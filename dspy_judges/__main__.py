@@ -10,39 +10,28 @@ from dspy_judges.startup import run
 
 
 class Command(NamedTuple):
-    """`module` is what `python -m` calls; `target` the function that is called with `words`."""
+    """`target` is the MODULE:FUNCTION that is called with `words` and the user's own."""
 
     summary: str
-    module: str
     target: str
     words: tuple[str, ...] = ()
 
 
 COMMANDS = {
-    "check": Command(
-        "what a label file holds, and every problem", "data check", "data.check:main", ("check",)
-    ),
-    "tune": Command("tune a judge to human labels", "optimize", "optimize.cli.tune:command"),
+    "check": Command("what a label file holds, and every problem", "data.check:main", ("check",)),
+    "tune": Command("tune a judge to human labels", "optimize.cli.tune:command"),
     "verify": Command(
-        "how far a judge agrees with people; a gate for CI",
-        "optimize.verify",
-        "optimize.cli.verify:command",
+        "how far a judge agrees with people; a gate for CI", "optimize.cli.verify:command"
     ),
     "compare": Command(
-        "judges and models side by side on the same labels",
-        "optimize.compare",
-        "optimize.cli.compare:command",
+        "judges and models side by side on the same labels", "optimize.cli.compare:command"
     ),
-    "panel": Command(
-        "several judges joined in one", "optimize.panel", "optimize.cli.panel:command"
-    ),
+    "panel": Command("several judges joined in one", "optimize.cli.panel:command"),
     "estimate": Command(
-        "true means from few labels and many scores",
-        "optimize.estimate",
-        "optimize.cli.estimate:command",
+        "what people would say on average, from few labels", "optimize.cli.estimate:command"
     ),
     **{
-        word: Command(summary, f"judges {word}", "judges.cli.command:command", (word,))
+        word: Command(summary, "judges.cli.command:command", (word,))
         for word, summary in {
             "score": "judge every row of a table",
             "winrate": "compare the two outputs of every pair",
@@ -53,15 +42,23 @@ COMMANDS = {
     },
 }
 ABOUT = """\
-Tune LLM judges to human labels, measure them on labels they never saw, use them."""
-EXAMPLES = """\
+Tune LLM judges to human labels, measure them on labels that they never saw,
+and use them."""
+END = """\
+options: --help, --version
+
+Python starts the same commands where no script is installed: `python -m
+dspy_judges WORD`, or `python -m optimize` for tune, `python -m optimize.WORD`
+for verify, compare, panel and estimate, `python -m judges WORD` for score,
+winrate, list, show and export, `python -m data check` for check.
+
 examples:
   dspy-judges check labels.csv
   dspy-judges tune --dimension relevance
   dspy-judges verify runs/relevance-001 --data labels.csv --min-spearman 0.4
   dspy-judges score runs/relevance-001 --data rows.csv --out scored.csv
 
-`dspy-judges COMMAND --help` lists a command's flags."""
+`dspy-judges WORD --help` explains a command and its flags."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,12 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _help() -> str:
-    lines = [
-        f"  {name:<9} {command.summary:<50} python -m {command.module}"
-        for name, command in COMMANDS.items()
-    ]
-    head = ["usage: dspy-judges COMMAND ...", "", ABOUT, "", "commands, and the same with python:"]
-    return "\n".join([*head, *lines, "", "options: --help, --version", "", EXAMPLES])
+    lines = [f"  {name:<9} {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(["usage: dspy-judges WORD ...", "", ABOUT, "", "commands:", *lines, "", END])
 
 
 if __name__ == "__main__":

@@ -1,22 +1,21 @@
-"""dspy-judges and python -m beside a user's own modules: names, suggestions, versions, start-up."""
+"""dspy-judges: its eleven words and their helps, start-up, and a user's own modules beside it."""
 
+import re
 import subprocess
 import tomllib
-from importlib import import_module
 from pathlib import Path
 
 import pytest
-from dspy_judges.completion import _parser_of
 from processes import run_python
 
-from dspy_judges import __version__, commands
-from dspy_judges.__main__ import main
-from dspy_judges.commands import COMMANDS, as_called
+from dspy_judges import __version__
+from dspy_judges.__main__ import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["dspy-judges"]
 # As an installer writes it.
 SCRIPT = "import sys\nfrom {} import {}\nsys.exit({}())\n"
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 
 
 @pytest.fixture(scope="module")
@@ -32,22 +31,30 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return run_python(*words, cwd=folder, env=environment)
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return run_python(*words, cwd=folder)
 
 
-@pytest.fixture(autouse=True)
-def not_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_script_is_running", False)
+def ended(words: list[str]) -> object:
+    """The exit code, also of a parser that ends the process."""
+    try:
+        return main(words)
+    except SystemExit as end:
+        return end.code
+
+
+def help_of(word: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert ended([word, "--help"]) == 0
+    return capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "words", [("list",), ("describe", "starter"), ("tune", "--dimension", "relevance", "--dry-run")]
+    "words", [("list",), ("check", "starter"), ("tune", "--dimension", "relevance", "--dry-run")]
 )
 def test_no_module_of_the_users_hides_the_console_script(
     project: Path, words: tuple[str, ...]
 ) -> None:
-    done = run(project, "bin/dspy-judges", *words, PYTHONPATH=str(project))
+    done = run(project, "bin/dspy-judges", *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 
@@ -60,38 +67,46 @@ def test_python_m_optimize_works_beside_modules_of_our_names(tmp_path: Path) -> 
     assert "relevance judged by embedded" in done.stdout
 
 
-def test_a_script_of_the_users_has_our_functions_beside_modules_of_our_names(
-    project: Path,
+def test_the_words_are_eleven_and_the_scripts_help_has_a_line_for_each(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (project / "script.py").write_text(
-        "import dspy_judges\n"
-        "print(dspy_judges.load('relevance').name, dspy_judges.tune.__module__)\n"
-        "print(dspy_judges.data.starter().name, dspy_judges.measure.__name__)\n"
+    assert list(COMMANDS) == [
+        *("check", "tune", "verify", "compare", "panel", "estimate"),
+        *("score", "winrate", "list", "show", "export"),
+    ]
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(
+        text.count(f"\n  {name:<9} {made.summary}\n") == 1 for name, made in COMMANDS.items()
     )
-    done = run(project, "script.py", PYTHONPATH=str(ROOT))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "relevance optimize.tuning\nstarter measure\n"
+    assert max(map(len, text.splitlines())) <= 80
 
 
-def test_advice_names_the_commands_as_they_were_called(tmp_path: Path) -> None:
-    """A page that goes on, a refusal of many problems, and a refusal of a command."""
-    rows = "".join(f"r{i},Text {i},Short {i},{i % 5 + 1}\n" for i in range(8))
-    (tmp_path / "good.csv").write_text(f"id,document,summary,relevance\n{rows}")
-    (tmp_path / "bad.csv").write_text("id,document,summary,relevance\na,T,S,1\na,T,R,2\na,T,Q,3\n")
-    called = (
-        ["check", "good.csv"],
-        ["describe", "bad.csv"],
-        ["verify", "relevance", "--data", "bad.csv"],
-        ["list", "relevence"],
-    )
-    for words in called:
-        done = run(tmp_path, "-m", "dspy_judges", *words)
-        assert "python -m" not in done.stdout + done.stderr
-        assert "dspy-judges" in done.stdout + done.stderr
-        module = COMMANDS[words[0]]
-        done = run(tmp_path, "-m", module.module, *module.words, *words[1:])
-        assert "dspy-judges" not in done.stdout + done.stderr
-        assert "python -m" in done.stdout + done.stderr
+@pytest.mark.parametrize("word", COMMANDS)
+def test_a_help_names_its_command_on_one_page_of_80_columns(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = help_of(word, capsys)
+    assert text.startswith(f"usage: dspy-judges {word} ")
+    assert "python -m" not in text
+    lines = text.splitlines()
+    assert len(lines) <= 70
+    assert [line for line in lines if len(line) > 80] == []
+
+
+def test_all_helps_together_have_at_most_45_flags(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    flags = set(FLAG.findall(capsys.readouterr().out))
+    for word in COMMANDS:
+        flags |= set(FLAG.findall(help_of(word, capsys)))
+    assert len(flags) <= 45
+
+
+def test_the_console_script_alone_tells_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"dspy-judges {__version__}\n"
+    for word in COMMANDS:
+        assert ended([word, "--version"]) == 2
 
 
 @pytest.mark.parametrize("words", [["--version"], ["list"], ["--help"]])
@@ -105,42 +120,6 @@ def test_what_needs_no_model_starts_without_dspy_and_pandas(words: list[str]) ->
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["optimize", "optimize.verify", "judges", "data"])
-def test_every_command_tells_its_version(module: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = next(c for c in COMMANDS.values() if c.module == module)
-    file, _, function = command.target.partition(":")
-    with pytest.raises(SystemExit) as ended:
-        getattr(import_module(file), function)(["--version"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out == f"dspy-judges {__version__}\n"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_scripts_help_names_the_scripts_commands_in_80_columns(name: str) -> None:
-    commands.name_by_script()
-    text = _parser_of(COMMANDS[name]).format_help()
-    assert f"dspy-judges {name}" in text
-    # A usage goes on below its first flag.
-    usage = text.partition("\n\n")[0].splitlines()
-    indents = {len(line) - len(line.lstrip()) for line in usage[1:]}
-    if usage[0].startswith(f"usage: dspy-judges {name} ["):
-        assert indents <= {len(f"usage: dspy-judges {name} ")}
-    assert "python -m" not in text
-    assert max(map(len, text.splitlines())) <= 80
-
-
-def test_a_command_is_named_as_it_was_called() -> None:
-    text = "python -m optimize.compare, python -m optimize --resume; python -m judges winrate X"
-    assert as_called(text) == text
-    commands.name_by_script()
-    assert (
-        as_called(text) == "dspy-judges compare, dspy-judges tune --resume; dspy-judges winrate X"
-    )
-    # Not cut out of a longer name, and a group of commands has none.
-    assert as_called("python -m optimize_mine") == "python -m optimize_mine"
-    assert as_called("python -m judges COMMAND --help") == "dspy-judges COMMAND --help"
-
-
 @pytest.mark.parametrize(
     ("words", "suggestion"),
     [
@@ -149,21 +128,16 @@ def test_a_command_is_named_as_it_was_called() -> None:
         (["tune", "--dimnsion", "relevance"], "did you mean --dimension?"),
         # What is missing may be what was mistyped.
         (["score", "relevance", "--dta", "rows.csv"], "did you mean --data?"),
-        (["score", "relevance", "--data", "rows.csv", "--batch-api", "colect"], "mean collect?"),
         (["verify", "--min-spaerman=0.2"], "did you mean --min-spearman?"),
     ],
 )
 def test_a_mistyped_word_gets_the_closest_one(
     words: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        code: object = main(words)
-    except SystemExit as ended:
-        code = ended.code
-    assert code == 2
-    told = capsys.readouterr().err
-    assert suggestion in told
-    assert told.count("\n") == 1
+    assert ended(words) == 2
+    message = capsys.readouterr().err
+    assert suggestion in message
+    assert message.count("\n") == 1
 
 
 def test_a_word_like_no_other_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,23 +148,3 @@ def test_a_word_like_no_other_gets_no_suggestion(capsys: pytest.CaptureFixture[s
 def test_a_value_that_looks_like_a_flag_after_two_dashes_is_taken(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "data", "check", "--", "--labels.csv")
     assert "--labels.csv: does not exist" in done.stdout
-
-
-def test_bash_completes_commands_and_flags(tmp_path: Path) -> None:
-    script = run(ROOT, "-m", "dspy_judges", "completion", "bash").stdout
-    complete = (
-        "COMP_WORDS=(dspy-judges {0}); COMP_CWORD={1}; COMPREPLY=(); _shtab_dspy_judges; "
-        'echo "${{COMPREPLY[@]}}"\n'
-    )
-    (tmp_path / "complete.sh").write_text(
-        script + complete.format("ver", 1) + complete.format("verify --min", 2)
-    )
-    done = subprocess.run(
-        ["bash", str(tmp_path / "complete.sh")], capture_output=True, text=True, check=False
-    )
-    assert done.stdout.split() == ["verify", "--min-spearman"], done.stderr
-
-
-def test_zsh_gets_its_own_completions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "zsh"]) == 0
-    assert capsys.readouterr().out.startswith("#compdef dspy-judges")
