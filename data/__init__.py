@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING
 from dspy_judges.libraries import lazy_names
 
 if TYPE_CHECKING:
-    from data.readers import (
-        check_labels,
-        check_pairs,
-        read_labels,
-        read_pairs,
-        starter,
-        starter_pairs,
-    )
-    from data.splits import By, Rated, Splits, default_by, refuse_constant, split, with_ratings
+    from data.readers import read_labels, read_pairs, starter, starter_pairs
+    from data.splits import By, Splits, default_by, split, with_ratings
     from data.types import (
         LabelError,
         LabelledOutput,
@@ -30,15 +23,11 @@ __all__ = [
     "LabelledPair",
     "LabelledPairs",
     "LabelledSet",
-    "Rated",
     "Splits",
     "Vote",
-    "check_labels",
-    "check_pairs",
     "default_by",
     "read_labels",
     "read_pairs",
-    "refuse_constant",
     "split",
     "starter",
     "starter_pairs",
@@ -46,8 +35,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "data.readers": "check_labels check_pairs read_labels read_pairs starter starter_pairs",
-    "data.splits": "By Rated Splits default_by refuse_constant split with_ratings",
+    "data.readers": "read_labels read_pairs starter starter_pairs",
+    "data.splits": "By Splits default_by split with_ratings",
     "data.types": "LabelError LabelledOutput LabelledPair LabelledPairs LabelledSet Vote",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

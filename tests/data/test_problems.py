@@ -129,7 +129,7 @@ def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) ->
     rows = [{**GOOD, "id": "a", "relevance": 9}, {**GOOD, "id": "a"}, {**GOOD, "id": "b"}, "{"]
     rows[2]["document"] = ""  # type: ignore[index]
     path = file_of(tmp_path, *rows)  # type: ignore[arg-type]
-    with pytest.raises(data.LabelError, match=r"\(and 3 more: python -m data check ") as caught:
+    with pytest.raises(data.LabelError, match=r"\(and 3 more: dspy-judges check ") as caught:
         data.read_labels(path, scales={"*": (1, 5)})
     assert [problem.kind for problem in caught.value.problems] == [
         "bad-json",
@@ -155,12 +155,6 @@ def test_pairs_and_outputs_are_told_apart(tmp_path: Path) -> None:
     assert "holds pairs of candidates" in refused(file_of(tmp_path, pair))
     with pytest.raises(data.LabelError, match="holds rated outputs, not pairs; read it with"):
         data.read_pairs(file_of(tmp_path, {**GOOD, "ratings": {"relevance": 3}}))
-
-
-def test_a_constant_dimension_is_refused_by_name_and_value(tmp_path: Path) -> None:
-    labelled = data.read_labels(file_of(tmp_path, GOOD, {**GOOD, "id": "b"}))
-    with pytest.raises(data.LabelError, match="every rating on 'relevance' is 3, so people rank"):
-        data.refuse_constant(labelled, "relevance")
 
 
 cells = st.recursive(

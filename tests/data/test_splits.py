@@ -78,21 +78,8 @@ def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted
 
 
 @settings(deadline=None, max_examples=40)
-@given(documents=st.integers(1, 5), systems=st.integers(6, 20), seed=seeds)
-def test_by_system_deals_systems_and_needs_but_one_document(
-    documents: int, systems: int, seed: int
-) -> None:
-    labelled = a_set(grid(documents, systems))
-    splits = data.split(labelled, by="system", seed=seed)
-    assert ids(*parts(splits)) == ids(labelled)
-    held = [set(part.systems) for part in parts(splits)]
-    assert sum(map(len, held)) == systems
-    assert set(splits.held_out_systems) == held[2]
-
-
-@settings(deadline=None, max_examples=40)
 @given(seed=seeds, chance=st.randoms(use_true_random=False))
-@pytest.mark.parametrize("by", ["document", "system", "both"])
+@pytest.mark.parametrize("by", ["document", "both"])
 def test_the_order_of_the_rows_changes_nothing(
     by: data.By, seed: int, chance: random.Random
 ) -> None:
@@ -125,8 +112,6 @@ def test_a_hundred_documents_are_dealt_by_the_fractions() -> None:
     labelled = a_set(grid(100, 1))
     splits = data.split(labelled, seed=0)
     assert [len(part.documents) for part in parts(splits)] == [35, 40, 25]
-    splits = data.split(labelled, seed=0, fractions=(0.5, 0.2, 0.3))
-    assert [len(part.documents) for part in parts(splits)] == [50, 20, 30]
 
 
 def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
@@ -138,7 +123,6 @@ def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
         home = {name: place for place, part in enumerate(parts(splits)) for name in part.documents}
         assert len({home[f"d{place}"] for place in range(4)}) == 1
         assert all(home[f"d{place}"] == home[f"d{place + 1}"] for place in range(4, 20, 2))
-        assert splits.n_merged == 20
 
 
 def test_too_few_documents_are_refused_with_a_way_out() -> None:
@@ -152,13 +136,9 @@ def test_too_few_documents_are_refused_with_a_way_out() -> None:
 
 
 def test_systems_cannot_be_held_out_where_they_are_few_or_unnamed() -> None:
-    with pytest.raises(data.LabelError, match="7 systems are too few to split by both"):
-        data.split(a_set(grid(10, 7)), by="both", seed=0)
-    with pytest.raises(data.LabelError, match="5 systems are too few to split by system"):
-        data.split(a_set(grid(10, 5)), by="system", seed=0)
-    rows = [*grid(10, 8), output("d0", None)]
-    with pytest.raises(data.LabelError, match="1 of 81 outputs name no system"):
-        data.split(a_set(rows), by="both", seed=0)
+    for rows in (grid(10, 7), [*grid(10, 8), output("d0", None)]):
+        with pytest.raises(data.LabelError, match="there are at least 8; split by document"):
+            data.split(a_set(rows), by="both", seed=0)
     # Each document by one system: those by the systems held out leave dev without documents.
     rows = [output(f"d{place}", f"s{place}") for place in range(8)]
     with pytest.raises(data.LabelError, match="since systems wrote for different ones"):
@@ -169,13 +149,6 @@ def test_the_default_holds_systems_out_where_it_can() -> None:
     assert data.default_by(a_set(grid(10, 8))) == "both"
     assert data.default_by(a_set(grid(10, 7))) == "document"
     assert data.default_by(a_set([*grid(10, 8), output("d0", None)])) == "document"
-
-
-def test_fractions_must_be_three_positive_parts_of_one() -> None:
-    labelled = a_set(grid(10, 1))
-    for fractions in ((0.5, 0.5, 0.0), (0.5, 0.2, 0.2), (1.2, -0.1, -0.1), (float("nan"),) * 3):
-        with pytest.raises(ValueError, match="three positive numbers"):
-            data.split(labelled, seed=0, fractions=fractions)
 
 
 def test_pairs_split_by_document_alone() -> None:
@@ -198,7 +171,7 @@ def test_pairs_split_by_document_alone() -> None:
     assert [len(one) for one in held] == [7, 8, 5]
     assert len(set.union(*held)) == 20
     assert data.default_by(labelled) == "document"
-    with pytest.raises(data.LabelError, match="split them by document"):
+    with pytest.raises(data.LabelError, match="split by document"):
         data.split(labelled, by="both", seed=3)
 
 

@@ -279,14 +279,12 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(
     assert cell["value"] == pytest.approx(spearmanr(scores, [5, 1, 3, 4]).statistic)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv"])
-def test_cells_that_a_spreadsheet_would_run_are_written_as_texts(suffix: str) -> None:
+def test_cells_that_a_spreadsheet_would_run_are_written_as_texts() -> None:
     formula = '=HYPERLINK("http://evil")'
     row = {"id": "+cmd", formula: "@SUM(1)", "n": -1.5, "m": "-2", "document": formula}
     write_jsonl("rows.jsonl", [{**row, "summary": " -x"}])
-    assert main(["score", "coherence", "--data", "rows.jsonl", "--out", f"o.{suffix}"]) == 0
-    delimiter = "," if suffix == "csv" else "\t"
-    head, cells = csv.reader(Path(f"o.{suffix}").read_text().splitlines(), delimiter=delimiter)
+    assert main(["score", "coherence", "--data", "rows.jsonl", "--out", "o.csv"]) == 0
+    head, cells = csv.reader(Path("o.csv").read_text().splitlines())
     assert head[1] == f"'{formula}"
     assert cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{formula}", "' -x"]
     assert 1 <= float(cells[6]) <= 5
