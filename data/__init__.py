@@ -1,23 +1,10 @@
 """Human labels: types, readers, splits and the starter set."""
 
-from typing import TYPE_CHECKING
-
-from dspy_judges.libraries import lazy_names
-
-if TYPE_CHECKING:
-    from data.readers import read_labels, read_pairs, starter, starter_pairs
-    from data.splits import By, Splits, default_by, split, with_ratings
-    from data.types import (
-        LabelError,
-        LabelledOutput,
-        LabelledPair,
-        LabelledPairs,
-        LabelledSet,
-        Vote,
-    )
+from data.readers import read_labels, read_pairs, starter, starter_pairs
+from data.splits import Splits, split, with_ratings
+from data.types import LabelError, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Vote
 
 __all__ = [
-    "By",
     "LabelError",
     "LabelledOutput",
     "LabelledPair",
@@ -25,7 +12,6 @@ __all__ = [
     "LabelledSet",
     "Splits",
     "Vote",
-    "default_by",
     "read_labels",
     "read_pairs",
     "split",
@@ -33,10 +19,3 @@ __all__ = [
     "starter_pairs",
     "with_ratings",
 ]
-
-_HOMES = {
-    "data.readers": "read_labels read_pairs starter starter_pairs",
-    "data.splits": "By Splits default_by split with_ratings",
-    "data.types": "LabelError LabelledOutput LabelledPair LabelledPairs LabelledSet Vote",
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)

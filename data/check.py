@@ -6,19 +6,19 @@ import shlex
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from data.columns import NESTED, OUTPUTS, SOURCES
-from data.flags import VALUES, Parser, read_bounds, read_mapping, read_values
+from data.flags import VALUES, Parser, read_bounds, read_mapping, read_values, split_mapping
 from data.ratings import ReadOptions
-from data.readers import SHIPPED_NAMES, check_file, read_options
-from data.splits import MIN_UNITS_TO_SPLIT, default_by, is_constant, split
+from data.readers import SHIPPED_NAMES, check_file, read_labels
+from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import READ_ENDINGS
-from data.tables.problems import Problem, Problems, count
+from data.tables.problems import count
 from data.types import LabelError, LabelledPairs, LabelledSet, Reading
 from data.values import USUAL_SCALES, Scale
 from dspy_judges.column_names import name_key
@@ -27,8 +27,6 @@ from judges.cli.shell import print_output, run_command
 from judges.errors import UsageError
 
 _WIDTH = 80
-# So many problems of a kind are printed, unless all are asked for.
-_OF_A_KIND = 20
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
 {READ_ENDINGS}, a folder made by
@@ -56,47 +54,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     command = Parser(prog="dspy-judges check", description=ABOUT, epilog=EXAMPLES)
     add = command.add_argument
-    known = " or ".join(SHIPPED_NAMES)
-    add("file", metavar="FILE", help=f"a file, hf:owner/name, {known}")
-    add(
-        "--map",
-        action="append",
-        default=[],
-        metavar="NAME=COLUMN",
-        help="what a column holds, as in document=article or, with a column for each annotator, "
-        "relevance=Anna,Ben; or a mapping file (FILE.yaml); repeatable",
-    )
-    add(
-        "--values",
-        action="append",
-        default=[],
-        metavar="WORD=NUMBER,...",
-        help="what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B",
-    )
-    add(
-        "--dimension",
-        action="append",
-        metavar="NAME",
-        help="read this one alone; it must be rated; repeatable",
-    )
-    add(
-        "--scale",
-        metavar="LOW-HIGH",
-        help="the scale that people were given, as in 1-5; a rating off it is a problem (none)",
-    )
-    add(
-        "--annotations",
-        metavar="FILE",
-        help="a long file (id, dimension, annotator, rating) whose ratings replace the file's own",
-    )
-    add(
-        "--write-map",
-        type=Path,
-        metavar="FILE.yaml",
-        help="write how the columns were read as a mapping file, which --map takes everywhere",
-    )
+    many: dict[str, Any] = {"action": "append", "default": []}
+    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
+    about = "the column of a text, a rating, id, group or system; or FILE.yaml; repeatable"
+    add("--map", metavar="NAME=COLUMN,...", help=about, **many)
+    about = "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B"
+    add("--values", metavar="WORD=NUMBER,...", help=about, **many)
+    about = "read this one alone; it must be rated; repeatable"
+    add("--dimension", action="append", metavar="NAME", help=about)
+    about = "the scale that people were given, as in 1-5; a rating off it is a problem (none)"
+    add("--scale", metavar="LOW-HIGH", help=about)
+    about = "a long file (id, dimension, annotator, rating) whose ratings replace the file's own"
+    add("--annotations", metavar="FILE", help=about)
+    about = "write how the columns were read as a mapping file, which --map takes everywhere"
+    add("--write-map", type=Path, metavar="FILE.yaml", help=about)
     add("--json", action="store_true", help="print as JSON, for machines")
-    add("--all", action="store_true", help="print every problem (20 of a kind and field)")
     return command
 
 
@@ -104,11 +76,9 @@ def _check(flags: argparse.Namespace) -> int:
     """Print all problems, or what was read and what to know of it; 1 where there are problems."""
     options = _options(flags)
     labelled, problems = check_file(SHIPPED_NAMES.get(flags.file, flags.file), options)
-    notes: list[str] = []
-    if labelled is not None and not problems:
-        problems, notes = _check_set(labelled, flags)
-        if flags.write_map is not None and not problems:
-            write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
+    notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
+    if labelled is not None and flags.write_map is not None and not problems:
+        write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
         record = {
             "file": flags.file,
@@ -119,7 +89,7 @@ def _check(flags: argparse.Namespace) -> int:
         }
         print_output(json.dumps(record, indent=2))
     elif problems or labelled is None:
-        print_output(problem_list(problems, every=flags.all))
+        print_output("\n".join([*map(str, problems), count(len(problems), "problem")]))
     else:
         lines = [*_page(flags.file, labelled, notes), *_next(labelled, flags, options)]
         print_output("\n".join(lines))
@@ -131,65 +101,42 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
     if flags.scale is not None and scale is None:
         raise UsageError(f"--scale {flags.scale}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
     try:
-        return read_options(
-            map=read_mapping(flags.map),
-            values=read_values(flags.values),
-            dimensions=flags.dimension,
-            scales={} if scale is None else {"*": scale},
-            annotations=flags.annotations,
-        )
+        columns, values = split_mapping(read_mapping(flags.map), read_values(flags.values))
     except ValueError as error:
         raise UsageError(str(error)) from None
+    return ReadOptions(
+        map=columns,
+        values=values,
+        dimensions=flags.dimension,
+        scales={} if scale is None else {"*": scale},
+        annotations=flags.annotations,
+    )
 
 
-def _check_set(
-    labelled: Labelled, flags: argparse.Namespace
-) -> tuple[tuple[Problem, ...], list[str]]:
-    """What no single row can be blamed for; a dimension that was asked for must rank something."""
-    problems, notes = Problems(flags.file), list(labelled.notes)
+def _set_notes(labelled: Labelled) -> list[str]:
+    """What no single row can be blamed for."""
+    notes = []
     if isinstance(labelled, LabelledSet):
-        for name in (name for name in labelled.dimensions if is_constant(labelled, name)):
-            notes.append(f"every rating on {name} is the same")
-            if name in (flags.dimension or ()):
-                fault = "every rating is the same, so there is nothing to rank by"
-                advice = "give outputs that people rated differently"
-                problems.add("constant", fault, advice, field=name)
-    n_documents = len(labelled.documents)
-    if n_documents < MIN_UNITS_TO_SPLIT:
-        least = f"{n_documents}, and {MIN_UNITS_TO_SPLIT} are the least"
+        same = [name for name in labelled.dimensions if is_constant(labelled, name)]
+        notes += [f"every rating on {n} is the same, so there is nothing to rank by" for n in same]
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT:
+        least = f"{len(labelled.documents)}, and {MIN_UNITS_TO_SPLIT} are the least"
         notes.append(f"too few documents to tune on: {least}")
-    return tuple(problems), notes
+    return notes
 
 
 def map_file(reading: Reading, options: ReadOptions) -> str:
     """How a file was read as YAML, for `--map`: our names and its columns, and words' values."""
     import yaml
 
-    many: Mapping[str, Sequence[str]] = {
-        **reading.rows,
-        **{name: (column,) for name, column in reading.texts.items()},
-        **{name: columns for name, columns in reading.ratings.items() if name not in NESTED},
-        **{name: [c] if isinstance(c, str) else c for name, c in options.map.items()},
-    }
-    content: dict[str, Any] = {
-        name: columns[0] if len(columns) == 1 else [*columns] for name, columns in many.items()
-    }
+    ratings = {name: many for name, many in reading.ratings.items() if name not in NESTED}
+    lists = {**reading.rows, **ratings}.items()
+    plain = {name: many[0] if len(many) == 1 else [*many] for name, many in lists}
+    content: dict[str, Any] = {**plain, **reading.texts, **options.map}
     if options.values:
         content[VALUES] = {word: "" if n is None else n for word, n in options.values.items()}
     text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
     return text
-
-
-def problem_list(problems: Sequence[Problem], *, every: bool) -> str:
-    """All problems in the order of the file, those past a kind's share as a number."""
-    lines, n_of_kind = [], Counter[tuple[str, str | None]]()
-    for problem in problems:
-        n_of_kind[problem.kind, problem.field] += 1
-        if every or n_of_kind[problem.kind, problem.field] <= _OF_A_KIND:
-            lines.append(str(problem))
-    if n_hidden := len(problems) - len(lines):
-        lines.append(f"... and {n_hidden:,} more of the same kinds (--all)")
-    return "\n".join([*lines, count(len(problems), "problem")])
 
 
 def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
@@ -211,18 +158,13 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
     columns_by_name = {
         **reading.rows,
         **{f"text {name}": (column,) for name, column in reading.texts.items()},
-        **{
-            f"ratings {name}" if name != "votes" else name: columns
-            for name, columns in reading.ratings.items()
-        },
+        **{f"ratings {name}": columns for name, columns in reading.ratings.items()},
     }
-    lines += _entry(
-        "read",
-        "; ".join(
-            name if columns == (name.split()[-1],) else f"{name} from {' and '.join(columns)}"
-            for name, columns in columns_by_name.items()
-        ),
+    parts = (
+        name if columns == (name.split()[-1],) else f"{name} from {' and '.join(columns)}"
+        for name, columns in columns_by_name.items()
     )
+    lines += _entry("read", "; ".join(parts))
     if reading.comments:
         names = ", ".join(reading.comments)
         lines += _entry("comments", f"{names}: what people said of their labels; no judge reads it")
@@ -242,7 +184,8 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
     """The command that goes on from here, tried on the labels; else what it wants."""
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or flags.file in SHIPPED_NAMES:
+    shipped = flags.file in SHIPPED_NAMES
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or shipped or options.annotations:
         return []
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
@@ -256,20 +199,23 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     dimension = catalog.find(name)
     texts = _texts_for(labelled, tuple(dimension.inputs))
     scale = _scale_for(labelled, dimension, options)
-    tried = replace(
-        options,
-        map={**options.map, **texts},
-        dimensions=[name],
-        scales={} if scale is None else {"*": scale},
-        texts=tuple(dimension.inputs),
-    )
-    if (wanting := _wanting(flags.file, tried, name)) is not None:
+    try:
+        tried = read_labels(
+            flags.file,
+            map={**options.map, **texts},
+            values=options.values,
+            dimensions=[name],
+            scales={} if scale is None else {"*": scale},
+            texts=tuple(dimension.inputs),
+        )
+        split(tried, seed=0)
+    except LabelError as error:
+        wanting = str(error.problems[0] if error.problems else error)
         return _entry("judge", f"{name} reads {' and '.join(dimension.inputs)}. {wanting}")
-    words = ["dspy-judges", "tune", "--dimension", name]
-    if options.annotations:
-        words = ["dspy-judges", "verify", name, "--annotations", str(options.annotations)]
-    words += ["--data", flags.file]
+    if is_constant(labelled, name):
+        return []
     maps = [str(flags.write_map)] if flags.write_map else flags.map
+    words = ["dspy-judges", "tune", "--dimension", name, "--data", flags.file]
     for word in [*maps, *(f"{text}={column}" for text, column in texts.items())]:
         words += ["--map", word]
     for word in () if flags.write_map else flags.values:
@@ -277,21 +223,6 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     words += [] if scale is None else ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
     # On one line, so that it can be copied.
     return [f"next       {shlex.join(words)}"]
-
-
-def _wanting(file: str, options: ReadOptions, dimension: str) -> str | None:
-    """What keeps a judge from being tuned on a file; None where nothing does."""
-    labelled, problems = check_file(file, options, holds="outputs")
-    if problems or not isinstance(labelled, LabelledSet):
-        return str(problems[0])
-    if is_constant(labelled, dimension):
-        return "Every rating is the same."
-    if not options.annotations:
-        try:
-            split(labelled, by=default_by(labelled), seed=0)
-        except LabelError as error:
-            return str(error)
-    return None
 
 
 def _texts_for(labelled: LabelledSet, wanted: Sequence[str]) -> dict[str, str]:

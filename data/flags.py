@@ -29,9 +29,11 @@ class Parser(argparse.ArgumentParser):
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
+        # What begins like a number is no flag.
+        self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = _join_scale(sys.argv[1:] if args is None else args)
+        words = sys.argv[1:] if args is None else list(args)
         # Before what is missing is told: a flag that is mistyped may be the one that is.
         for word in takewhile(lambda word: word != "--", words) if not self._subparsers else ():
             flag = word.partition("=")[0]
@@ -46,17 +48,6 @@ class Parser(argparse.ArgumentParser):
     def one_line(self, message: str) -> str:
         """The message as it is printed."""
         return " ".join(message.split())
-
-
-def _join_scale(arguments: Iterable[str]) -> list[str]:
-    """Join --scale to a value such as -1:1, which argparse takes for a flag."""
-    words: list[str] = []
-    for word in arguments:
-        if words and words[-1] == "--scale" and _BOUNDS.fullmatch(word):
-            words[-1] = f"--scale={word}"
-        else:
-            words.append(word)
-    return words
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

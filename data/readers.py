@@ -36,21 +36,16 @@ def read_labels(
     annotations: str | Path | None = None,
     values: Values | None = None,
 ) -> LabelledSet:
-    """Read labelled outputs from JSONL, JSON, CSV, TSV, .xlsx, Parquet or a Hugging Face set.
+    """Read labelled outputs; LabelError has all `problems`.
 
-    Raises LabelError, whose `problems` are all there are.
-
-    Args:
-        path: The file, `FILE.xlsx:SHEET`, rows in memory (a DataFrame, a Dataset, a list of dicts),
-            a folder made by `Dataset.save_to_disk`, or `hf:owner/name`; these two take `:split`.
-        map: Our names and the file's columns (`{"document": "article"}`), or a mapping file.
-            `a.b` reaches into a nested column; a list of columns has one annotator in each.
-        dimensions: Those to read; each must be rated somewhere. By default, all.
-        scales: (low, high) by dimension, "*" for all others.
-        texts: Those that must stand in every row; by default, every text of a usual name.
-        annotations: A long file (id, dimension, annotator, rating) whose ratings replace the
-            first file's by id and dimension.
-        values: Words and what they count (`{"good": 3, "n/a": None}`).
+    `path` is JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`), Parquet, a folder made by
+    `Dataset.save_to_disk` or `hf:owner/name` (either with `:split`), or rows in memory: a
+    DataFrame, a Dataset, a list of dicts. `map` gives our names the file's columns, or is a mapping
+    file; `a.b` reaches into a nested column, a list of columns has one annotator in each.
+    `dimensions` are read and no other. `scales` gives (low, high) by dimension, "*" for all others.
+    `texts` must stand in every row; by default, every text of a usual name must. `annotations` is a
+    long file (id, dimension, annotator, rating) whose ratings replace the first file's. `values`
+    are words and what they count (`{"good": 3, "n/a": None}`).
     """
     labelled = _read(
         path,
@@ -73,42 +68,36 @@ def read_pairs(
     texts: Sequence[str] | None = None,
     values: Values | None = None,
 ) -> LabelledPairs:
-    """Read labelled pairs from any of the formats of `read_labels`.
+    """Read labelled pairs from any of the formats of `read_labels`; LabelError has all `problems`.
 
     The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
-    people's choice is `votes` (a list), `preferred` or `preference`, in the words A, B and tie or
-    the numbers 1, 2 and 1.5; several columns of votes, or rows of several annotators (a column
-    `annotator`), are joined. Pairs without a vote are left out and noted. `values` are other words
-    (`{"left": "A", "0": "B"}`). `map` and `texts` as `read_labels`.
-    Raises LabelError, whose `problems` are all there are.
+    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, 1, 2 or 1.5, or
+    other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
+    annotators, are joined. Pairs without a vote are left out and noted.
     """
     labelled = _read(path, holds="pairs", map=map, texts=texts, values=values)
     assert isinstance(labelled, LabelledPairs)
     return labelled
 
 
-def read_options(*, map: Mapped | None, values: Values | None, **others: Any) -> ReadOptions:
-    """The options with what a mapping file says; raises LabelError where it cannot be read."""
+def _read(
+    path: AnySource, *, holds: str, map: Mapped | None, values: Values | None, **others: Any
+) -> LabelledSet | LabelledPairs:
+    """The labels; LabelError names the first problem, how many follow, and what lists them."""
     try:
         columns, words = split_mapping(map, values)
     except ValueError as error:
         raise LabelError(str(error)) from None
-    return ReadOptions(map=columns, values=words, **others)
-
-
-def _read(path: AnySource, *, holds: str, **how: Any) -> LabelledSet | LabelledPairs:
-    """The labels; LabelError names the first problem, how many follow, and what lists them."""
-    options = read_options(**how)
+    options = ReadOptions(map=columns, values=words, **others)
     labelled, problems = check_file(path, options, holds=holds)
     if labelled is not None and not problems:
         return labelled
     check = ""
     if not is_in_memory(path):
-        words = ["dspy-judges", "check", str(path)]
-        words += [word for name in options.dimensions or () for word in ("--dimension", name)]
-        words += [f"--scale={low:g}:{high:g}" for low, high in {*options.scales.values()}]
-        same = ", with the same --map and --values" if options.map or options.values else ""
-        check = f": {shlex.join(words)}{same}"
+        flags = [word for name in options.dimensions or () for word in ("--dimension", name)]
+        flags += [f"--scale={low:g}:{high:g}" for low, high in {*options.scales.values()}]
+        same = ", with the same --map and --values" if columns or words else ""
+        check = f": dspy-judges check {shlex.join([str(path), *flags])}{same}"
     more = f" (and {len(problems) - 1:,} more{check})" if len(problems) > 1 else ""
     raise LabelError(f"{problems[0]}{more}", problems)
 

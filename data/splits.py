@@ -9,10 +9,9 @@ from typing import Any, Generic, Literal, TypeVar
 import numpy as np
 
 from data.documents import same_words
-from data.tables.problems import count, joined_names
+from data.tables.problems import joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
 
-By = Literal["document", "both"]
 Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
 
 # Train, dev and test. Dev gets most: the choice and the gate rest on it, and train only has to
@@ -51,14 +50,17 @@ class Splits(Generic[Labels]):
     `sha256` is over the ids of every part, in order.
     """
 
-    by: By
-    seed: int
     train: Labels
     dev: Labels
     test: Labels
     test_unseen_systems: Labels | None = None
     held_out_systems: tuple[str, ...] = ()
     n_unused: int = 0
+
+    @property
+    def by(self) -> Literal["document", "both"]:
+        """Return whether systems were held out, too."""
+        return "document" if self.test_unseen_systems is None else "both"
 
     def ids(self) -> dict[str, list[str]]:
         """Return the ids of every part, for the record."""
@@ -71,55 +73,35 @@ class Splits(Generic[Labels]):
         return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
 
 
-def default_by(labelled: LabelledSet | LabelledPairs) -> By:
-    """Return "both" where there are systems enough to hold some out, else "document"."""
-    if isinstance(labelled, LabelledPairs) or len(labelled.systems) < MIN_SYSTEMS_TO_HOLD_OUT:
-        return "document"
-    return "both" if all(output.system is not None for output in labelled.outputs) else "document"
+def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
+    """Deal documents to train, dev and test; LabelError where there are too few.
 
-
-def split(labelled: Labels, *, by: By = "document", seed: int) -> Splits[Labels]:
-    """Deal documents, or documents and systems, to train, dev and test.
-
-    By document: no document is in two parts, nor are two documents with the same source text.
-    By both: also, about a quarter of the systems are held out of all three and meet the judge only
-    in `test_unseen_systems`. Raises LabelError where there are too few.
+    No document is in two parts, nor are two documents with the same source text. Where every output
+    names its system, and there are 8 or more, about a quarter of the systems are held out of all
+    three and meet the judge only in `test_unseen_systems`.
     """
-    if by == "both" and default_by(labelled) != "both":
-        raise LabelError(
-            f"{labelled.name}: systems can be held out where every output names its system and "
-            f"there are at least {MIN_SYSTEMS_TO_HOLD_OUT}; split by document"
-        )
     rng = np.random.default_rng(seed)
-    parts = _deal_documents(labelled, rng)
-    # Three, so that there is an order to get right within a document.
-    number = max(3, round(len(labelled.systems) / 4)) if by == "both" else 0
-    held_out = set(rng.permutation(labelled.systems)[:number].tolist())
-    seen: Labels = labelled
-    unseen: Labels | None = None
-    n_unused = 0
-    if held_out:
-        seen = _where(labelled, "system", {*labelled.systems} - held_out)
-        held_out_outputs = _where(labelled, "system", held_out)
-        unseen = _where(held_out_outputs, "document_id", parts[2])
-        n_unused = len(held_out_outputs.items) - len(unseen.items)
-    train, dev, test = (_where(seen, "document_id", documents) for documents in parts)
-    for part in (train, dev, test, unseen):
-        if part is not None and len(part.documents) < 2:
-            raise LabelError(
-                f"{labelled.name}: a part gets outputs for {count(len(part.documents), 'document')}"
-                " alone, since systems wrote for different ones; split by document"
+    documents = _deal_documents(labelled, rng)
+    by_document = [_where(labelled, "document_id", part) for part in documents]
+    if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
+        enough = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
+        systems: set[str] = {*labelled.systems} if enough else set()
+        # Three, so that there is an order to get right within a document.
+        number = max(3, round(len(systems) / 4))
+        held_out = set(rng.permutation(sorted(systems))[:number].tolist())
+        seen: list[Labels] = [_where(part, "system", systems - held_out) for part in by_document]
+        unseen: list[Labels] = [_where(part, "system", held_out) for part in by_document]
+        # Where each system wrote for documents of its own, a part may be left with none.
+        if min(len(part.documents) for part in (*seen, unseen[2])) >= 2:
+            return Splits(
+                train=seen[0],
+                dev=seen[1],
+                test=seen[2],
+                test_unseen_systems=unseen[2],
+                held_out_systems=tuple(sorted(held_out)),
+                n_unused=len(unseen[0].items) + len(unseen[1].items),
             )
-    return Splits(
-        by=by,
-        seed=seed,
-        train=train,
-        dev=dev,
-        test=test,
-        test_unseen_systems=unseen,
-        held_out_systems=tuple(sorted(held_out)),
-        n_unused=n_unused,
-    )
+    return Splits(train=by_document[0], dev=by_document[1], test=by_document[2])
 
 
 def _deal_documents(

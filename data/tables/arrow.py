@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from data.tables.encoding import MAX_BYTES
-from data.tables.problems import Problems, RowsError, UnreadableError, first_line, joined_names
+from data.tables.problems import Problems, RowsError, UnreadableError, excerpt, joined_names
 from data.tables.text import Row, TableRow, check_columns
 
 # Few at a time are unpacked, since each may be long.
 _READ_BATCH = 100
-_WRITTEN_BATCH = 1000
 # Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
 _MAX_EXPANSION = 2000
 _CELL_BYTES = 32  # what any value takes as an object
@@ -43,50 +42,32 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
                     number += 1
                     yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        fault = f"cannot be read as Parquet ({first_line(error)})"
+        fault = f"cannot be read as Parquet ({excerpt(str(error))})"
         advice = "write it anew, for instance with DataFrame.to_parquet"
         raise UnreadableError("bad-parquet", fault, advice) from error
 
 
 class ParquetSink:
-    """Writes rows in batches; the first batch settles the types."""
+    """Collects rows and writes them at the end, when the types of all are known."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        self._path, self._columns = path, columns
-        self._batch: list[Row] = []
-        self._writer: Any = None
+        self._path = path
+        self._cells: dict[str, list[object]] = {name: [] for name in columns}
 
     def write(self, row: Row) -> None:
-        check_columns(row, self._columns)
-        self._batch.append(row)
-        if len(self._batch) >= _WRITTEN_BATCH:
-            self._flush()
+        check_columns(row, self._cells)
+        for name, cells in self._cells.items():
+            cells.append(row.get(name))
 
     def close(self) -> None:
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        """Write the rows that wait."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
+        import pyarrow.parquet
 
-        cells = {name: [row.get(name) for row in self._batch] for name in self._columns}
-        self._batch = []
         try:
-            if self._writer is None:
-                fields = pa.table(cells).schema
-                # A column that is empty in the first batch holds text later, if anything.
-                schema = pa.schema(
-                    [f.with_type(pa.string()) if pa.types.is_null(f.type) else f for f in fields]
-                )
-                self._writer = pq.ParquetWriter(self._path, schema)
-            self._writer.write_table(pa.table(cells, schema=self._writer.schema))
+            pyarrow.parquet.write_table(pa.table(self._cells), self._path)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise RowsError(
-                f"{self._path}: a column changes its type ({first_line(error)}); "
-                "write JSONL instead"
-            ) from error
+            fault = f"a column changes its type ({excerpt(str(error))})"
+            raise RowsError(f"{self._path}: {fault}; write JSONL instead") from error
 
 
 def is_dataset(path: str) -> bool:
@@ -120,7 +101,7 @@ def load_dataset(path: str) -> Any:
             # The library would take it for an address, or a folder.
             raise ValueError("no name of a data set on the hub")
     except Exception as error:
-        fault = f"cannot be loaded ({type(error).__name__}: {first_line(error)})"
+        fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
         advice = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
         raise UnreadableError("bad-dataset", fault, advice) from error
     splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}

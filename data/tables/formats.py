@@ -10,15 +10,12 @@ from typing import NamedTuple
 
 from data.tables.arrow import ParquetSink, is_dataset, load_dataset, parquet_rows
 from data.tables.atomic_write import move_into_place
-from data.tables.encoding import open_regular
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from data.tables.problems import Problems, RowsError, UnreadableError
 from data.tables.spreadsheet import csv_rows
 from data.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from data.tables.xlsx import split_sheet, workbook_rows
 
-# What zip files (and .xlsx), old Excel files (and those with a password) and gzip files begin with.
-_PACKED = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b")
 # Columns that libraries write for themselves.
 _PRIVATE = ("__", "Unnamed: ")
 
@@ -74,7 +71,7 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened.
+    """Yield the rows of a file; raises RowsError, also where there is none.
 
     `notes` is given what to know of how the file was understood.
     """
@@ -89,10 +86,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield each row and where it stands; a file of no known ending is read as JSON Lines.
-
-    Raises as `read_table_rows`, but for a file without a row.
-    """
+    """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
         for line, cells in _format_of(path, problems, FORMATS[0]).read(path, problems):
@@ -158,19 +152,13 @@ def _added_to(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
-    """The format by the name's ending; UnreadableError where it is unknown, or another's."""
+    """The format by the name's ending; UnreadableError where it is unknown."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
     if not file.is_file():
         raise UnreadableError("no-file", "is not a regular file", "give a file")
     form = READABLE.get(file.suffix.lower(), default)
-    with open_regular(file) as opened:
-        head = opened.read(4)
-    is_workbook = head == _PACKED[0] and form is not None and form.read is workbook_rows
-    if head.startswith(_PACKED) and not is_workbook:
-        fault = "is a zip or gzip file, an old Excel file, or has a password"
-        raise UnreadableError("no-format", fault, "unpack it, or save it as .xlsx or as CSV")
     if form is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
         raise UnreadableError("no-format", "is of no format known here", advice)

@@ -1,7 +1,6 @@
 """Rows that are in memory, read as those of a file: DataFrames, data sets, lists of dicts."""
 
 import json
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
 else:
     Rows = object
 
+_FRAME, _DATASET = ("pandas", "DataFrame"), ("datasets", "Dataset")
+
 
 def is_in_memory(source: object) -> bool:
     """Whether it is a table that `rows_in_memory` reads."""
-    return isinstance(source, list | tuple) or _is_frame(source) or _is_dataset(source)
+    return isinstance(source, list | tuple) or _kind(source) in (_FRAME, _DATASET)
 
 
 def name_of(source: object) -> str:
@@ -41,11 +42,11 @@ def rows_in_memory(source: Any) -> list[Row]:
     A frame's named index is a column.
     """
     rows: Iterable[object] = source
-    if _is_dataset(source):
+    if _kind(source) == _DATASET:
         # As Arrow, which decodes no pictures or sounds.
         batches = source.with_format("arrow").iter(batch_size=1000)
         rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
-    elif _is_frame(source):
+    elif _kind(source) == _FRAME:
         frame = source if source.index.name is None else source.reset_index()
         if not frame.columns.is_unique:
             twice = frame.columns[frame.columns.duplicated()][0]
@@ -64,12 +65,6 @@ def as_json_lines(rows: Iterable[Row]) -> bytes:
     return b"".join(json.dumps(row, allow_nan=False).encode() + b"\n" for row in rows)
 
 
-def _is_frame(source: object) -> bool:
-    # Who has one has imported its library; reading a file imports none.
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(source, pandas.DataFrame)
-
-
-def _is_dataset(source: object) -> bool:
-    datasets = sys.modules.get("datasets")
-    return datasets is not None and isinstance(source, datasets.Dataset)
+def _kind(source: object) -> tuple[str, str]:
+    """The library and the name of its class, which importing none tells."""
+    return type(source).__module__.partition(".")[0], type(source).__name__

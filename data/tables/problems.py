@@ -122,11 +122,6 @@ def excerpt(value: object) -> str:
     return _REPR.repr(value)
 
 
-def first_line(error: Exception) -> str:
-    """The first line of a library's message, short and printable."""
-    return "".join(c if c.isprintable() else "?" for c in str(error).partition("\n")[0][:100])
-
-
 def joined_names(names: Sequence[str]) -> str:
     """A file's own names as a message may carry them: the first dozen, short and printable."""
     short = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]

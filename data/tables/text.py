@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,7 +53,15 @@ def read_json_file(path: Path) -> Any:
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield one object a line; blank lines are passed over."""
     with open_text(path, problems, western=False) as lines:
-        yield from _objects_of_lines(lines, problems)
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = decode_json(line)
+            except ValueError as error:
+                problems.add_error(_json_fault(error, number))
+            else:
+                yield from _if_object(number, value, problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -68,31 +75,21 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         rows = decode_json(text)
     except ValueError as error:
         if str(error).startswith("Extra data") and not text.lstrip().startswith("["):
-            yield from _objects_of_lines(StringIO(text), problems)
+            yield from json_lines(path, problems)
             return
         raise _json_fault(error, getattr(error, "lineno", None)) from error
     if not isinstance(rows, list):
         raise UnreadableError("no-object", "is no array of objects", _OBJECTS)
     problems.unit = "row"
-    yield from _objects(enumerate(rows, 1), problems)
+    for number, value in enumerate(rows, 1):
+        yield from _if_object(number, value, problems)
 
 
-def _objects_of_lines(lines: Iterable[str], problems: Problems) -> Iterator[TableRow]:
-    for number, line in enumerate(lines, 1):
-        try:
-            values = [(number, decode_json(line))] if line.strip() else []
-        except ValueError as error:
-            problems.add_error(_json_fault(error, number))
-        else:
-            yield from _objects(values, problems)
-
-
-def _objects(values: Iterable[tuple[int, object]], problems: Problems) -> Iterator[TableRow]:
-    for number, value in values:
-        if isinstance(value, dict):
-            yield TableRow(number, value)
-        else:
-            problems.add("no-object", "is no JSON object", _OBJECTS, line=number, value=value)
+def _if_object(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
+    if isinstance(value, dict):
+        yield TableRow(number, value)
+    else:
+        problems.add("no-object", "is no JSON object", _OBJECTS, line=number, value=value)
 
 
 def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
@@ -154,7 +151,7 @@ class CsvSink:
         self._file.close()
 
 
-def check_columns(row: Row, columns: Sequence[str]) -> None:
+def check_columns(row: Row, columns: Iterable[str]) -> None:
     """Raise RowsError for a row with a column of its own, where columns are fixed."""
     if unknown := row.keys() - set(columns):
         raise RowsError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from data.tables.encoding import MAX_BYTES
-from data.tables.problems import Problems, UnreadableError, excerpt, first_line, joined_names
+from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.spreadsheet import GridRow, is_empty, n_filled, rows_under_header
 from data.tables.text import TableRow
 
@@ -52,7 +52,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         raise
     except Exception as error:
         # Whatever a damaged file makes the library stumble over.
-        fault = f"cannot be read as .xlsx ({type(error).__name__}: {first_line(error)})"
+        fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
         advice = "save it as .xlsx anew, or export it as CSV"
         raise UnreadableError("bad-xlsx", fault, advice) from error
     yield from rows_under_header(grid, problems)
@@ -60,26 +60,21 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
     """The rows of the sheet of this name, or of the only one with a table."""
-    sheets = {
-        sheet.title: sheet
+    grids = {
+        sheet: _rows(sheet)
         for sheet in workbook.worksheets
         if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     }
-    if not sheets:
-        fault = f"has no sheet {excerpt(name)}; there are {joined_names(workbook.sheetnames)}"
-        raise UnreadableError("no-sheet", fault, "name one of them after the file's name")
-    grids = {title: _rows(sheet) for title, sheet in sheets.items()}
-    tables = [title for title, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
-    if len(tables) > 1:
-        fault = f"has {len(tables)} sheets with tables: {joined_names(tables)}"
-        largest = max(tables, key=lambda title: len(grids[title]))
-        raise UnreadableError("no-sheet", fault, f"name one, as in '{problems.file}:{largest}'")
-    title = (tables or [*grids])[0]
-    others = [other for other in workbook.sheetnames if other != title]
+    tables = [sheet for sheet, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
+    if len(tables) > 1 or not grids:
+        fault = f"has the sheets {joined_names(workbook.sheetnames)}"
+        raise UnreadableError("no-sheet", fault, "name the one with the labels, as FILE.xlsx:SHEET")
+    sheet = (tables or [*grids])[0]
+    others = [title for title in workbook.sheetnames if title != sheet.title]
     if name is None and others:
-        note = f"sheet {excerpt(title)} was read, and not {joined_names(others)}"
+        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
         problems.notes.append(note)
-    return _with_merged(sheets[title], grids[title], problems)
+    return _with_merged(sheet, grids[sheet], problems)
 
 
 def _rows(sheet: Any) -> list[GridRow]:

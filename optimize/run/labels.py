@@ -77,10 +77,9 @@ def split_labelled(
     that is learned from alike.
     """
     everything = items_of(labelled, dimension, subject)
-    by = data.default_by(labelled)
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled
-    splits = data.split(any_labelled, by=by, seed=seed)
+    splits = data.split(any_labelled, seed=seed)
     unseen = splits.test_unseen_systems
     labels = Labels(
         labelled=labelled,
@@ -90,7 +89,7 @@ def split_labelled(
         test=items_of(splits.test, dimension, subject),
         unseen=None if unseen is None else items_of(unseen, dimension, subject),
         split={
-            "by": by,
+            "by": splits.by,
             "seed": seed,
             "sha256": splits.sha256,
             "held_out_systems": list(splits.held_out_systems),
