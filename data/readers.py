@@ -47,7 +47,7 @@ def read_labels(
     long file (id, dimension, annotator, rating) whose ratings replace the first file's. `values`
     are words and what they count (`{"good": 3, "n/a": None}`).
     """
-    labelled = _read(
+    labelled: LabelledSet = _read(
         path,
         holds="outputs",
         map=map,
@@ -57,7 +57,6 @@ def read_labels(
         annotations=annotations,
         values=values,
     )
-    assert isinstance(labelled, LabelledSet)
     return labelled
 
 
@@ -75,14 +74,13 @@ def read_pairs(
     other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
     annotators, are joined. Pairs without a vote are left out and noted.
     """
-    labelled = _read(path, holds="pairs", map=map, texts=texts, values=values)
-    assert isinstance(labelled, LabelledPairs)
+    labelled: LabelledPairs = _read(path, holds="pairs", map=map, texts=texts, values=values)
     return labelled
 
 
 def _read(
     path: AnySource, *, holds: str, map: Mapped | None, values: Values | None, **others: Any
-) -> LabelledSet | LabelledPairs:
+) -> Any:
     """The labels; LabelError names the first problem, how many follow, and what lists them."""
     try:
         columns, words = split_mapping(map, values)

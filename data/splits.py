@@ -26,11 +26,9 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     """Return the outputs rated on `dimension`; LabelError where there are none."""
     rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated:
-        known = joined_names(labelled.dimensions)
         raise LabelError(
-            f"{labelled.name}: no output is rated on {dimension!r}, only on {known}; "
-            f"name the column that has it with --map {dimension}=COLUMN, or the key inside ratings "
-            f"with --map {dimension}=ratings.KEY"
+            f"{labelled.name}: no output is rated on {dimension!r}, only on "
+            f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
         )
     return replace(labelled, outputs=rated)
 
@@ -92,7 +90,7 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
         seen: list[Labels] = [_where(part, "system", systems - held_out) for part in by_document]
         unseen: list[Labels] = [_where(part, "system", held_out) for part in by_document]
         # Where each system wrote for documents of its own, a part may be left with none.
-        if min(len(part.documents) for part in (*seen, unseen[2])) >= 2:
+        if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
             return Splits(
                 train=seen[0],
                 dev=seen[1],

@@ -105,8 +105,7 @@ def load_dataset(path: str) -> Any:
         advice = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
         raise UnreadableError("bad-dataset", fault, advice) from error
     splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}
-    if not split and len(splits) == 1:
-        return next(iter(splits.values()))
+    split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
         fault = f"has the splits {joined_names(sorted(splits))}, and none is {split!r}"
         advice = f"add one to its name, as in {path}:{min(splits)}"

@@ -74,7 +74,7 @@ def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
     if name is None and others:
         note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
         problems.notes.append(note)
-    return _with_merged(sheet, grids[sheet], problems)
+    return _with_merged(sheet, grids[sheet])
 
 
 def _rows(sheet: Any) -> list[GridRow]:
@@ -96,7 +96,7 @@ def _rows(sheet: Any) -> list[GridRow]:
     return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
 
 
-def _with_merged(sheet: Any, grid: list[GridRow], problems: Problems) -> list[GridRow]:
+def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     """The rows of a sheet with what is merged downwards in each of them."""
     from openpyxl.utils import range_boundaries
 
@@ -106,14 +106,10 @@ def _with_merged(sheet: Any, grid: list[GridRow], problems: Problems) -> list[Gr
     if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > _MAX_CELLS:
         raise UnreadableError("too-long", "merges more cells than are read", "export it as CSV")
     cells_at = {row.line: row.cells for row in grid}
-    n_merged = 0
     for column, top, _, bottom in areas:
         for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
             if line in cells_at and is_empty(cells_at[line][column - 1]) and top in cells_at:
                 cells_at[line][column - 1] = cells_at[top][column - 1]
-                n_merged += 1
-    if n_merged:
-        problems.notes.append(f"{n_merged:,} cells read as what they are merged with")
     return grid
 
 

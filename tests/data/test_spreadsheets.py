@@ -225,7 +225,6 @@ def test_what_is_merged_downwards_stands_in_every_row(tmp_path: Path) -> None:
         book.active.merge_cells(area)
     book.save(path)
     assert rows_of(path)[1:] == [rows[1], ["b", "One text", "T", 4], rows[3]]
-    assert read(path)[2] == ["2 cells read as what they are merged with"]
 
 
 def test_scores_and_replies_may_stand_in_sheets(tmp_path: Path) -> None:
