@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.columns import Columns
-from data.flags import map_flags, scale_flags, split_mapping, values_flags
+from data.flags import split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import Ratings, ReadOptions, find_ratings, read_ratings
@@ -22,10 +22,12 @@ from data.values import Scale, Values
 
 # A mapping: our names and the file's columns, with `values` beside them; or the file that has it.
 Mapped = Mapping[str, Any] | str | Path
+AnySource = str | Path | Rows
+Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def read_labels(
-    path: str | Path | Rows,
+    path: AnySource,
     *,
     map: Mapped | None = None,
     dimensions: Sequence[str] | None = None,
@@ -34,21 +36,20 @@ def read_labels(
     annotations: str | Path | None = None,
     values: Values | None = None,
 ) -> LabelledSet:
-    """Read labelled outputs from JSONL, JSON, CSV, TSV, .xlsx, Parquet or a Hugging Face set.
+    """Read labelled outputs; LabelError has all `problems`.
 
-    `path` may be rows in memory (a DataFrame, a Dataset, a list of dicts), a folder made by
-    `Dataset.save_to_disk`, or `hf:owner/name`, either with `:split`, or `FILE.xlsx:SHEET`.
-    `map` gives our names the file's columns (`{"document": "article"}`), or is a mapping file in
-    YAML; `a.b` reaches into a nested column, and a list of columns holds one annotator's ratings in
-    each. Rows of several annotators (a column `annotator`) are joined by id. `dimensions` are read
-    and no other, and each must be rated somewhere; an output without a rating on one is kept and
-    noted. `scales` gives (low, high) by dimension, "*" for all others. `texts` must stand in every
-    row, and no other; by default every text of a usual name must. `annotations` is a long file (id,
-    dimension, annotator, rating) whose ratings replace the first file's by id and dimension.
-    `values` are words and what they count (`{"good": 3, "n/a": None}`), before all that a column's
-    cells say. Raises LabelError, whose `problems` are all there are.
+    `path` is JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`), Parquet, a folder made by
+    `Dataset.save_to_disk` or `hf:owner/name` (either with `:split`), or rows in memory: a
+    DataFrame, a Dataset, a list of dicts. `map` gives our names the file's columns, or is a mapping
+    file; `a.b` reaches into a nested column, a list of columns has one annotator in each.
+    `dimensions` are read and no other. `scales` gives (low, high) by dimension, "*" for all others.
+    `texts` must stand in every row; by default, every text of a usual name must. `annotations` is a
+    long file (id, dimension, annotator, rating) whose ratings replace the first file's. `values`
+    are words and what they count (`{"good": 3, "n/a": None}`).
     """
-    options = read_options(
+    labelled: LabelledSet = _read(
+        path,
+        holds="outputs",
         map=map,
         dimensions=dimensions,
         scales=scales or {},
@@ -56,173 +57,108 @@ def read_labels(
         annotations=annotations,
         values=values,
     )
-    labelled, problems = check_labels(path, options)
-    if labelled is None or problems:
-        flags = [word for name in dimensions or () for word in ("--dimension", name)]
-        flags += [*map_flags(options.map), *scale_flags(scales), *values_flags(options.values)]
-        flags += [] if annotations is None else ["--annotations", str(annotations)]
-        raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
     return labelled
 
 
 def read_pairs(
-    path: str | Path | Rows,
+    path: AnySource,
     *,
     map: Mapped | None = None,
     texts: Sequence[str] | None = None,
     values: Values | None = None,
 ) -> LabelledPairs:
-    """Read labelled pairs from any of the formats of `read_labels`.
+    """Read labelled pairs from any of the formats of `read_labels`; LabelError has all `problems`.
 
     The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
-    people's choice is `votes` (a list), `preferred` or `preference`, in the words A, B and tie or
-    the numbers 1, 2 and 1.5; several columns of votes, or rows of several annotators (a column
-    `annotator`), are joined. Pairs without a vote are left out and noted. `values` are other words
-    (`{"left": "A", "0": "B"}`). `map` and `texts` as `read_labels`.
-    Raises LabelError, whose `problems` are all there are.
+    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, 1, 2 or 1.5, or
+    other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
+    annotators, are joined. Pairs without a vote are left out and noted.
     """
-    options = read_options(map=map, texts=texts, values=values)
-    labelled, problems = check_pairs(path, options)
-    if labelled is None or problems:
-        flags = [*map_flags(options.map), *values_flags(options.values)]
-        raise refusal(problems, [] if is_in_memory(path) else [str(path), *flags])
+    labelled: LabelledPairs = _read(path, holds="pairs", map=map, texts=texts, values=values)
     return labelled
 
 
-def read_options(*, map: Mapped | None, values: Values | None, **others: Any) -> ReadOptions:
-    """The options with what a mapping file says; raises LabelError where it cannot be read."""
+def _read(
+    path: AnySource, *, holds: str, map: Mapped | None, values: Values | None, **others: Any
+) -> Any:
+    """The labels; LabelError names the first problem, how many follow, and what lists them."""
     try:
         columns, words = split_mapping(map, values)
     except ValueError as error:
         raise LabelError(str(error)) from None
-    return ReadOptions(map=columns, values=words, **others)
+    options = ReadOptions(map=columns, values=words, **others)
+    labelled, problems = check_file(path, options, holds=holds)
+    if labelled is not None and not problems:
+        return labelled
+    check = ""
+    if not is_in_memory(path):
+        flags = [word for name in options.dimensions or () for word in ("--dimension", name)]
+        flags += [f"--scale={low:g}:{high:g}" for low, high in {*options.scales.values()}]
+        same = ", with the same --map and --values" if columns or words else ""
+        check = f": dspy-judges check {shlex.join([str(path), *flags])}{same}"
+    more = f" (and {len(problems) - 1:,} more{check})" if len(problems) > 1 else ""
+    raise LabelError(f"{problems[0]}{more}", problems)
 
 
-def check_labels(
-    path: str | Path | Rows, options: ReadOptions
-) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
-    """Read as `read_labels`, and return what could be read and all problems."""
-    problems = _problems_of(path)
-    return _check_outputs(_read_columns(path, problems, options), problems, options)
+def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Found:
+    """What could be read of a file, and all its problems.
 
-
-def check_pairs(
-    path: str | Path | Rows, options: ReadOptions
-) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
-    """Read as `read_pairs`, and return what could be read and all problems."""
-    problems = _problems_of(path)
-    return _check_pairs(_read_columns(path, problems, options), problems, options)
-
-
-def check_either(
-    path: str | Path, options: ReadOptions
-) -> tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]:
-    """The same for what the file looks like; with dimensions or annotations it holds outputs."""
-    problems = _problems_of(path)
-    columns = _read_columns(path, problems, options)
-    outputs = options.dimensions or options.annotations
-    if columns is not None and not outputs and holds_pairs(columns):
-        return _check_pairs(columns, problems, options)
-    return _check_outputs(columns, problems, options)
-
-
-def _problems_of(path: str | Path | Rows) -> Problems:
-    return Problems(name_of(path) if is_in_memory(path) else str(path))
-
-
-def _read_columns(
-    path: str | Path | Rows, problems: Problems, options: ReadOptions
-) -> Columns | None:
+    `holds` is "outputs" or "pairs"; without it, what the file looks like: with dimensions or
+    annotations it holds outputs.
+    """
+    problems = Problems(name_of(path))
     table = read_table(path, problems)
-    if table is None:
-        return None
-    return Columns(without_footers(table), options.map, options.texts or ())
-
-
-def _check_outputs(
-    columns: Columns | None, problems: Problems, options: ReadOptions
-) -> tuple[LabelledSet | None, tuple[Problem, ...]]:
-    """The outputs, with ratings from a second file if given, and all problems of both files."""
-    annotation_problems = Problems(str(options.annotations))
+    long_problems = Problems(str(options.annotations))
     ratings: dict[str, Ratings] = {}
-    annotations_sha256 = ""
+    sha256 = ""
     if options.annotations is not None:
-        ratings, annotations_sha256 = _read_long_file(
-            options.annotations, annotation_problems, options
-        )
-    if columns is None:
-        return None, (*problems, *annotation_problems)
-    if not ratings and holds_pairs(columns):
-        advice = "read it with read_pairs, or tune on it with --pairwise"
-        problems.add("pairs", "holds pairs of candidates and votes, not rated outputs", advice)
-        return None, tuple(problems)
-    if {"chosen", "rejected"} <= {*columns.table.columns} and find_sides(columns) is None:
-        advice = (
-            "write them as response_a and response_b in an order drawn at random, and the chosen "
-            "one's letter as preferred"
-        )
-        problems.add("pairs", "holds chosen and rejected texts", advice)
-        return None, tuple(problems)
+        ratings, sha256 = _read_long_file(options.annotations, long_problems, options)
+    if table is None:
+        return None, (*problems, *long_problems)
+    columns = Columns(without_footers(table), options.map, options.texts or ())
+    named = options.dimensions or options.annotations
+    if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):
+        if find_sides(columns) is None and columns.holds_ratings:
+            advice = "read it with read_labels, or tune on it with --dimension"
+            problems.add("outputs", "holds rated outputs, not pairs", advice)
+            return None, tuple(problems)
+        return read_pair_rows(columns, problems, options), tuple(problems)
     sides = find_sides(columns)
-    named = options.dimensions is not None or columns.mapping or ratings or columns.holds_ratings
-    if sides is not None and not named:
-        advice = (
-            "for pairs name people's choice with --map votes=COLUMN, for outputs what is rated "
-            "with --dimension COLUMN"
-        )
-        fault = f"holds two candidates a row, {joined_names(sides[1:])}"
-        problems.add("pairs", fault, advice)
+    if not ratings and (refused := _refuse_pairs(columns, sides, options)):
+        problems.add("pairs", *refused)
         return None, tuple(problems)
     labelled = read_outputs(columns, problems, options, ratings or None)
-    notes = [f"{options.annotations}: {note}" for note in annotation_problems.notes]
+    notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
     if sides is not None:
         notes.append(
             f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
             "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
             "each output"
         )
-    sha256 = labelled.sha256
-    if annotations_sha256:
-        sha256 = hashlib.sha256(f"{sha256}{annotations_sha256}".encode()).hexdigest()
+    both = hashlib.sha256(f"{labelled.sha256}{sha256}".encode()).hexdigest()
+    sha256 = both if sha256 else labelled.sha256
     labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
-    return labelled, (*problems, *annotation_problems)
+    return labelled, (*problems, *long_problems)
 
 
-def _check_pairs(
-    columns: Columns | None, problems: Problems, options: ReadOptions
-) -> tuple[LabelledPairs | None, tuple[Problem, ...]]:
-    """The pairs and all problems; no pairs where the file cannot be read or holds rated outputs."""
-    if columns is None:
-        return None, tuple(problems)
-    if find_sides(columns) is None and columns.holds_ratings:
-        advice = "read it with read_labels, or tune on it with --dimension"
-        problems.add("outputs", "holds rated outputs, not pairs", advice)
-        return None, tuple(problems)
-    return read_pair_rows(columns, problems, options), tuple(problems)
-
-
-def refusal(problems: Sequence[Problem], check: Sequence[str] = ()) -> LabelError:
-    """One error for a file's problems: the first, how many more there are, and what lists them.
-
-    `check` are the words after `python -m data check` that find the same problems; empty for rows
-    in memory, of which LabelError.problems has them all.
-    """
-    n_more = len(problems) - 1
-    list_all = f": python -m data check {shlex.join(check)}" if check else ""
-    more = f" (and {n_more:,} more{list_all})" if n_more else ""
-    return LabelError(f"{problems[0]}{more}", problems)
-
-
-def read_annotations(path: str | Path) -> dict[str, Ratings]:
-    """Read a long file of ratings (id, dimension, annotator, rating), by id of the output.
-
-    Raises LabelError, whose `problems` are all there are.
-    """
-    problems = Problems(str(path))
-    ratings, _ = _read_long_file(path, problems, ReadOptions())
-    if problems:
-        raise refusal(problems, [str(path)])
-    return ratings
+def _refuse_pairs(
+    columns: Columns, sides: Sequence[str] | None, options: ReadOptions
+) -> tuple[str, str] | None:
+    """What is wrong, and what to do, where a file that is read as outputs holds pairs."""
+    named = options.dimensions is not None or columns.mapping or columns.holds_ratings
+    if sides is not None and (holds_pairs(columns) or not named):
+        return (
+            f"holds pairs of candidates, {joined_names(sides[1:])}",
+            "read them with --pairwise or read_pairs (people's choice with --map votes=COLUMN), or "
+            "name what is rated of outputs with --dimension COLUMN",
+        )
+    if sides is None and {"chosen", "rejected"} <= {*columns.table.columns}:
+        return (
+            "holds chosen and rejected texts",
+            "write them as response_a and response_b in an order drawn at random, and the chosen "
+            "one's letter as preferred",
+        )
+    return None
 
 
 def _read_long_file(

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from data.tables.problems import DataError, Problem, count
+from data.tables.problems import DataError, Problem
 
 Vote = Literal["A", "B", "tie"]
 
@@ -95,7 +95,7 @@ class _Labels:
     sha256: str
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
-    reading: Reading = field(default_factory=Reading, compare=False)
+    reading: Reading = field(default_factory=Reading, compare=False, repr=False)
 
     @property
     def items(self) -> Sequence[Item]:
@@ -111,14 +111,7 @@ class _Labels:
 class LabelledSet(_Labels):
     """A data set or one of its splits; no document is in two splits made by document."""
 
-    outputs: tuple[LabelledOutput, ...]
-
-    def __repr__(self) -> str:
-        rated = ", ".join(self.dimensions) or "nothing"
-        return (
-            f"LabelledSet({self.name!r}, {count(len(self.outputs), 'output')}, "
-            f"{count(len(self.documents), 'document')}, rated on {rated})"
-        )
+    outputs: tuple[LabelledOutput, ...] = field(repr=False)
 
     @property
     def items(self) -> tuple[LabelledOutput, ...]:
@@ -139,14 +132,8 @@ class LabelledSet(_Labels):
 class LabelledPairs(_Labels):
     """The same for labelled pairs; `candidate` is the file's word for what is compared."""
 
-    pairs: tuple[LabelledPair, ...]
+    pairs: tuple[LabelledPair, ...] = field(repr=False)
     candidate: str = "response"
-
-    def __repr__(self) -> str:
-        return (
-            f"LabelledPairs({self.name!r}, {count(len(self.pairs), 'pair')}, "
-            f"{count(len(self.documents), 'document')}, of each two {self.candidate}s)"
-        )
 
     @property
     def items(self) -> tuple[LabelledPair, ...]:

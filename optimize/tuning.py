@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from data.tables.formats import read_json_lines
+from data.tables.formats import read_records
 from data.tables.in_memory import Rows, is_in_memory
 from judges.cli.shell import print_error
 from judges.define import read_subject
@@ -60,7 +60,7 @@ class Run:
     def _rows(self, name: str) -> "pd.DataFrame":
         import pandas as pd
 
-        return pd.DataFrame([dict(row.cells) for row in read_json_lines(self.folder / name)])
+        return pd.DataFrame([row for _, row in read_records(self.folder / name)])
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"

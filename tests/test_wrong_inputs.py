@@ -200,7 +200,7 @@ DEEP = '{"id": ' + "[" * 100_000
             "a.jsonl",
             '{"document": "d", "summary": "s", "summary": "t"}\n',
             ["judges", "score", "relevance", "--data", "a.jsonl", "--out", "o.jsonl"],
-            "line 1: 'summary' stands twice",
+            "line 1: has a name twice",
         ),
         (
             "a.jsonl",

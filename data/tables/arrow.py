@@ -4,19 +4,14 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data.tables.encoding import MAX_BYTES
-from data.tables.problems import Problems, RowsError, UnreadableError, first_line, joined_names
+from data.tables.problems import Problems, RowsError, UnreadableError, excerpt, joined_names
 from data.tables.text import Row, TableRow, check_columns
-from dspy_judges.libraries import naming_libraries
-
-if TYPE_CHECKING:
-    import datasets
 
 # Few at a time are unpacked, since each may be long.
 _READ_BATCH = 100
-_WRITTEN_BATCH = 1000
 # Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
 _MAX_EXPANSION = 2000
 _CELL_BYTES = 32  # what any value takes as an object
@@ -26,8 +21,7 @@ _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield a Parquet file's rows; UnreadableError for what is damaged, or unpacks to too much."""
-    with naming_libraries():
-        import pyarrow.parquet
+    import pyarrow.parquet
 
     limit = max(MAX_BYTES, _MAX_EXPANSION * path.stat().st_size)
     number = 0
@@ -47,60 +41,33 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     number += 1
                     yield TableRow(number, cells)
-    except UnreadableError:
-        raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        fault = f"cannot be read as Parquet ({first_line(error)})"
+        fault = f"cannot be read as Parquet ({excerpt(str(error))})"
         advice = "write it anew, for instance with DataFrame.to_parquet"
         raise UnreadableError("bad-parquet", fault, advice) from error
 
 
 class ParquetSink:
-    """Writes rows in batches; the first batch settles the types."""
+    """Collects rows and writes them at the end, when the types of all are known."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
-        with naming_libraries():
-            # Now, and not once the first batch was judged.
-            import pyarrow.parquet  # noqa: F401
-
         self._path = path
-        self._columns = columns
-        self._batch: list[Row] = []
-        self._writer: Any = None
+        self._cells: dict[str, list[object]] = {name: [] for name in columns}
 
     def write(self, row: Row) -> None:
-        check_columns(row, self._columns)
-        self._batch.append(row)
-        if len(self._batch) >= _WRITTEN_BATCH:
-            self._flush()
+        check_columns(row, self._cells)
+        for name, cells in self._cells.items():
+            cells.append(row.get(name))
 
     def close(self) -> None:
-        self._flush()
-        self._writer.close()
-
-    def _flush(self) -> None:
-        """Write the rows that wait; those of the first batch settle the types of the columns."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
+        import pyarrow.parquet
 
-        cells = {name: [row.get(name) for row in self._batch] for name in self._columns}
-        self._batch = []
         try:
-            if self._writer is None:
-                # A column that is empty in the first batch holds text later, if anything.
-                schema = pa.schema(
-                    [
-                        field.with_type(pa.string()) if pa.types.is_null(field.type) else field
-                        for field in pa.table(cells).schema
-                    ]
-                )
-                self._writer = pq.ParquetWriter(self._path, schema)
-            self._writer.write_table(pa.table(cells, schema=self._writer.schema))
+            pyarrow.parquet.write_table(pa.table(self._cells), self._path)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise RowsError(
-                f"{self._path}: a column changes its type ({str(error).splitlines()[0]}); "
-                "write JSONL instead"
-            ) from error
+            fault = f"a column changes its type ({excerpt(str(error))})"
+            raise RowsError(f"{self._path}: {fault}; write JSONL instead") from error
 
 
 def is_dataset(path: str) -> bool:
@@ -108,44 +75,39 @@ def is_dataset(path: str) -> bool:
     return path.startswith(HUB) or Path(_name_and_split(path)[0]).is_dir()
 
 
-def _name_and_split(path: str) -> tuple[str, str | None]:
-    """Take the split off a path, unless what looks like one belongs to a folder's name."""
-    name, colon, split = path.removeprefix(HUB).rpartition(":")
-    if colon and split.replace("_", "").replace("-", "").isalnum() and not Path(path).exists():
-        return name, split
-    return path.removeprefix(HUB), None
+def _name_and_split(path: str) -> tuple[str, str]:
+    """What stands before and after the last colon; a folder's own name may have one."""
+    name, _, split = ("", "", "") if Path(path).is_dir() else path.rpartition(":")
+    return (name, split) if name not in ("", HUB[:-1]) else (path, "")
 
 
-def load_dataset(path: str) -> "datasets.Dataset":
+def load_dataset(path: str) -> Any:
     """A folder made by `Dataset.save_to_disk`, or `hf:owner/name`; `:split` at the end picks one.
 
     Raises UnreadableError.
     """
-    with naming_libraries():
-        import datasets
-    import httpx
+    import datasets
 
-    name, split = _name_and_split(path)
-    on_hub = path.startswith(HUB)
-    if on_hub and (not _HUB_NAME.fullmatch(name) or Path(name).exists()):
-        # The library would take another name for an address, a folder or a reader of any files.
-        fault = "is no data set of the hub" if not Path(name).exists() else "is a file or a folder"
-        advice = f"write {HUB}owner/name, or the folder's own path"
-        raise UnreadableError("bad-dataset", fault, advice)
+    path, split = _name_and_split(path)
+    name = path.removeprefix(HUB)
     # Which logs each of its own retries.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        loaded = datasets.load_dataset(name) if on_hub else datasets.load_from_disk(name)
-    except (OSError, ValueError, datasets.exceptions.DatasetsError, httpx.HTTPError) as error:
-        fault = f"cannot be loaded ({type(error).__name__}: {first_line(error)})"
+        if name == path:
+            loaded = datasets.load_from_disk(path)
+        elif _HUB_NAME.fullmatch(name) and not Path(name).exists():
+            loaded = datasets.load_dataset(name)
+        else:
+            # The library would take it for an address, or a folder.
+            raise ValueError("no name of a data set on the hub")
+    except Exception as error:
+        fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
         advice = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
         raise UnreadableError("bad-dataset", fault, advice) from error
-    splits = loaded if isinstance(loaded, Mapping) else {"all": loaded}
-    names = sorted(str(name) for name in splits)
-    split = names[0] if split is None and len(names) == 1 else split
+    splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}
+    split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
-        missing = "none is named" if split is None else f"none is {split!r}"
-        fault = f"has the splits {joined_names(names)}, and {missing}"
-        whole = path.removesuffix(f":{split}")
-        raise UnreadableError("no-split", fault, f"add one to its name, as in {whole}:{names[0]}")
+        fault = f"has the splits {joined_names(sorted(splits))}, and none is {split!r}"
+        advice = f"add one to its name, as in {path}:{min(splits)}"
+        raise UnreadableError("no-split", fault, advice)
     return splits[split]

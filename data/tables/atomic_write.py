@@ -1,4 +1,4 @@
-"""Files that land whole or not at all, never on top of another unless asked, for one at a time."""
+"""Files that are written whole or not at all, and used by one run at a time."""
 
 import os
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ class InUseError(OSError):
 
 @contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """Keep a file or folder to this run; InUseError where another run has it already.
+    """Lock a file or folder for this run; InUseError where another run has it already.
 
-    The system lets go of it when a process dies, however it dies. The lock is a file beside a file,
-    `.NAME.lock`, and inside a folder, `.lock`.
+    The system releases the lock when a process dies. It is a file: `.NAME.lock` beside a file,
+    `.lock` in a folder.
     """
     lock = FileLock(path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock"))
     try:
@@ -27,7 +27,7 @@ def in_use(path: Path) -> Iterator[None]:
     except Timeout:
         raise InUseError(f"{path} is in use by another run: wait for its end") from None
     except OSError as error:
-        # It names the file beside, which nobody asked for.
+        # It names the lock's file, which the user does not know.
         raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         yield
@@ -38,33 +38,29 @@ def in_use(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write beside `path`, then move there; FileExistsError names a file that is in the way."""
+    """Write to a file beside `path`, then rename it; FileExistsError where `path` is taken."""
     partial = path.with_name(f".{path.name}.{token_hex(4)}")
     try:
-        with partial.open("xb") as file:
-            _write_out(file, content, path)
-        move_into_place(partial, path, overwrite=overwrite)
-    except OSError as error:
-        if error.filename == str(partial):
-            # It names the file beside, which nobody asked for.
+        try:
+            with partial.open("xb") as file:
+                _write_out(file, content, path)
+        except OSError as error:
+            # It names the partial file, which the user does not know.
             raise OSError(error.errno, error.strerror, str(path)) from None
-        raise
+        move_into_place(partial, path, overwrite=overwrite)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def _write_out(file: IO[bytes], content: bytes, path: Path) -> None:
-    """Write to the disk itself, not to its cache alone; an OSError names `path`."""
-    try:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
+    """Write to the disk itself, not to its cache alone."""
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def move_into_place(partial: Path, path: Path, *, overwrite: bool = False) -> None:
-    """Move a finished file to its name in one step; FileExistsError where the name is taken."""
+    """Rename a finished file; FileExistsError where the name is taken."""
     if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists already")
+        raise FileExistsError(f"{path} exists already; name another file")
     partial.replace(path)

@@ -10,20 +10,12 @@ from typing import NamedTuple
 
 from data.tables.arrow import ParquetSink, is_dataset, load_dataset, parquet_rows
 from data.tables.atomic_write import move_into_place
-from data.tables.encoding import open_regular
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
-from data.tables.problems import Problems, RowsError, Unit, UnreadableError
+from data.tables.problems import Problems, RowsError, UnreadableError
 from data.tables.spreadsheet import csv_rows
 from data.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from data.tables.xlsx import split_sheet, workbook_rows
 
-_ZIP = b"PK\x03\x04"
-# What files of other kinds begin with, whatever they are called.
-_OTHER_KINDS = {
-    _ZIP: ("is a workbook or a zip file", "save it as CSV, or under a name that ends in .xlsx"),
-    b"\xd0\xcf\x11\xe0": ("is an old workbook, or has a password", "save it as .xlsx, or as CSV"),
-    b"\x1f\x8b": ("is compressed", "unpack it first, as with gunzip"),
-}
 # Columns that libraries write for themselves.
 _PRIVATE = ("__", "Unnamed: ")
 
@@ -35,7 +27,7 @@ class Format(NamedTuple):
 
     `open_writer` opens a file of these columns; None where the format is read only. In an untyped
     format (CSV, .xlsx) a string may be a number; a flat one holds columns alone, settled at the
-    start.
+    start. `unit` is what messages call a row.
     """
 
     endings: tuple[str, ...]
@@ -43,7 +35,7 @@ class Format(NamedTuple):
     open_writer: Callable[[Path, Sequence[str]], Sink] | None = None
     typed: bool = True
     flat: bool = True
-    unit: Unit = "line"
+    unit: str = "line"
 
 
 FORMATS = (
@@ -57,17 +49,10 @@ FORMATS = (
 )
 READABLE = {ending: form for form in FORMATS for ending in form.endings}
 WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
-
-
-def _in_words(formats: Iterable[Format]) -> str:
-    *first, last = (form.endings[0] for form in formats)
-    return f"{', '.join(first)} or {last}" if first else last
-
-
 # For help texts: the usual endings of what is read, what is written, and what is read alone.
-READ_ENDINGS = _in_words(FORMATS)
-WRITTEN_ENDINGS = _in_words(form for form in FORMATS if form.open_writer is not None)
-READ_ONLY_ENDINGS = _in_words(form for form in FORMATS if form.open_writer is None)
+READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
+WRITTEN_ENDINGS = ".jsonl, .csv or .parquet"
+READ_ONLY_ENDINGS = ".json, .tsv or .xlsx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,13 +70,8 @@ class Table:
     delimiter: str = ""
 
 
-def read_rows(path: Path, notes: list[str] | None = None) -> Iterator[Row]:
-    """Yield the cells of a file's rows (see `read_table_rows`)."""
-    return (row.cells for row in read_table_rows(path, notes))
-
-
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file; raises RowsError, or OSError where it cannot be opened.
+    """Yield the rows of a file; raises RowsError, also where there is none.
 
     `notes` is given what to know of how the file was understood.
     """
@@ -105,18 +85,8 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
         _add_empty(problems)
 
 
-def read_json_lines(path: Path) -> Iterator[TableRow]:
-    """Yield the objects of a file of JSON Lines, whatever its name; raises as `read_rows`."""
-    problems = Problems(str(path), strict=True)
-    with _added_to(problems):
-        yield from json_lines(path, problems)
-
-
 def read_records(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield each row and where it stands; of JSON Lines, or of the table that the name ends in.
-
-    Raises as `read_rows`, but for a file without a row.
-    """
+    """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
         for line, cells in _format_of(path, problems, FORMATS[0]).read(path, problems):
@@ -130,21 +100,22 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
             # Of the file that would hold them.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
-            name, problems.unit, typed = Path(name_of(path)).name, "row", True
-            columns, rows = _read_all(starmap(TableRow, enumerate(plain, start=1)))
+            name, typed = Path(name_of(path)).name, True
+            problems.unit = "row"
+            rows = _rows_of(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))
             form = _format_of(file, problems)
             with split_sheet(file)[0].open("rb") as opened:
                 sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
             name, typed = split_sheet(file)[0].stem, form.typed
-            columns, rows = _read_all(form.read(file, problems))
+            rows = _rows_of(form.read(file, problems))
         if rows:
             return Table(
                 name=name,
                 sha256=sha256,
                 typed=typed,
-                columns=columns,
+                columns=tuple(dict.fromkeys(column for row in rows for column in row.cells)),
                 rows=rows,
                 notes=tuple(problems.notes),
                 delimiter=problems.delimiter,
@@ -152,6 +123,17 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
         if not problems:
             _add_empty(problems)
     return None
+
+
+def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
+    """The rows without the columns that libraries write for themselves."""
+    return tuple(
+        TableRow(
+            line,
+            {n: cell for n, cell in cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+        )
+        for line, cells in rows
+    )
 
 
 @contextmanager
@@ -170,18 +152,13 @@ def _added_to(problems: Problems) -> Iterator[None]:
 
 
 def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
-    """The format by the name's ending; UnreadableError where it is unknown, or another's."""
+    """The format by the name's ending; UnreadableError where it is unknown."""
     file, _ = split_sheet(path)
     if not file.exists():
         raise UnreadableError("no-file", "does not exist", "check the path")
     if not file.is_file():
         raise UnreadableError("no-file", "is not a regular file", "give a file")
     form = READABLE.get(file.suffix.lower(), default)
-    with open_regular(file) as opened:
-        head = opened.read(4)
-    for mark, (fault, advice) in _OTHER_KINDS.items():
-        if head.startswith(mark) and not (mark == _ZIP and form and form.read is workbook_rows):
-            raise UnreadableError("no-format", fault, advice)
     if form is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
         raise UnreadableError("no-format", "is of no format known here", advice)
@@ -191,23 +168,6 @@ def _format_of(path: Path, problems: Problems, default: Format | None = None) ->
 
 def _add_empty(problems: Problems) -> None:
     problems.add("empty-file", "holds no rows", "give a file with one row for each output or pair")
-
-
-def _read_all(rows: Iterable[TableRow]) -> tuple[tuple[str, ...], tuple[TableRow, ...]]:
-    """All columns by first appearance, and the rows; equal strings are kept once."""
-    # Sixteen systems' rows repeat one document sixteen times.
-    strings: dict[str, str] = {}
-    columns: dict[str, None] = {}
-    kept_rows = []
-    for line, row in rows:
-        cells = {
-            name: strings.setdefault(value, value) if isinstance(value, str) else value
-            for name, value in row.items()
-            if name.strip() and not name.startswith(_PRIVATE)
-        }
-        columns.update(dict.fromkeys(cells))
-        kept_rows.append(TableRow(line, cells))
-    return tuple(columns), tuple(kept_rows)
 
 
 class RowWriter:
@@ -220,8 +180,7 @@ class RowWriter:
     def __init__(self, path: Path, *, columns: Sequence[str], overwrite: bool = False) -> None:
         open_writer = written_format(path).open_writer
         assert open_writer is not None
-        self.path = path
-        self.partial_path = partial_path(path)
+        self.path, self.partial_path = path, partial_path(path)
         self.written = 0
         self._overwrite = overwrite
         self._file = open_writer(self.partial_path, columns)
@@ -251,9 +210,6 @@ def partial_path(path: Path) -> Path:
 
 def written_format(path: Path) -> Format:
     """The format by the name's ending; RowsError where none is written under it."""
-    try:
-        return WRITABLE[path.suffix.lower()]
-    except KeyError:
-        raise RowsError(
-            f"{path}: its ending says no format that is written; use one of {', '.join(WRITABLE)}"
-        ) from None
+    if (form := WRITABLE.get(path.suffix.lower())) is None:
+        raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
+    return form

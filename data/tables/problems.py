@@ -2,8 +2,7 @@
 
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import asdict, dataclass
 
 from dspy_judges.errors import JudgesError
 
@@ -16,8 +15,6 @@ class RowsError(DataError, ValueError):
     """A table that cannot be read or written; the message names file, line and what to do."""
 
 
-Unit = Literal["line", "row"]
-
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
@@ -26,7 +23,7 @@ NO_VALUE = object()
 
 
 class UnreadableError(DataError):
-    """A file or a cell cannot be read; the caller knows which, and where it stands."""
+    """A file or a cell cannot be read; `Problems` knows which file."""
 
     def __init__(
         self, kind: str, fault: str, advice: str, value: object = NO_VALUE, line: int | None = None
@@ -51,11 +48,9 @@ class Problem:
     kind: str
     fault: str
     advice: str
-    unit: Unit = "line"
+    unit: str = "line"
     line: int | None = None
     field: str | None = None
-    # The letter by which a spreadsheet knows the field.
-    column: str | None = None
     value: str | None = None
 
     def __str__(self) -> str:
@@ -63,31 +58,29 @@ class Problem:
         if self.line is not None:
             where.append(f"{self.unit} {self.line}")
         if self.field is not None:
-            noun = "field" if self.column is None else f"column {self.column}"
-            where.append(f"{noun} {excerpt(self.field)}")
+            where.append(f"field {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
         return f"{', '.join(where)}: {fault}; {self.advice}"
 
     def record(self) -> dict[str, str | int | None]:
-        """As `python -m data check --json` prints it."""
+        """As `dspy-judges check --json` prints it."""
         names = {"fault": "what", "advice": "way_out"}
-        return {names.get(part.name, part.name): getattr(self, part.name) for part in fields(self)}
+        return {names.get(name, name): value for name, value in asdict(self).items()}
 
 
 class Problems(list[Problem]):
     """The problems of one file, in the order they were met; strict: RowsError at the first.
 
-    `notes` say how the file was understood, where that is not plain. `letters` are those by which
-    a spreadsheet knows its columns.
+    `notes` say how the file was understood, where that is not plain; `unit` is what its lines are
+    called.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
         super().__init__()
         self.file = file
-        self.unit: Unit = "line"
+        self.unit = "line"
         self.notes: list[str] = []
         self.delimiter = ""
-        self.letters: dict[str, str] = {}
         self._strict = strict
 
     def add(
@@ -110,7 +103,6 @@ class Problems(list[Problem]):
             line=line,
             field=field,
             value=None if value is NO_VALUE else excerpt(value),
-            column=self.letters.get(field or ""),
         )
         self.append(problem)
         if self._strict:
@@ -128,11 +120,6 @@ class Problems(list[Problem]):
 def excerpt(value: object) -> str:
     """A value as a message may carry it: short, on one line, control characters escaped."""
     return _REPR.repr(value)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of a library's message, short and printable."""
-    return "".join(c if c.isprintable() else "?" for c in str(error).partition("\n")[0][:100])
 
 
 def joined_names(names: Sequence[str]) -> str:

@@ -33,54 +33,42 @@ def n_filled(row: GridRow) -> int:
     return sum(not is_empty(cell) for cell in row.cells)
 
 
-def rows_under_header(
-    grid: Iterable[GridRow], problems: Problems, letters: Iterable[str] = ()
-) -> Iterator[TableRow]:
+def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
     """Yield the rows below a grid's header under its names; empty rows are passed over.
 
-    Titles above the header, and columns without a name that hold something, are noted. `letters`
-    are those of the columns, where people know them by letters.
+    Titles above the header, and columns without a name that hold something, are noted.
     """
-    filled_rows = (row for row in grid if n_filled(row))
+    filled_rows = filter(n_filled, grid)
     head = list(islice(filled_rows, _HEAD_ROWS))
     if not head:
         return
-    header_at = _find_header(head)
+    # The header is the first row that is more than half as full as rows usually are.
+    widths = Counter(map(n_filled, head))
+    usual = max(widths, key=lambda width: (widths[width], width))
+    header_at = next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual)
     for line, cells in head[:header_at]:
         title = excerpt(next(cell for cell in cells if not is_empty(cell)))
         note = f"{problems.unit} {line} ({title}) above the header is read as a title"
         problems.notes.append(note)
-    header = head[header_at]
-    names = ["" if cell is None else str(cell).strip() for cell in header.cells]
+    names = ["" if cell is None else str(cell).strip() for cell in head[header_at].cells]
     n_needed = max(i for i, name in enumerate(names, 1) if name)
-    problems.letters = dict(zip(names, letters, strict=False))
-    for name in (twice := [n for n, number in Counter(names).items() if n and number > 1]):
+    if twice := [name for name in names if name and names.count(name) > 1]:
         advice = "give every column its own name, in one row"
-        problems.add("twice", "names two columns", advice, line=header.line, field=name)
-    if twice:
-        return
-    # A first column without a name numbers the rows, and is no loss.
-    unnamed = [i for i, name in enumerate(names) if i and not name]
+        raise UnreadableError("twice", "names two columns", advice, twice[0], head[header_at].line)
     nameless: set[int] = set()
-    for row in chain(head[header_at + 1 :], filled_rows):
-        cells = row.cells
+    for line, cells in chain(head[header_at + 1 :], filled_rows):
         if len(cells) < n_needed or not all(map(is_empty, cells[len(names) :])):
             fault = f"has {count(len(cells), 'cell')}, the header {len(names)}"
-            problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=row.line)
+            problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=line)
             continue
-        nameless.update(i for i in unnamed if i < len(cells) and not is_empty(cells[i]))
-        yield TableRow(
-            row.line, {name: cell for name, cell in zip(names, cells, strict=False) if name}
+        named = list(zip(names, cells, strict=False))
+        # A first column without a name numbers the rows, and is no loss.
+        nameless.update(
+            i for i, (name, cell) in enumerate(named) if i and not name and not is_empty(cell)
         )
+        yield TableRow(line, {name: cell for name, cell in named if name})
     if nameless:
         problems.notes.append(f"columns without a name are not read: {len(nameless)}")
-
-
-def _find_header(head: Sequence[GridRow]) -> int:
-    """The first row that is more than half as full as rows usually are."""
-    widths = Counter(map(n_filled, head))
-    usual = max(widths, key=lambda width: (widths[width], width))
-    return next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual)
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
@@ -93,23 +81,19 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     csv.field_size_limit(MAX_BYTES)
     with open_text(path, problems, western=True) as lines:
         sample = list(islice(lines, _SAMPLE_LINES))
-        problems.delimiter = _find_delimiter(sample)
+        problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
         yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
 
 
-def _find_delimiter(sample: Sequence[str]) -> str:
-    """The delimiter that cuts the most rows into equally many cells, and of those the most."""
-
-    def evenness(delimiter: str) -> tuple[float, int]:
-        try:
-            records = list(csv.reader(sample, delimiter=delimiter))
-        except csv.Error:
-            return 0, 0
-        widths = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
-        shares = ((n / widths.total(), width) for width, n in widths.items() if width > 1)
-        return max(shares, default=(0, 0))
-
-    return max(_DELIMITERS, key=evenness)
+def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
+    """The largest share of rows that the delimiter cuts into equally many cells, and how many."""
+    try:
+        records = list(csv.reader(sample, delimiter=delimiter))
+    except csv.Error:
+        return 0, 0
+    widths = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
+    shares = ((n / widths.total(), width) for width, n in widths.items() if width > 1)
+    return max(shares, default=(0, 0))
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:

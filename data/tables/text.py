@@ -6,16 +6,15 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from io import StringIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from data.tables.encoding import MAX_BYTES, open_regular, open_text
 from data.tables.problems import Problems, RowsError, UnreadableError
 
-# What a spreadsheet takes for a formula in a file of plain cells, and what we make of it.
+# What a spreadsheet takes for a formula in a file of plain cells.
 _FORMULA = re.compile(r"'*\s*[=+\-@]")
-_OBJECTS = "write one JSON object a line, or one array of objects in a .json file"
+_OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
 
 Row = dict[str, object]
 
@@ -30,9 +29,7 @@ class TableRow(NamedTuple):
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     cells = dict(pairs)
     if len(cells) != len(pairs):
-        names = [name for name, _ in pairs]
-        name = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{name[:60]!r} stands twice in one object")
+        raise ValueError("has a name twice in one object")
     return cells
 
 
@@ -47,75 +44,49 @@ def decode_json(text: str | bytes) -> Any:
 def read_json_file(path: Path) -> Any:
     """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
     with open_regular(path) as file:
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise ValueError(f"is longer than {MAX_BYTES // 2**20} MiB")
-    return decode_json(raw.decode())
+        return decode_json(file.read(MAX_BYTES).decode())
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield one object a line; blank lines are passed over."""
     with open_text(path, problems, western=False) as lines:
-        yield from _objects(lines, problems)
-
-
-def _objects(lines: Iterable[str], problems: Problems) -> Iterator[TableRow]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = decode_json(line)
-        except ValueError as error:
-            problems.add_error(_json_fault(error, number))
-        else:
-            yield from _if_object(row, number, problems)
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = decode_json(line)
+            except ValueError as error:
+                problems.add_error(_json_fault(error, number))
+            else:
+                yield from _if_object(number, value, problems)
 
 
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield an array's objects, those inside one object, or JSON Lines under the name .json."""
-    if path.stat().st_size > MAX_BYTES:
+    """Yield the objects of an array, or of JSON Lines under the name .json."""
+    with open_text(path, problems, western=False) as file:
+        text = file.read(MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
         fault = f"is longer than {MAX_BYTES // 2**20} MiB"
         raise UnreadableError("too-long", fault, "write JSON Lines, which are read one by one")
-    with open_text(path, problems, western=False) as file:
-        text = file.read()
     try:
-        whole = decode_json(text)
+        rows = decode_json(text)
     except ValueError as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         if str(error).startswith("Extra data") and not text.lstrip().startswith("["):
-            yield from _objects(StringIO(text), problems)
+            yield from json_lines(path, problems)
             return
-        raise _json_fault(error, line) from error
+        raise _json_fault(error, getattr(error, "lineno", None)) from error
+    if not isinstance(rows, list):
+        raise UnreadableError("no-object", "is no array of objects", _OBJECTS)
     problems.unit = "row"
-    for number, row in enumerate(_rows_inside(whole, problems), 1):
-        yield from _if_object(row, number, problems)
+    for number, value in enumerate(rows, 1):
+        yield from _if_object(number, value, problems)
 
 
-def _if_object(value: object, number: int, problems: Problems) -> Iterator[TableRow]:
+def _if_object(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
     if isinstance(value, dict):
         yield TableRow(number, value)
     else:
         problems.add("no-object", "is no JSON object", _OBJECTS, line=number, value=value)
-
-
-def _rows_inside(whole: object, problems: Problems) -> list[Any]:
-    """The rows of a list, or of the only list of objects in an object; else that object alone."""
-    if not isinstance(whole, dict):
-        return whole if isinstance(whole, list) else [whole]
-    lists = {
-        name: value
-        for name, value in whole.items()
-        if isinstance(value, list) and value and all(isinstance(row, dict) for row in value)
-    }
-    if len(lists) == 1:
-        ((name, rows),) = lists.items()
-        problems.notes.append(f"the rows are those inside {name!r}")
-        return rows
-    if len(whole) > 1 and all(isinstance(value, dict) for value in whole.values()):
-        fault = "is one object of objects, which may be rows or columns"
-        advice = "write an array of rows, as DataFrame.to_json(FILE, orient='records') does"
-        raise UnreadableError("no-object", fault, advice)
-    return [whole]
 
 
 def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
@@ -133,9 +104,7 @@ class JsonLinesSink:
 
     def __init__(self, path: Path) -> None:
         # Lone surrogates, which UTF-8 cannot hold, become JSON's own escapes.
-        self._file: IO[str] = path.open(
-            "w", encoding="utf-8", errors="backslashreplace", newline="\n"
-        )
+        self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def write(self, row: Row) -> None:
         self._file.write(json.dumps(plain_value(row), ensure_ascii=False) + "\n")
@@ -168,7 +137,7 @@ class CsvSink:
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._columns = columns
         self._file = path.open("w", encoding="utf-8", newline="", errors="replace")
-        self._writer = csv.writer(_UnixLines(self._file))
+        self._writer = csv.writer(self._file)
         self._writer.writerow([_inert(name) for name in columns])
 
     def write(self, row: Row) -> None:
@@ -179,22 +148,11 @@ class CsvSink:
         self._file.close()
 
 
-class _UnixLines:
-    """Ends lines plainly; csv quotes a lone carriage return only if its own line ends have one."""
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-
-    def write(self, line: str) -> int:
-        return self._file.write(line.removesuffix("\r\n") + "\n")
-
-
-def check_columns(row: Row, columns: Sequence[str]) -> None:
+def check_columns(row: Row, columns: Iterable[str]) -> None:
     """Raise RowsError for a row with a column of its own, where columns are fixed."""
     if unknown := row.keys() - set(columns):
         raise RowsError(
-            f"a row has the column {sorted(unknown)[0]!r}, which the first row lacks; "
-            "write JSONL instead"
+            f"a row has the column {min(unknown)!r}, which the first row lacks; write JSONL instead"
         )
 
 

@@ -4,28 +4,19 @@ import re
 import warnings
 import zipfile
 from collections.abc import Iterator
-from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from data.tables.encoding import MAX_BYTES
-from data.tables.problems import Problems, UnreadableError, excerpt, first_line, joined_names
+from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.spreadsheet import GridRow, is_empty, n_filled, rows_under_header
 from data.tables.text import TableRow
-from dspy_judges.libraries import naming_libraries
-
-if TYPE_CHECKING:
-    from openpyxl.workbook import Workbook
 
 _MAX_ROWS = 2**20  # the format's own limit
 _MAX_CELLS = 5_000_000
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-# Where sheets say what is merged, and formulas whose value no program has computed.
+# Where a sheet says what is merged.
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
-_NO_VALUE = re.compile(
-    rb'<(?:\w+:)?c r="(\w+)"[^>]*><(?:\w+:)?f\b(?:[^>]*/>|[^>]*>[^<]*</(?:\w+:)?f>)'
-    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?</(?:\w+:)?c>"
-)
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
@@ -41,11 +32,9 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     85%. What is merged downwards stands in every row. The sheet is the one named, or the only one
     that holds a table.
     """
-    file, sheet = split_sheet(path)
-    with naming_libraries():
-        from openpyxl import load_workbook
-    from openpyxl.utils import get_column_letter
+    from openpyxl import load_workbook
 
+    file, sheet = split_sheet(path)
     try:
         with zipfile.ZipFile(file) as archive:
             size = sum(member.file_size for member in archive.infolist())
@@ -63,35 +52,29 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
         raise
     except Exception as error:
         # Whatever a damaged file makes the library stumble over.
-        fault = f"cannot be read as .xlsx ({type(error).__name__}: {first_line(error)})"
+        fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
         advice = "save it as .xlsx anew, or export it as CSV"
         raise UnreadableError("bad-xlsx", fault, advice) from error
-    letters = map(get_column_letter, range(1, 1 + len(grid[0].cells))) if grid else ()
-    yield from rows_under_header(grid, problems, letters)
+    yield from rows_under_header(grid, problems)
 
 
-def _grid(workbook: "Workbook", name: str | None, problems: Problems) -> list[GridRow]:
+def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
     """The rows of the sheet of this name, or of the only one with a table."""
-    sheets: dict[str, Any] = {sheet.title: sheet for sheet in workbook.worksheets}
-    if name is not None:
-        title = next((title for title in sheets if title.casefold() == name.casefold()), None)
-        if title is None:
-            fault = f"has no sheet {excerpt(name)}; there are {joined_names([*sheets])}"
-            raise UnreadableError("no-sheet", fault, "name one of them after the file's name")
-        return _with_merged(sheets[title], _rows(sheets[title]), problems)
     grids = {
-        title: _rows(sheet) for title, sheet in sheets.items() if sheet.sheet_state == "visible"
+        sheet: _rows(sheet)
+        for sheet in workbook.worksheets
+        if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
     }
-    tables = [title for title, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
-    if len(tables) > 1:
-        fault = f"has {len(tables)} sheets with tables: {joined_names(tables)}"
-        largest = max(tables, key=lambda title: len(grids[title]))
-        raise UnreadableError("no-sheet", fault, f"name one, as in '{problems.file}:{largest}'")
-    title = (tables or [*grids])[0]
-    if others := [other for other in sheets if other != title]:
-        note = f"sheet {excerpt(title)} was read, and not {joined_names(others)}"
+    tables = [sheet for sheet, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
+    if len(tables) > 1 or not grids:
+        fault = f"has the sheets {joined_names(workbook.sheetnames)}"
+        raise UnreadableError("no-sheet", fault, "name the one with the labels, as FILE.xlsx:SHEET")
+    sheet = (tables or [*grids])[0]
+    others = [title for title in workbook.sheetnames if title != sheet.title]
+    if name is None and others:
+        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
         problems.notes.append(note)
-    return _with_merged(sheets[title], grids[title], problems)
+    return _with_merged(sheet, grids[sheet])
 
 
 def _rows(sheet: Any) -> list[GridRow]:
@@ -113,29 +96,20 @@ def _rows(sheet: Any) -> list[GridRow]:
     return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
 
 
-def _with_merged(sheet: Any, grid: list[GridRow], problems: Problems) -> list[GridRow]:
+def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     """The rows of a sheet with what is merged downwards in each of them."""
     from openpyxl.utils import range_boundaries
 
     width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as source:
-        xml = source.read()
-    if formula := _NO_VALUE.search(xml):
-        cell = formula[1].decode()
-        advice = "open the file in a spreadsheet program and save it, or write the value"
-        raise UnreadableError("no-value", f"cell {cell} is a formula without its value", advice)
-    areas = [range_boundaries(area.decode()) for area in _MERGED.findall(xml)]
+        areas = [range_boundaries(area.decode()) for area in _MERGED.findall(source.read())]
     if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > _MAX_CELLS:
         raise UnreadableError("too-long", "merges more cells than are read", "export it as CSV")
     cells_at = {row.line: row.cells for row in grid}
-    n_merged = 0
     for column, top, _, bottom in areas:
         for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
             if line in cells_at and is_empty(cells_at[line][column - 1]) and top in cells_at:
                 cells_at[line][column - 1] = cells_at[top][column - 1]
-                n_merged += 1
-    if n_merged:
-        problems.notes.append(f"{n_merged:,} cells read as what they are merged with")
     return grid
 
 
@@ -144,10 +118,8 @@ def _value_of(cell: Any) -> object:
     value = cell.value
     if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, int | float):
-        if "%" in str(cell.number_format):
-            return f"{round(value * 100, 9):.12g}%"
-        return int(value) if isinstance(value, float) and value.is_integer() else value
-    if isinstance(value, datetime):
-        return value.date().isoformat() if value.time() == time() else value.isoformat(sep=" ")
-    return value.isoformat() if isinstance(value, date | time) else str(value)
+    if not isinstance(value, int | float):
+        return str(value).removesuffix(" 00:00:00")
+    if "%" in str(cell.number_format):
+        return f"{round(value * 100, 9):.12g}%"
+    return int(value) if float(value).is_integer() else value

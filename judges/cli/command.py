@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from data.flags import add_version
 from judges.cli import export, show, table_commands
 from judges.cli.arguments import Parser
 from judges.cli.shell import run_command
@@ -54,7 +53,6 @@ def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argum
     command_parser: argparse.ArgumentParser = Parser(
         prog="dspy-judges", description=ABOUT, epilog=EXAMPLES
     )
-    add_version(command_parser)
     commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
     show.add(commands)
     table_commands.add_score(commands)

@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from data.flags import join_scale
 from data.tables.formats import READ_ENDINGS
 from judges.cli.arguments import Parser as OneLineParser
 from judges.cli.arguments import add_quiet_flag
@@ -17,16 +16,12 @@ ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator,
 
 
 class Parser(OneLineParser):
-    """Of a command of `optimize`: takes -1:1 for a scale and, if `quiet`, --quiet."""
+    """Of a command of `optimize`: with, if `quiet`, --quiet."""
 
     def __init__(self, *args: Any, quiet: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if quiet:
             add_quiet_flag(self)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words = None if args is None else join_scale([str(word) for word in args])
-        return super().parse_known_args(words, namespace)
 
 
 def add_label_flags(group: Any, required: str | None = None) -> None:

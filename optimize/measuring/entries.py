@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from data.tables.atomic_write import write_atomically
-from data.tables.formats import read_json_lines
+from data.tables.formats import read_records
 from judges.cli.estimate import Estimate, total_price
 from judges.inference.budget import Budget, BudgetSpentError
 from judges.inference.progress import Progress
@@ -313,7 +313,7 @@ def _paid_runners(entry: Entry, judge: Judge, runner: Runner) -> tuple[Runner, .
 
 def _times(path: Path, key: str) -> list[dict[str, Any]]:
     """All lines of one entry, one for each time that it was asked."""
-    rows = read_json_lines(path) if path.exists() else ()
+    rows = read_records(path) if path.exists() else ()
     return [row for _, row in rows if row["key"] == key]
 
 

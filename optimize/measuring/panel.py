@@ -3,12 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from data.readers import is_constructed
-from data.splits import By
 from data.types import LabelError, LabelledPairs
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
@@ -61,7 +60,7 @@ def split_for_panel(
     SettingsError where such a split cannot be made again.
     """
     tuning, notes = _tuning_splits(labelled, dimension, judges), list[str]()
-    labels = tuning[0] if tuning else split_labelled(labelled, dimension, None, seed)
+    labels = tuning[0] if tuning else split_labelled(labelled, dimension, seed)
     parts = {"train": labels.train, "dev": labels.dev, **labels.measured}
     if tuning:
         parts["train"], parts["dev"] = Items(()), _common([part.dev for part in tuning])
@@ -114,11 +113,8 @@ def _tuning_splits(labelled: Labelled, dimension: str, judges: Sequence[Judge]) 
         if data.get("sha256") != labelled.sha256 or provenance.get("shipped") != "tuned":
             continue
         if split.get("sha256") not in splits:
-            again = None
-            if split.get("by") in get_args(By):
-                seed = provenance.get("seed", 0)
-                again = split_labelled(labelled, dimension, split["by"], seed)
-            if again is None or again.split["sha256"] != split.get("sha256"):
+            again = split_labelled(labelled, dimension, provenance.get("seed", 0))
+            if again.split["sha256"] != split.get("sha256"):
                 raise SettingsError(
                     f"{judge.name} was tuned on these labels, by a split that cannot be made "
                     "again, so that nobody knows which it has not met: give others, or leave it out"

@@ -9,7 +9,6 @@ import numpy as np
 
 import data
 import judges.define
-from data.splits import By
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
@@ -66,21 +65,21 @@ def split_labels(settings: Settings, subject: Subject, rows: Rows | None = None)
         values=settings.values,
         scale=settings.scale,
     )
-    return split_labelled(labelled, subject.name, None, settings.seed, subject)
+    return split_labelled(labelled, subject.name, settings.seed, subject)
 
 
 def split_labelled(
-    labelled: Labelled, dimension: str, by: By | None, seed: int, subject: Subject | None = None
+    labelled: Labelled, dimension: str, seed: int, subject: Subject | None = None
 ) -> Labels:
-    """Split labels by document or system, with the texts that `subject` is judged from, if given.
+    """Split labels by document, and by system where there are enough.
 
-    Raises LabelError where people rate all that is learned from alike.
+    `subject` is what is judged, whose texts every part has. Raises LabelError where people rate all
+    that is learned from alike.
     """
     everything = items_of(labelled, dimension, subject)
-    by = by or data.default_by(labelled)
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled
-    splits = data.split(any_labelled, by=by, seed=seed)
+    splits = data.split(any_labelled, seed=seed)
     unseen = splits.test_unseen_systems
     labels = Labels(
         labelled=labelled,
@@ -90,7 +89,7 @@ def split_labelled(
         test=items_of(splits.test, dimension, subject),
         unseen=None if unseen is None else items_of(unseen, dimension, subject),
         split={
-            "by": by,
+            "by": splits.by,
             "seed": seed,
             "sha256": splits.sha256,
             "held_out_systems": list(splits.held_out_systems),
@@ -174,7 +173,7 @@ def load_labels(
         return labelled
     if pairwise:
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
-    return data.with_ratings(labelled, name).labelled
+    return data.with_ratings(labelled, name)
 
 
 def _read_outputs(

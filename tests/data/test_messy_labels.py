@@ -345,7 +345,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "two outputs rated in each row": (
         table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
-        ("holds two candidates a row, Antwort A, Antwort B",),
+        ("holds pairs of candidates, Antwort A, Antwort B",),
     ),
     "words that may be ratings": (
         table(mark=["good", "fair", *["good"] * 6]),

@@ -157,12 +157,6 @@ def test_pairs_and_outputs_are_told_apart(tmp_path: Path) -> None:
         data.read_pairs(file_of(tmp_path, {**GOOD, "ratings": {"relevance": 3}}))
 
 
-def test_a_constant_dimension_is_refused_by_name_and_value(tmp_path: Path) -> None:
-    labelled = data.read_labels(file_of(tmp_path, GOOD, {**GOOD, "id": "b"}))
-    with pytest.raises(data.LabelError, match="every rating on 'relevance' is 3, so people rank"):
-        data.refuse_constant(labelled, "relevance")
-
-
 cells = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from data.tables.atomic_write import InUseError, in_use, write_atomically
-from data.tables.formats import RowWriter, partial_path, read_records, read_rows, read_table
+from data.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
 from data.tables.problems import Problems, RowsError
 from data.tables.text import Row, read_json_file
 
@@ -37,6 +37,10 @@ def write(path: Path, rows: list[Row], *, overwrite: bool = False, cut: bool = F
         if cut:
             raise KeyboardInterrupt
     return path
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    return (row.cells for row in read_table_rows(path))
 
 
 def fault(path: Path) -> str:
@@ -111,7 +115,7 @@ def test_a_row_with_a_column_more_is_refused_where_columns_are_fixed(tmp_path: P
 
 @pytest.mark.parametrize("ending", ["tsv", "xlsx", "json", "doc"])
 def test_other_formats_are_not_written(ending: str, tmp_path: Path) -> None:
-    with pytest.raises(RowsError, match=r"use one of \.jsonl, \.ndjson, \.csv, \.parquet, \.pq"):
+    with pytest.raises(RowsError, match=r"files are written as \.jsonl, \.ndjson, \.csv,"):
         write(tmp_path / f"t.{ending}", ROWS)
 
 
@@ -167,12 +171,11 @@ JSON_ROWS = [{"a": "1"}, {"a": "two\nlines"}]
         b'[{"a": "1"}, {"a": "two\\nlines"}]',
         b'\n[\n {"a": "1"},\n {"a": "two\\nlines"}\n]\n',
         b'{"a": "1"}\n\n{"a": "two\\nlines"}\r\n',
-        b'{"version": 2,\n "rows": [{"a": "1"}, {"a": "two\\nlines"}]}',
         '\ufeff[{"a": "1"}, {"a": "two\\nlines"}]'.encode(),
         '[{"a": "1"}, {"a": "two\\nlines"}]'.encode("utf-16"),
     ],
 )
-def test_json_is_an_array_a_line_each_or_rows_inside_one_object(raw: bytes, tmp_path: Path) -> None:
+def test_json_is_an_array_or_an_object_a_line(raw: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_bytes(raw)
     assert list(read_rows(tmp_path / "t.json")) == JSON_ROWS
 
@@ -190,13 +193,9 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
     [
         ("t.jsonl", b'{"a": 1}\n\n{"a": \n', ", line 3: '' is not JSON: Expecting value"),
         ("t.jsonl", b"[1]\n", ", line 1: [1] is no JSON object; write one"),
-        (
-            "t.jsonl",
-            b'{"a": "\xff"}\n',
-            ", line 1: byte 8 of the line (FF in hexadecimal) is not U",
-        ),
+        ("t.jsonl", b'{"a": "\xff"}\n', """, line 1: '{"a": "ÿ"}\\n' is not UTF-8; save the"""),
         ("t.jsonl", b"[" * 100_000, ", line 1: is nested too deeply"),
-        ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: 'b' stands twice in one object"),
+        ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: has a name twice in one object"),
         ("t.jsonl", b'{"x": ' + b"1" * 5000 + b"}", ", line 1: holds a number too long to read"),
         (
             "t.json",
@@ -204,21 +203,20 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
             ", line 3: '{\"a\": 2}\\n' is not JSON: Extra data",
         ),
         ("t.json", b'[{"a": 1}, {"a": ]', ", line 1: ']' is not JSON"),
-        ("t.json", OBJECTS, ": is one object of objects, which may be rows or columns; write an"),
+        (
+            "t.json",
+            OBJECTS,
+            ": is no array of objects; write one object a line, or an array, as Da",
+        ),
         ("t.csv", b"", ": holds no rows; give a file"),
         ("t.csv", b"a,b\n", ": holds no rows; give a file"),
         ("t.csv", b"a,b\n1,2\n1\n", ", line 3: has 1 cell, the header 2; leave the row"),
         ("t.csv", b"a,b\n1,2\n1,2,3\n", ", line 3: has 3 cells, the header 2; leave the row"),
-        ("t.csv", b"a,a\n1,2\n", ", line 1, field 'a': names two columns; give every column"),
+        ("t.csv", b"a,a\n1,2\n", ", line 1: 'a' names two columns; give every column"),
         ("t.csv", b'a,b\n"1,2\n', ", line 2: cannot be read: unexpected end of data; quote"),
-        ("t.csv", b"PK\x03\x04", ": is a workbook or a zip file; save it as CSV, or under a name"),
-        (
-            "t.xlsx",
-            b"\xd0\xcf\x11\xe0",
-            ": is an old workbook, or has a password; save it as .xlsx",
-        ),
-        ("t.csv.gz", b"\x1f\x8b\x08", ": is compressed; unpack it first"),
-        ("t.xlsx", b"x", ": cannot be read as .xlsx (BadZipFile: File is not a zip file); save"),
+        ("t.csv", b"PK\x03\x04\0\xff", ", line 1: 'PK\\x03\\x04\\x00ÿ' is not UTF-8; save"),
+        ("t.csv.gz", b"\x1f\x8b\x08", ": is of no format known here; save it as .xlsx or as CSV"),
+        ("t.xlsx", b"x", ": cannot be read as .xlsx (BadZipFile: 'File is not a zip file'); save"),
         ("t.parquet", b"PAR1 no", ": cannot be read as Parquet"),
         ("t.ods", b"", ": is of no format known here; save it as .xlsx or as CSV"),
         ("t", b"", ": is of no format known here"),

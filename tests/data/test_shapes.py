@@ -194,12 +194,10 @@ def test_groups_that_share_a_text_are_noted(tmp_path: Path) -> None:
     assert note.startswith("same text as another document: 2;")
 
 
-def test_with_ratings_tells_how_many_it_left_out(tmp_path: Path) -> None:
+def test_with_ratings_leaves_out_what_has_none(tmp_path: Path) -> None:
     path = write(tmp_path / "labels.jsonl", output("a", ratings={"relevance": 4}), output("b"))
     labelled = data.read_labels(path)
-    rated = data.with_ratings(labelled, "relevance")
-    assert [one.id for one in rated.labelled.outputs] == ["a"]
-    assert rated.n_left_out == 1
+    assert [one.id for one in data.with_ratings(labelled, "relevance").outputs] == ["a"]
     with pytest.raises(data.LabelError, match="no output is rated on 'fluency', only on relevance"):
         data.with_ratings(labelled, "fluency")
 

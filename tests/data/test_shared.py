@@ -56,8 +56,7 @@ def test_the_experts_own_marks_join_summeval_and_keep_its_means() -> None:
 
 def test_summeval_splits_both_ways() -> None:
     labelled = data.read_labels(SUMMEVAL)
-    assert data.default_by(labelled) == "both"
-    splits = data.split(labelled, by="both", seed=0)
+    splits = data.split(labelled, seed=0)
     new = splits.test_unseen_systems
     assert new is not None
     sizes = [len(part.outputs) for part in (splits.train, splits.dev, splits.test, new)]
@@ -73,7 +72,7 @@ def test_topical_chat_has_its_six_dimensions_on_three_scales() -> None:
     )
     assert (len(labelled.outputs), len(labelled.documents), len(labelled.systems)) == (360, 60, 6)
     assert len(labelled.dimensions) == 6
-    assert data.default_by(labelled) == "document"
+    assert data.split(labelled, seed=0).by == "document"
 
 
 # Pairs and votes, from each folder's README.

@@ -298,7 +298,7 @@ def test_weights_are_learned_and_measured_on_labels_that_taught_no_member(
     start = world()
     judge = load("relevance")
     labelled = load_labels("labels.jsonl", "relevance", judge.subject)
-    split = split_labelled(labelled, "relevance", None, 0)
+    split = split_labelled(labelled, "relevance", 0)
     shown = split.test.items[0]
     row = next(row for row in read_jsonl("labels.jsonl") if row["id"] == shown.id)
     tuned = replace(
