@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from data.columns import Columns, map_flag, tokens
 from data.rows import FOOTER
@@ -10,14 +10,12 @@ from data.tables.problems import Problems, joined_names
 from dspy_judges.column_names import name_key
 from dspy_judges.commands import catalogue_texts
 
-_MARKERS = (
-    r"annotator|rater|coder|assessor|label+er|evaluator|reviewer|worker|expert|participant|"
+_MARKED = re.compile(
+    r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
     r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
-    r"évaluador|evaluador|evaluadora|anotador|anotadora"
+    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
+    re.IGNORECASE,
 )
-_MARKED = re.compile(rf"(.*?\w)[\W_]+(?:{_MARKERS})(?:in)?(?:[\W_]|\d).*", re.IGNORECASE)
-_MARKER = re.compile(rf"(?:{_MARKERS})(?:in)?")
-_MORE = re.compile(rf"{_MARKER.pattern}|\d+|[a-z]")
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -34,60 +32,40 @@ def annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def ask_about_numbers(
-    columns: Columns, guessed: Sequence[str], problems: Problems, *, n_known: int
+    columns: Columns, guessed: Sequence[str], problems: Problems, *, alone: bool
 ) -> None:
     """Note columns of numbers which nobody said to be ratings, and how to say what they are.
 
     One alone is a rating where its numbers are like ratings; so are those of the catalogue's names.
-    `n_known` dimensions are told by their columns.
     """
-    alone = len(guessed) == 1 and not n_known
-    if alone and _are_like_ratings(columns.plain_numbers(guessed[0])):
-        return
-    if not alone and all(catalogue_texts(name.casefold()) for name in guessed):
-        return
-    if _rate_several_outputs(columns, guessed):
-        fault = f"{joined_names(guessed)} rate the outputs of several systems in one row"
-        advice = "write a row for each output, with the columns system, its text and its rating"
-        problems.add("several-outputs", fault, advice)
+    like = [name for name in guessed if _are_like_ratings(columns.plain_numbers(name))]
+    if alone and len(guessed) == 1:
+        sure = bool(like)
+    else:
+        sure = all(catalogue_texts(name.casefold()) for name in guessed)
+    if sure:
         return
     # What numbers the rows is no annotator, nor is a mean.
-    likely = [
-        name
-        for name in guessed
-        if _are_like_ratings(columns.plain_numbers(name))
-        and not any(map(FOOTER.fullmatch, tokens(name)))
-    ] or guessed
+    likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))] or guessed
     each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
-    noun = "holds" if len(guessed) == 1 else "hold"
-    fault = f"{joined_names(guessed)} {noun} numbers that nobody said to be ratings"
+    fault = f"nobody said whether {joined_names(guessed)} are ratings"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
-        flags = " ".join(map_flag(name, group) for name, group in _alike(likely).items())
-        advice += f"; where each column is an annotator's, give them to their dimension: {flags}"
+        advice += f"; where each is one annotator's, join them: {map_flag('NAME', likely)}"
     problems.add("annotators", fault, advice)
 
 
 def ask_for_annotators(
-    columns: Columns, dimension: str, found: Sequence[str], candidates: Collection[str]
-) -> tuple[str, str] | None:
-    """Fault and advice where other columns may be further annotators of a dimension; else None."""
-    words, n_words = tokens(dimension), len(tokens(dimension))
-    alike = [
-        column for column in candidates if column not in found and {*words} < {*tokens(column)}
-    ]
-    if found and len(alike) == 1:
-        # `relevance_2` beside `relevance`, but not `relevance_confidence`.
-        alike = [column for column in alike if all(map(_MORE.fullmatch, tokens(column)[n_words:]))]
-    group = [*found, *alike]
-    if len(group) < 2 or not alike or _rate_several_outputs(columns, group):
-        return None
-    flag = map_flag(dimension, group)
-    only = map_flag(dimension, group[:1])
-    return (
-        f"{joined_names(group)} may be one annotator's each",
-        f"take them all by {flag}, or one alone by {only}",
-    )
+    dimension: str, taken: Sequence[str], candidates: Collection[str], problems: Problems
+) -> None:
+    """Note other columns whose names have the dimension's words: they may be annotators of it."""
+    words = {*tokens(dimension)}
+    more = [c for c in candidates if c not in taken and words and words < {*tokens(c)}]
+    group = [*taken, *more]
+    if more and len(group) > 1:
+        fault = f"{joined_names(group)} may be one annotator's each"
+        advice = f"take them all by {map_flag(dimension, group)}, or one alone by "
+        problems.add("annotators", fault, advice + map_flag(dimension, group[:1]), field=dimension)
 
 
 def _are_like_ratings(numbers: Sequence[float]) -> bool:
@@ -96,28 +74,3 @@ def _are_like_ratings(numbers: Sequence[float]) -> bool:
         return False
     whole = all(number.is_integer() for number in numbers)
     return not whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
-
-
-def _alike(names: Sequence[str]) -> Mapping[str, list[str]]:
-    """The columns by what their names share, the first words or the last; else all as NAME."""
-    for end in (slice(1, None), slice(None, -1)):
-        groups: dict[str, list[str]] = {}
-        for name in names:
-            groups.setdefault("_".join(tokens(name)[end]), []).append(name)
-        groups = {"NAME" if _MARKER.fullmatch(stem) else stem: g for stem, g in groups.items()}
-        if "" not in groups and all(len(group) > 1 for group in groups.values()):
-            return groups
-    return {"NAME": [*names]}
-
-
-def _rate_several_outputs(columns: Columns, rated: Sequence[str]) -> bool:
-    """Whether columns of texts and of numbers differ in the same words, as systems' names do."""
-    texts = [tokens(column) for column in columns.table.columns if columns.is_prose(column)]
-    for place, first in enumerate(texts):
-        for second in texts[place + 1 :]:
-            pairs = [(a, b) for a, b in zip(first, second, strict=False) if a != b]
-            if len(first) == len(second) and len(pairs) == 1:
-                sides = [{word for name in rated for word in tokens(name)} & {w} for w in pairs[0]]
-                if all(sides):
-                    return True
-    return False

@@ -58,10 +58,3 @@ def same_words(items: Sequence[Item]) -> list[set[str]]:
     for document in list(leader):
         groups.setdefault(find(document), set()).add(document)
     return [group for group in groups.values() if len(group) > 1]
-
-
-def document_notes(items: Sequence[Item]) -> list[str]:
-    """Say where documents of several groups share their text."""
-    n_shared = sum(map(len, same_words(items)))
-    note = f"same text as another document: {n_shared:,}; splits keep those together"
-    return [note] if n_shared else []

@@ -88,7 +88,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     candidates = tuple(
         column
         for column in columns.table.columns
-        if column not in used and (columns.is_numeric(column) or columns.is_truth(column))
+        if column not in used and columns.kind(column) == "rating"
     )
     groups = annotator_groups(candidates)
     by_key = {name_key(name): group for name, group in groups.items()}
@@ -113,13 +113,11 @@ def check_ratings(
     if columns.is_long or found.nested:
         return []
     if found.guessed:
-        ask_about_numbers(columns, found.guessed, problems, n_known=len(found.groups))
+        ask_about_numbers(columns, found.guessed, problems, alone=not found.groups)
     for name in options.dimensions or ():
         taken = found.flat.get(name, ())
-        if name in columns.mapping or len(taken) > 1:
-            continue
-        if asked := ask_for_annotators(columns, name, taken, found.candidates):
-            problems.add("annotators", *asked, field=name)
+        if name not in columns.mapping and len(taken) < 2:
+            ask_for_annotators(name, taken, found.candidates, problems)
     return [
         f"{name} is read from {joined_names(group)}: one annotator in each"
         for name, group in found.flat.items()
@@ -131,14 +129,7 @@ def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
     """Whether what is mapped to a name of the user's own are ratings, sound or faulty."""
     if is_known_text(name) or name in VOTES:
         return False
-    root, dot, _ = mapped[0].partition(DOT)
-    return (
-        len(mapped) > 1
-        or (dot != "" and root in NESTED)
-        or columns.is_numeric(mapped[0])
-        or not any(isinstance(value, str) for value in columns.values(mapped[0]))
-        or not columns.is_prose(mapped[0])
-    )
+    return len(mapped) > 1 or columns.kind(mapped[0]) != "text"
 
 
 class _Entry(NamedTuple):
@@ -214,7 +205,7 @@ def _entries(
     several = columns.is_long or columns.has_annotator_rows
     renamed = {column for mapped in columns.mapping.values() for column in mapped}
     for row in columns.table.rows:
-        item = str(item_key(row, id_in))
+        item = item_key(row, id_in)
         who = row.cells.get(annotator_in or "") if several else None
         annotator = None if is_blank(who) else str(who).strip()
         if columns.is_long:
@@ -276,11 +267,11 @@ def _check_alike(
     """The dimensions whose annotators' columns hold ratings of different kinds: a problem each."""
     unlike = set()
     for name, mapped in found.flat.items():
-        first, *others = ((column, cells.get((name, column))) for column in mapped)
-        for column, of_column in others:
-            if first[1] and of_column and not of_column.is_like(first[1]) and name not in unlike:
-                fault = f"holds {of_column.holds}, and column {excerpt(first[0])} {first[1].holds}"
-                advice = f"map columns of one kind to {name}, or say what words count with --values"
-                problems.add("not-a-number", fault, advice, field=column)
-                unlike.add(name)
+        held = {c: cells[name, c].holds for c in mapped if (name, c) in cells}
+        held = {column: kind for column, kind in held.items() if kind}
+        if len({*held.values()}) > 1:
+            fault = "; ".join(f"{excerpt(column)} holds {kind}" for column, kind in held.items())
+            advice = f"map columns of one kind to {name}, or say what words count with --values"
+            problems.add("not-a-number", fault, advice, field=name)
+            unlike.add(name)
     return unlike
