@@ -1,11 +1,11 @@
 """What stands in one cell: a name, ratings by annotator, texts, or JSON."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from data.tables.problems import CellError
 from data.tables.text import TableRow
-from data.values import RatingCells, Scale, looks_like_rating
+from data.values import looks_like_rating
 
 # Annotator -> rating. None is nobody named: a single number, which may be a mean.
 RatingsByAnnotator = dict[str | None, float]
@@ -73,43 +73,19 @@ def read_json(text: str) -> object:
     return value
 
 
-def rating_parts(value: object) -> Iterator[object]:
-    """The single ratings of a cell as written: of a list, of {annotator: rating}, or the one."""
-    try:
-        value = _parsed(value)
-    except CellError:
-        return
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
-    else:
-        yield value
+def rating_parts(value: object) -> list[tuple[str | None, object]]:
+    """The single ratings of a cell and who gave each: of a list, of {annotator: rating}, or the one.
 
-
-def _parsed(value: object) -> object:
-    """A list or an object, also where a string holds it as JSON; raises CellError."""
-    is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
-    return read_json(str(value)) if is_json else value
-
-
-def read_cell(value: object, cells: RatingCells, scale: Scale | None) -> RatingsByAnnotator:
-    """Read one dimension's cell: a rating, a list with one per annotator, or {annotator: rating}.
-
-    What says nothing among them is an annotator who gave none. `cells` reads those of the column.
-    Raises CellError.
+    Raises CellError where JSON is broken.
     """
-    value = _parsed(value)
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        value = read_json(value)
     if isinstance(value, Mapping):
         by_name = {str(name): part for name, part in value.items()}
-        parts: Iterable[tuple[object, object]] = sorted(by_name.items())
-    elif isinstance(value, list | tuple):
-        parts = enumerate(value, 1)
-    else:
-        rating = cells.read(value, scale)
-        return {} if rating is None else {None: rating}
-    ratings = ((str(annotator), cells.read(part, scale)) for annotator, part in parts)
-    return {annotator: rating for annotator, rating in ratings if rating is not None}
+        return [*sorted(by_name.items(), key=lambda part: part[0])]
+    if isinstance(value, list | tuple):
+        return [(str(place), part) for place, part in enumerate(value, 1)]
+    return [(None, value)]
 
 
 def join_texts(value: object) -> str | None:

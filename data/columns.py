@@ -11,7 +11,7 @@ from typing import Literal
 from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, excerpt, joined_names
-from data.values import DECIMAL_COMMA, says_nothing, says_truth
+from data.values import says_nothing, says_truth
 from dspy_judges.column_names import name_key
 
 # What systems were given, by the names people use for it, the most telling first; what they wrote.
@@ -33,7 +33,7 @@ LINE = "#line"
 
 _ALIASES = {
     "id": (
-        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "#", "index", "item"),
+        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
         *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
     "group": ("document_id", "doc_id", "group_id"),
@@ -54,14 +54,10 @@ _ALIASES = {
     ),
 }
 # What people said of their label, and no text to judge.
-_COMMENTS = frozenset(
-    (
-        *("comment", "comments", "note", "notes", "critique", "critiques", "explanation", "reason"),
-        *("reasons", "feedback", "remark", "remarks", "rationale", "kommentar", "kommentare"),
-        *("begruendung", "begründung", "anmerkung", "anmerkungen", "bemerkung", "bemerkungen"),
-        *("commentaire", "commentaires", "justification", "remarque", "explication", "comentario"),
-        *("comentarios", "justificación", "explicación", "observaciones", "motivo"),
-    )
+_COMMENT = re.compile(
+    r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
+    r"kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|notiz|grund|warum|commentaire|remarque|"
+    r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
 _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
@@ -94,16 +90,13 @@ class Columns:
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
-        self.mapping = {
-            name: tuple(
-                dict.fromkeys(
-                    self._own_name(part)
-                    for column in ([columns] if isinstance(columns, str) else columns)
-                    for part in ([column] if self.has(self._own_name(column)) else _parts(column))
-                )
-            )
-            for name, columns in (mapping or {}).items()
-        }
+        self.mapping: dict[str, tuple[str, ...]] = {}
+        for name, columns in (mapping or {}).items():
+            whole = [columns] if isinstance(columns, str) else columns
+            # A column's own name may hold a comma.
+            parts = [[c] if self.has(self._own_name(c)) else split_quoted(c) or [c] for c in whole]
+            own = (self._own_name(column) for columns in parts for column in columns)
+            self.mapping[name] = tuple(dict.fromkeys(own))
         self._kinds: dict[str, Kind] = {}
 
     def find(self, name: str) -> str | None:
@@ -176,21 +169,6 @@ class Columns:
             and any(not is_blank(value) for value in self.values(column))
         )
 
-    @cached_property
-    def has_decimal_commas(self) -> bool:
-        """Whether the file is of a place where a comma is the decimal mark.
-
-        Its cells say so, or its semicolons, with which spreadsheets set cells apart there.
-        """
-        return not self.table.typed and (
-            self.table.delimiter == ";"
-            or any(
-                isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip())
-                for row in self.table.rows
-                for value in row.cells.values()
-            )
-        )
-
     @property
     def holds_ratings(self) -> bool:
         """Whether there are ratings that nobody need name: nested or long ones."""
@@ -203,7 +181,7 @@ class Columns:
         return tuple(
             column
             for column in self.table.columns
-            if not _COMMENTS.isdisjoint(tokens(column))
+            if any(map(_COMMENT.fullmatch, tokens(column)))
             and column not in {*mapped, *self.judged}
             and self.kind(column) in ("text", "label")
         )
@@ -312,11 +290,6 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
 
 
-def _parts(written: str) -> Sequence[str]:
-    """The columns that a mapping names: one, or several between commas."""
-    return split_quoted(written) or (written,)
-
-
 def split_quoted(text: str) -> list[str]:
     """The parts between commas; a part that has one itself stands in double quotes."""
     if '"' not in text and "," not in text:
@@ -339,20 +312,13 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
     """Note every mapping to a column that the file does not have, and what may have but one."""
     for name, mapped in columns.mapping.items():
         for column in mapped:
-            known = columns.has(column) and (
-                column in columns.table.columns
-                or any(value is not None for value in columns.values(column))
-            )
-            if not known and not (name == "id" and column == LINE):
+            known = column in columns.table.columns or (name, column) == ("id", LINE)
+            if not known and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
         if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
-            problems.add(
-                "two-columns",
-                f"is mapped to {len(mapped)} columns ({joined_names(mapped)})",
-                f"give one --map {name}=COLUMN; only ratings and votes may have a column for each "
-                "annotator",
-                field=name,
-            )
+            fault = f"is mapped to {len(mapped)} columns ({joined_names(mapped)})"
+            advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
+            problems.add("two-columns", fault, advice, field=name)
 
 
 def add_missing_column(

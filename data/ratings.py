@@ -1,6 +1,6 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,6 @@ from data.cells import (
     is_blank,
     is_name,
     rating_parts,
-    read_cell,
     value_in,
 )
 from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text
@@ -133,7 +132,7 @@ def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
 
 
 class _Entry(NamedTuple):
-    """One cell of ratings: of which output, on which dimension, by whom (None: nobody named)."""
+    """One rating: of which output, on which dimension, by whom (None: nobody named)."""
 
     line: int
     item: str
@@ -152,87 +151,83 @@ def read_ratings(
     """
     several = columns.is_long or columns.has_annotator_rows
     entries = list(_entries(columns, found, options, problems))
-    cells = _cells(columns, entries, options)
+    parts: dict[tuple[str, str], list[object]] = {}
+    for entry in entries:
+        parts.setdefault((entry.dimension, entry.column), []).append(entry.value)
+    commas = columns.table.delimiter == ";"
+    cells = {
+        key: RatingCells(values, options.values, decimal_commas=commas)
+        for key, values in parts.items()
+    }
     unlike = _check_alike(found, cells, problems)
     ratings: dict[str, Ratings] = {}
-    for entry in entries:
-        of_item = ratings.setdefault(entry.item, {})
-        name = entry.dimension
+    for line, item, name, column, by, value in entries:
         if name in unlike:
             continue
         try:
-            given = read_cell(entry.value, cells[name, entry.column], options.scale(name))
+            rating = cells[name, column].read(value, options.scale(name))
         except CellError as error:
-            problems.add_cell(error, line=entry.line, field=entry.column)
+            problems.add_cell(error, line=line, field=column)
             continue
-        if not given:
+        if rating is None:
             continue
-        if entry.annotator is None and not several:
-            of_item[name] = given
-            continue
-        by_annotator = of_item.setdefault(name, {})
-        annotator = entry.annotator or str(len(by_annotator) + 1)
-        if annotator in by_annotator or len(given) > 1:
-            fault = "holds several ratings of " if len(given) > 1 else "is a second rating of "
-            fault += f"{excerpt(entry.item)} on {excerpt(name)} by {excerpt(annotator)}"
-            advice = "give one number to a cell" if len(given) > 1 else "keep one of the two"
-            place = {"line": entry.line, "field": entry.column, "value": entry.value}
-            problems.add("twice", fault, advice, **place)  # type: ignore[arg-type]
-        by_annotator[annotator] = next(iter(given.values()))
+        by_annotator = ratings.setdefault(item, {}).setdefault(name, {})
+        who = str(len(by_annotator) + 1) if by is None and several else by
+        if several and who in by_annotator:
+            fault = f"is a second rating of {excerpt(item)} on {excerpt(name)} by {excerpt(who)}"
+            place = {"line": line, "field": column, "value": value}
+            problems.add("twice", fault, "keep one of the two", **place)  # type: ignore[arg-type]
+        by_annotator[who] = rating
+    for of_item in ratings.values() if several else ():
+        # The order of the rows does not matter.
+        of_item |= {name: dict(sorted(given.items(), key=str)) for name, given in of_item.items()}
     notes = [
         f"{name}{f' ({column})' if len(found.flat.get(name, ())) > 1 else ''}: {note}"
         for (name, column), of_column in cells.items()
         for note in of_column.notes()
     ]
-    # The order of the rows does not matter.
-    ordered = {item: _by_name(of_item) if several else of_item for item, of_item in ratings.items()}
-    return ordered, notes
-
-
-def _by_name(of_item: Ratings) -> Ratings:
-    return {
-        name: dict(sorted(by_annotator.items(), key=lambda rating: str(rating[0])))
-        for name, by_annotator in of_item.items()
-    }
+    return ratings, notes
 
 
 def _entries(
     columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[_Entry]:
-    """Every cell of ratings; of a dimension in several places those of the last that has some."""
-    id_in, annotator_in = columns.find("id"), columns.find("annotator")
+    """Every single rating; of a dimension in several places those of the last that has some."""
+    id_in, annotator_in = columns.find("id"), columns.find("annotator") or ""
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
     several = columns.is_long or columns.has_annotator_rows
     renamed = {column for mapped in columns.mapping.values() for column in mapped}
     for row in columns.table.rows:
-        item = item_key(row, id_in)
-        who = row.cells.get(annotator_in or "") if several else None
+        who = row.cells.get(annotator_in) if several else None
         annotator = None if is_blank(who) else str(who).strip()
+        by_dimension: dict[str, list[tuple[str, str | None, object]]] = {}
         if columns.is_long:
             dimension = row.cells.get(dimension_in)
             if not (is_name(dimension) and is_name(row.cells.get(id_in or ""))):
                 advice = "say of which output and on which dimension the rating is"
                 problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
             elif options.reads(name := str(dimension).strip()):
-                value = row.cells.get(rating_in)
-                yield _Entry(row.line, item, name, rating_in, annotator, value)
-            continue
-        by_dimension: dict[str, list[_Entry]] = {}
-        for column in found.nested:
+                by_dimension[name] = [(rating_in, annotator, row.cells.get(rating_in))]
+        for column in () if columns.is_long else found.nested:
             for key, value in _nested(row, column, problems).items():
                 path = f"{column}{DOT}{key}"
                 if options.reads(str(key)) and path not in renamed and not says_nothing(value):
-                    entry = _Entry(row.line, item, str(key), path, annotator, value)
-                    by_dimension[str(key)] = [entry]
-        for name, mapped in found.flat.items():
+                    by_dimension[str(key)] = [(path, annotator, value)]
+        for name, mapped in () if columns.is_long else found.flat.items():
             if name in columns.mapping or name not in by_dimension:
                 by_dimension[name] = [
-                    _Entry(row.line, item, name, column, by, value_in(row, column))
+                    (column, column if len(mapped) > 1 else annotator, value_in(row, column))
                     for column in mapped
-                    for by in (column if len(mapped) > 1 else annotator,)
                 ]
-        for entries in by_dimension.values():
-            yield from entries
+        for name, values in by_dimension.items():
+            for column, by, value in values:
+                try:
+                    for part_by, part in rating_parts(value):
+                        yield _Entry(
+                            row.line, item_key(row, id_in), name, column, by or part_by, part
+                        )
+                except CellError as error:
+                    problems.add_cell(error, line=row.line, field=column)
 
 
 def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, object]:
@@ -245,20 +240,6 @@ def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, obje
         advice = "write an object of dimensions and their ratings"
         problems.add("no-object", "is no object", advice, line=row.line, field=column, value=value)
     return found or {}
-
-
-def _cells(
-    columns: Columns, entries: Sequence[_Entry], options: ReadOptions
-) -> dict[tuple[str, str], RatingCells]:
-    """What reads the cells of each dimension's columns, which may have words of their own."""
-    parts: dict[tuple[str, str], list[object]] = {}
-    for entry in entries:
-        parts.setdefault((entry.dimension, entry.column), []).extend(rating_parts(entry.value))
-    commas = columns.has_decimal_commas
-    return {
-        key: RatingCells(values, options.values, decimal_commas=commas)
-        for key, values in parts.items()
-    }
 
 
 def _check_alike(

@@ -50,7 +50,7 @@ _PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
 # A comma or a point before three digits may set thousands apart.
 _OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
-DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
 _SHARED = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
 _LABELLED = re.compile(
     # "4 - good", "4: good", "4. good", "(4) good", "4 (good)", then "good (4)", "good - 4".
@@ -148,7 +148,8 @@ class RatingCells:
     `values` are all of the column's, `words` what the user says that some count. A column is of one
     kind: plain numbers (which may have labels), percentages, shares of one whole, or one pair of
     words for yes (1) and no (0). What is of another kind is refused, and so is a number whose comma
-    or point may set thousands apart. `decimal_commas`: other columns of the file have some.
+    or point may set thousands apart. `decimal_commas`: the file is of a place that
+    writes them.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class RatingCells:
         self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default="")
         texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
         points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
-        self._commas = any(map(DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
+        self._commas = any(map(_DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
         self._codes = self._find_codes()
         self._turned = self._counts_downwards()
 
