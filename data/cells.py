@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 
 from data.tables.problems import CellError
 from data.tables.text import TableRow
@@ -42,24 +43,19 @@ def is_name(value: object) -> bool:
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
+        with suppress(CellError):
             value = read_json(value)
-        except CellError:
-            return False
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
-    return len(value) <= MAX_ANNOTATORS and all(
-        is_blank(part) or looks_like_rating(part, typed=True) for part in value
-    )
+    alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
+    return len(value) <= MAX_ANNOTATORS and all(alike)
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
     """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
+        with suppress(CellError):
             value = read_json(value)
-        except CellError:
-            return None
     return value if isinstance(value, Mapping) else None
 
 
@@ -74,7 +70,7 @@ def read_json(text: str) -> object:
 
 
 def rating_parts(value: object) -> list[tuple[str | None, object]]:
-    """The single ratings of a cell and who gave each: of a list, of {annotator: rating}, or the one.
+    """A cell's ratings and who gave each: of a list, of {annotator: rating}, or the one.
 
     Raises CellError where JSON is broken.
     """

@@ -1,16 +1,15 @@
 """Which column of a table means what: by the user's mapping, by a short list of names, by cells."""
 
 import csv
-import difflib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
-from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
+from data.cells import DOT, as_object, is_rating, join_texts, value_in
 from data.tables.formats import Table
-from data.tables.problems import Problems, excerpt, joined_names
+from data.tables.problems import Problems, joined_names
 from data.values import says_nothing, says_truth
 from dspy_judges.column_names import name_key
 
@@ -141,7 +140,7 @@ class Columns:
     @property
     def makes_ids(self) -> bool:
         """Whether no column holds ids, and none was named."""
-        return self.find("id") is None and "id" not in self.mapping and "id" not in self._by_key
+        return self.find("id") is None and "id" not in self.mapping
 
     @cached_property
     def numbers_rows(self) -> bool:
@@ -152,22 +151,14 @@ class Columns:
     def is_long(self) -> bool:
         """Whether the table names dimensions in one column and rates them in another."""
         column = self.find("dimension")
-        named = "dimension" in (*self.mapping, name_key(column or ""))
-        is_label = column is not None and (named or self.kind(column) == "label")
-        return is_label and self.find("rating") is not None
+        if column is None or self.find("rating") is None:
+            return False
+        return "dimension" in (*self.mapping, name_key(column)) or self.kind(column) == "label"
 
-    @cached_property
+    @property
     def has_annotator_rows(self) -> bool:
-        """Whether a row is what one annotator gave one output, dimensions (or a vote) in columns.
-
-        A long table's are not meant.
-        """
-        column = self.find("annotator")
-        return (
-            column is not None
-            and not self.is_long
-            and any(not is_blank(value) for value in self.values(column))
-        )
+        """Whether a row is what one annotator gave, with dimensions (or a vote) in columns."""
+        return self.find("annotator") is not None and not self.is_long
 
     @property
     def holds_ratings(self) -> bool:
@@ -325,17 +316,11 @@ def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Note that there is no such column for `name`, and which ones there are."""
-    known = joined_names(columns.table.columns)
+    known = joined_names([*columns.table.columns, *columns.nested_names])
     fault = f"there is no such column{reason}; there are {known}"
-    problems.add("no-column", fault, mapping_advice(columns, name, column), field=column)
+    problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 
-def mapping_advice(columns: Columns, name: str, column: str) -> str:
-    """How to say which column holds `name`: the one nearest to `column`, or how to name any."""
-    paths = (*columns.table.columns, *columns.nested_names)
-    by_key = {name_key(path.rpartition(DOT)[2]): path for path in reversed(paths)}
-    near = difflib.get_close_matches(name_key(column.rpartition(DOT)[2]), by_key, n=1)
-    if not near:
-        return f"name yours with {map_flag(name, columns.nested_names[:1] or ['COLUMN'])}"
-    nearest = by_key[near[0]]
-    return f"did you mean {excerpt(nearest)}? name yours with {map_flag(name, [nearest])}"
+def mapping_advice(columns: Columns, name: str) -> str:
+    """How to say which column holds `name`."""
+    return f"name yours with {map_flag(name, columns.nested_names[:1] or ['COLUMN'])}"

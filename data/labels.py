@@ -1,6 +1,5 @@
 """From a table to labelled outputs, with every problem and every note on the way."""
 
-import shlex
 from collections.abc import Iterable, Mapping
 
 from data.cells import DOT
@@ -72,20 +71,16 @@ def read_outputs(
 
 
 def _output(
-    fields: ItemFields, given: Ratings, comments: Mapping[str, tuple[str, ...]]
+    fields: ItemFields, ratings: Ratings, comments: Mapping[str, tuple[str, ...]]
 ) -> LabelledOutput:
-    ratings = {name: by_annotator for name, by_annotator in given.items() if by_annotator}
+    named = {name: given for name, given in ratings.items() if None not in given}
     return LabelledOutput(
         id=fields.id,
         document_id=fields.document_id,
         system=fields.systems[0],
         texts=fields.texts,
         ratings={name: tuple(given.values()) for name, given in ratings.items()},
-        annotators={
-            name: tuple(annotator for annotator in given if annotator is not None)
-            for name, given in ratings.items()
-            if None not in given
-        },
+        annotators={name: tuple(map(str, given)) for name, given in named.items()},
         comments=comments,
     )
 
@@ -127,9 +122,9 @@ def _check_rated(
     rated = {dimension for output in outputs for dimension in output.ratings}
     nested = {name.partition(DOT)[2] for name in columns.nested_names if found.nested}
     known = joined_names(sorted({*found.candidates, *nested}))
-    for dimension in {*(options.dimensions or ())} - rated:
-        fault = f"no output has a rating on it; there are numbers in {known}"
-        advice = mapping_advice(columns, dimension, dimension)
+    for dimension in sorted({*(options.dimensions or ())} - rated):
+        fault = f"no output has a rating on it; there are ratings on {known}"
+        advice = mapping_advice(columns, dimension)
         if dimension in found.flat:
             fault = "no output has a rating on it: each cell is empty, or says that there is none"
             advice = "give a column of ratings, or say what its words count with --values"
@@ -137,9 +132,8 @@ def _check_rated(
     if not rated and not options.dimensions:
         used = {*columns.used(ROLES), *columns.comments}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
-        flags = [f"--dimension {shlex.quote(name)}" for name in labels[:3] if name.isprintable()]
-        flags = flags or [map_flag("DIMENSION", columns.nested_names[:1] or ["COLUMN"])]
-        advice = f"name the column that holds ratings, as in {' or '.join(flags)}"
+        flags = [map_flag("DIMENSION", [name]) for name in labels[:3] or columns.nested_names[:1]]
+        advice = f"name a column, as in {' or '.join(flags) or '--map DIMENSION=COLUMN'}"
         problems.add("no-rating", "no output has a rating that is a number", advice)
 
 

@@ -151,21 +151,18 @@ def read_ratings(
     """
     several = columns.is_long or columns.has_annotator_rows
     entries = list(_entries(columns, found, options, problems))
-    parts: dict[tuple[str, str], list[object]] = {}
+    parts: dict[str, list[object]] = {}
     for entry in entries:
-        parts.setdefault((entry.dimension, entry.column), []).append(entry.value)
+        parts.setdefault(entry.dimension, []).append(entry.value)
     commas = columns.table.delimiter == ";"
     cells = {
-        key: RatingCells(values, options.values, decimal_commas=commas)
-        for key, values in parts.items()
+        name: RatingCells(values, options.values, decimal_commas=commas)
+        for name, values in parts.items()
     }
-    unlike = _check_alike(found, cells, problems)
     ratings: dict[str, Ratings] = {}
     for line, item, name, column, by, value in entries:
-        if name in unlike:
-            continue
         try:
-            rating = cells[name, column].read(value, options.scale(name))
+            rating = cells[name].read(value, options.scale(name))
         except CellError as error:
             problems.add_cell(error, line=line, field=column)
             continue
@@ -181,12 +178,7 @@ def read_ratings(
     for of_item in ratings.values() if several else ():
         # The order of the rows does not matter.
         of_item |= {name: dict(sorted(given.items(), key=str)) for name, given in of_item.items()}
-    notes = [
-        f"{name}{f' ({column})' if len(found.flat.get(name, ())) > 1 else ''}: {note}"
-        for (name, column), of_column in cells.items()
-        for note in of_column.notes()
-    ]
-    return ratings, notes
+    return ratings, [f"{name}: {note}" for name, of in cells.items() for note in of.notes()]
 
 
 def _entries(
@@ -240,19 +232,3 @@ def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, obje
         advice = "write an object of dimensions and their ratings"
         problems.add("no-object", "is no object", advice, line=row.line, field=column, value=value)
     return found or {}
-
-
-def _check_alike(
-    found: RatingColumns, cells: Mapping[tuple[str, str], RatingCells], problems: Problems
-) -> set[str]:
-    """The dimensions whose annotators' columns hold ratings of different kinds: a problem each."""
-    unlike = set()
-    for name, mapped in found.flat.items():
-        held = {c: cells[name, c].holds for c in mapped if (name, c) in cells}
-        held = {column: kind for column, kind in held.items() if kind}
-        if len({*held.values()}) > 1:
-            fault = "; ".join(f"{excerpt(column)} holds {kind}" for column, kind in held.items())
-            advice = f"map columns of one kind to {name}, or say what words count with --values"
-            problems.add("not-a-number", fault, advice, field=name)
-            unlike.add(name)
-    return unlike

@@ -1,7 +1,7 @@
 """From a table's rows to one row an output or pair, and what both kinds have in common."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from data.columns import (
     only_text,
     source_name,
 )
-from data.documents import document_of, how_grouped
+from data.documents import document_of
 from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
@@ -104,15 +104,25 @@ class RowReader:
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
-        if judged is None or judged or of_prompt:
-            self._check(of_prompt)
+        if not of_prompt and (judged is None or judged):
+            column = columns.comments[:1] or ["COLUMN"]
+            advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
+            if self._of_file.is_long:
+                advice = "give it beside the file of outputs, as in --annotations FILE"
+            known = joined_names([*columns.table.columns, *columns.nested_names])
+            problems.add("no-text", f"no column holds texts; there are {known}", advice)
         self._lines: dict[str, int] = {}
         # Rows without an answer, by the answer's column.
         self._empty_answers: dict[str, list[int]] = {}
 
     @property
     def grouped_by(self) -> str:
-        return how_grouped(self._group, self._source)
+        """What makes the documents, for people."""
+        if self._group is not None:
+            return f"column {self._group!r}"
+        if self._source is None:
+            return "each row is its own document, since there is no group and no source text"
+        return f"identical text {self._source!r}, since there is no group"
 
     def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> Reading:
         """Which column was read as what."""
@@ -144,30 +154,20 @@ class RowReader:
             group = None if self._group is None else self._name(row, self._group)
             if self._group is not None and group is None and len(self._problems) == n_before:
                 advice = "name the document in every row"
-                self._problems.add("no-group", "is empty", advice, line=row.line, field=self._group)
+                self._fault(row, self._group, "no-group", "is empty", advice)
             no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
             if item is not None and not no_answer and len(self._problems) == n_before:
                 document = group or document_of(item, texts, self._source)
                 yield ItemFields(item, document, systems, texts)
         for column, lines in self._empty_answers.items():
-            self._tell_empty(column, lines)
-
-    def _check(self, texts: Collection[str]) -> None:
-        """Note what no row can mend: a file without ids, or without texts."""
-        columns = self.columns
-        known = joined_names([*columns.table.columns, *columns.nested_names])
-        if self._id is None and not columns.numbers_rows:
-            advice = f"name yours with --map id=COLUMN, or number the rows with --map id={LINE}"
-            fault = f"there is no such column; there are {known}"
-            self._problems.add("no-column", fault, advice, field="id")
-        if not texts:
-            advice = "name what systems were given and wrote, as in --map document=COLUMN"
-            if self._of_file.is_long:
-                advice = "give it beside the file of outputs, as in --annotations FILE"
-            elif columns.comments:
-                advice = "comments on ratings are no texts to judge: if it is one, name it, as in "
-                advice += map_flag("text", columns.comments[:1])
-            self._problems.add("no-text", f"no column holds texts; there are {known}", advice)
+            n_rows = len(self.columns.table.rows)
+            if 2 * len(lines) > n_rows:
+                fault = f"is empty, and so it is in {len(lines):,} of {n_rows:,} rows"
+                advice = "name the column that holds the answers, as in --map summary=COLUMN"
+                self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+            where = f"{count(len(lines), 'row')} ({self._problems.unit} {str(lines[:5])[1:-1]}"
+            where += ", ...)" if len(lines) > 5 else ")"
+            self.notes.append(f"left out for an empty {excerpt(column)}: {where}")
 
     def _merge_rows(
         self, columns: Columns, rated: Collection[str], texts: Collection[str]
@@ -190,22 +190,18 @@ class RowReader:
                 value = row.cells.get(column)
                 if is_blank(value) or cells.setdefault(column, value) == value:
                     continue
-                if column not in must_agree:
+                if column in must_agree:
+                    fault = f"differs from another row of the id {item_key(row, id_in)!r:.60}"
+                    advice = "write the same in every row of an id, or give other outputs other ids"
+                    self._fault(row, column, "two-texts", fault, advice, value)
+                else:
                     differing[column] = None
-                    continue
-                self._problems.add(
-                    "two-texts",
-                    f"differs from another row of the id {excerpt(row.cells.get(id_in or ''))}",
-                    "write the same in every row of an id, or give other outputs other ids",
-                    line=row.line,
-                    field=column,
-                    value=value,
-                )
         names = tuple(column for column in item_columns if column not in differing)
         if differing:
             left_out = joined_names([f"column {column!r}" for column in differing])
             self.notes.append(f"not one for each id, so left out: {left_out}")
-        kept = {name: m for name, m in columns.mapping.items() if {*m} <= {*names, LINE}}
+        dropped = {*by_annotator, *differing}
+        kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
         table = replace(columns.table, columns=names, rows=tuple(merged.values()))
         return Columns(table, kept, columns.judged)
 
@@ -218,10 +214,7 @@ class RowReader:
             # Spaces at a cell's ends are seen by nobody.
             return self._checked(str(value).strip(), MAX_NAME_LENGTH, row, column)
         advice = "write a string or a whole number"
-        self._problems.add(
-            "no-name", "is no name", advice, line=row.line, field=column, value=value
-        )
-        return None
+        return self._fault(row, column, "no-name", "is no name", advice, value)
 
     def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
@@ -242,39 +235,22 @@ class RowReader:
             self._empty_answers.setdefault(column, []).append(row.line)
             return None
         fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
-        advice, shown = "write the text, or leave out the row", value or NO_VALUE
-        self._problems.add("no-text", fault, advice, line=row.line, field=column, value=shown)
-        return None
-
-    def _tell_empty(self, column: str, lines: Sequence[int]) -> None:
-        """Note the rows without an answer; where most have none, that is a problem."""
-        n_rows = len(self.columns.table.rows)
-        if 2 * len(lines) > n_rows:
-            fault = f"is empty, and so it is in {len(lines):,} of {n_rows:,} rows"
-            advice = "name the column that holds the answers, as in --map summary=COLUMN"
-            self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        which = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-        where = f"{count(len(lines), 'row')} ({self._problems.unit} {which})"
-        self.notes.append(f"left out for an empty {excerpt(column)}: {where}")
+        advice = "write the text, or leave out the row"
+        return self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
 
     def _read_id(self, row: TableRow) -> str | None:
         """A row's id, None where it has none; a repeated id is a problem, and still returned."""
         if self.columns.numbers_rows or self._id is None:
             return str(row.line) if self.columns.numbers_rows else None
-        n_before = len(self._problems)
         item = self._name(row, self._id)
-        if item is None:
-            if len(self._problems) == n_before:
-                advice = "give every row an id"
-                self._problems.add("no-id", "is empty", advice, line=row.line, field=self._id)
-            return None
-        first = self._lines.setdefault(item, row.line)
-        if first != row.line:
+        if item is None and is_blank(value_in(row, self._id)):
+            return self._fault(row, self._id, "no-id", "is empty", "give every row an id")
+        if item is not None and (first := self._lines.setdefault(item, row.line)) != row.line:
             fault = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._problems.add("twice", fault, advice, line=row.line, field=self._id, value=item)
+            self._fault(row, self._id, "twice", fault, advice, item)
         return item
 
     def _checked(self, text: str, longest: int, row: TableRow, column: str) -> str | None:
@@ -282,14 +258,22 @@ class RowReader:
         if len(text) > longest:
             fault = f"has {len(text):,} characters, more than {longest:,}"
             advice = "shorten it, or look for an unclosed quote"
-            self._problems.add("too-long", fault, advice, line=row.line, field=column)
-            return None
+            return self._fault(row, column, "too-long", fault, advice)
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
-            place = {"line": row.line, "field": column, "value": text}
-            self._problems.add("bad-text", fault, advice, **place)  # type: ignore[arg-type]
-            return None
+            return self._fault(row, column, "bad-text", fault, advice, text)
         return text
+
+    def _fault(
+        self,
+        row: TableRow,
+        column: str,
+        kind: str,
+        fault: str,
+        advice: str,
+        value: object = NO_VALUE,
+    ) -> None:
+        self._problems.add(kind, fault, advice, line=row.line, field=column, value=value)
 
 
 def item_key(row: TableRow, id_column: str | None) -> str:
@@ -346,9 +330,8 @@ def _check_repeats(
     So may rows whose ids number them; but a few outputs with ids may well be the same. `own` are
     the texts that are surely some.
     """
-    annotator, rows = columns.find("annotator"), columns.table.rows
-    id_in = columns.find("id")
-    if not (columns.makes_ids or annotator or columns.is_long):
+    rows, id_in = columns.table.rows, columns.find("id")
+    if not (columns.makes_ids or columns.find("annotator") or columns.is_long):
         return
     if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
@@ -363,16 +346,16 @@ def _check_repeats(
             repeats.append((row.line, earlier.line))
     if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
         return
-    fault = f"holds the same texts as {problems.unit} {repeats[0][1]}, and so do {len(repeats):,} "
-    fault += f"of {len(rows):,} rows, which would count as one each"
-    advice = "give what people rated one id in all its rows, in a column id or by --map id=COLUMN"
-    if not annotator:
-        advice = f"where rows are several annotators', {advice}, and name who gave its rating with "
-        advice += f"--map annotator=COLUMN; else give each its own, as --map id={LINE} does"
+    line, earlier_line = repeats[0]
+    fault = (
+        f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} of "
+    )
+    fault += f"{len(rows):,} rows, which may be annotators' of one output"
+    advice = "give those of one output one id by --map id=COLUMN, and --map annotator=COLUMN; else "
+    advice += f"number the rows by --map id={LINE}"
     read = {*used, *texts.values(), *columns.comments}
     unread = [column for column in columns.table.columns if column not in read]
     if len(content) == 1 and unread:
-        fault = f"holds the same text as {problems.unit} {repeats[0][1]}, and there is no other"
+        fault = f"holds the same text as {problems.unit} {earlier_line}, and there is no other"
         advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
-    place = {"line": repeats[0][0], "field": id_in or "id"}
-    problems.add("rows-of-annotators", fault, advice, **place)  # type: ignore[arg-type]
+    problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")

@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from functools import cached_property
 from typing import NamedTuple
 
 from data.tables.problems import CellError, excerpt
@@ -18,8 +17,8 @@ Values = Mapping[str, float | Vote | None]
 # What people are commonly given, the narrowest first.
 USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
 
-# What a cell may be; a share names its whole too.
-_NUMBER, _PERCENT, _SHARE, _TRUTH = "plain numbers", "percentages", "shares of ", "yes and no"
+# What a cell may be; a share names its whole too, which is 100 for percentages.
+_NUMBER, _SHARE, _TRUTH = "plain numbers", "shares of ", "yes and no"
 _MAPPED, _MISSING, _WORD = "mapped", "missing", "word"
 # One and nought, as a column writes them; a column of `good`, `ok` and `bad` is a scale of three.
 _TRUTHS = (
@@ -52,10 +51,9 @@ _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.AS
 _OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
 _SHARED = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
+# "4 - good", "4: good", "4. good", "(4) good", "4 (good)".
 _LABELLED = re.compile(
-    # "4 - good", "4: good", "4. good", "(4) good", "4 (good)", then "good (4)", "good - 4".
     rf"[(\[]?({_DIGITS})\s*(?:[)\]]?\s*[-–—:=|)\]]|\.\s|\()\s*([^\W\d][^\d)]*)\)?"
-    rf"|([^\W\d]\D*?)\s*(?:[(\[:=]|\s[-–—]\s)\s*({_DIGITS})[)\]]?"
 )
 _INVISIBLE = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
 _MAX_WORDS, _MAX_WORD = 6, 40
@@ -121,35 +119,28 @@ def _parse(value: object) -> _Cell:
     if word in _TRUTH_WORDS:
         return _Cell(_TRUTH, _TRUTH_WORDS[word], word)
     if _PLAIN.fullmatch(text):
-        return _Cell(_NUMBER, _float(text))
-    if text.endswith("%") and _PLAIN.fullmatch(text[:-1].rstrip()):
-        return _Cell(_PERCENT, _float(text[:-1]))
-    if (share := _SHARED.fullmatch(text)) is not None:
-        number, whole = map(_float, share.groups())
+        return _Cell(_NUMBER, float(text.replace(",", ".")))
+    if (share := _SHARED.fullmatch(text.replace("%", "/100"))) is not None:
+        number, whole = (float(part.replace(",", ".")) for part in share.groups())
         # Of 04/05 a spreadsheet made a date.
-        if number <= whole and not re.match(r"0\d|.*\D0\d", text):
+        if number <= whole and not re.match(r"0\d.*/|.*/\s*0\d", text):
             return _Cell(f"{_SHARE}{whole:g}", number)
     if (label := _LABELLED.fullmatch(text)) is not None:
-        named = (label[2] or label[3]).strip().casefold()
+        named = label[2].strip().casefold()
         if named in _NOTHING:
             return _Cell(_MISSING)
         if not _MONTH.fullmatch(named):
-            return _Cell(_NUMBER, _float(label[1] or label[4]), named)
+            return _Cell(_NUMBER, float(label[1].replace(",", ".")), named)
     return _Cell(_WORD)
-
-
-def _float(text: str) -> float:
-    return float(text.replace(",", "."))
 
 
 class RatingCells:
     """Reads the cells of one column by what all of them are.
 
     `values` are all of the column's, `words` what the user says that some count. A column is of one
-    kind: plain numbers (which may have labels), percentages, shares of one whole, or one pair of
+    kind: plain numbers (which may have labels), shares of one whole, percentages, or one pair of
     words for yes (1) and no (0). What is of another kind is refused, and so is a number whose comma
-    or point may set thousands apart. `decimal_commas`: the file is of a place that
-    writes them.
+    or point may set thousands apart. `decimal_commas`: the file's semicolons tell of them.
     """
 
     def __init__(
@@ -160,7 +151,7 @@ class RatingCells:
         decimal_commas: bool = False,
     ) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
-        self._counts = Counter(_key(value) for value in values if not _is_blank(value))
+        self._counts = Counter(map(_key, values))
         self._cells = {key: self._parse(key[1]) for key in self._counts}
         kinds: Counter[str] = Counter()
         for key, cell in self._cells.items():
@@ -175,21 +166,17 @@ class RatingCells:
         self._commas = any(map(_DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
         self._codes = self._find_codes()
         self._turned = self._counts_downwards()
+        faults = {key: self._fault(cell, key[1]) for key, cell in self._cells.items()}
+        self._faults = {key: fault for key, fault in faults.items() if fault}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """The rating in a cell, None where it has none; raises CellError."""
-        if _is_blank(value):
-            return None
-        if not isinstance(value, str | bool | int | float | Decimal):
-            advice = "write a plain number, or null"
-            raise CellError("not-a-number", "is not a number", advice, value)
-        cell = self._cells.get(_key(value)) or self._parse(value)
+        cell, fault = self._cells[_key(value)], self._faults.get(_key(value))
         if cell.kind == _MISSING:
             return None
-        fault = self._fault(cell, value)
         # On a scale that is stated, a code is a rating or off it.
         if fault and (scale is None or cell.number not in self._codes):
-            advice = f"write a plain number, or say what it counts: {self._values_flag(value)}"
+            advice = f"write a plain number, or say what it counts: {self._values_flag()}"
             raise CellError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
             advice = "leave it empty where there is none"
@@ -202,7 +189,7 @@ class RatingCells:
 
     def notes(self) -> Iterator[str]:
         """Say what was understood that does not go without saying."""
-        texts = {str(key[1]): cell for key, cell in self._cells.items()}
+        texts = {str(key[1]): cell for key, cell in self._cells.items() if plain_text(key[1])}
         read = [
             f"{excerpt(text)} as {cell.number:.12g}"
             for text, cell in texts.items()
@@ -235,21 +222,15 @@ class RatingCells:
             return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
         return "is on a scale that counts downwards" if self._turned and cell.word else ""
 
-    def _values_flag(self, value: object) -> str:
+    def _values_flag(self) -> str:
         """The flag that says what faulty cells count, for its user to complete."""
-        words = {plain_text(value), *self._faulty}
-        names = [f'"{word}"' if "," in word else word for word in sorted(words, key=str.casefold)]
-        names = [name for name in names if name.isprintable() and len(name) <= _MAX_WORD]
-        names = [f"{name}=NUMBER" for name in names if "'" not in name] or ["WORD=NUMBER"]
+        words = sorted({plain_text(key[1]) for key in self._faults}, key=str.casefold)
+        short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
+        names = [f'"{word}"' if "," in word else word for word in short if "'" not in word]
+        pairs = [f"{name}=NUMBER" for name in names or ["WORD"]]
         # A word such as -99 would be taken for a flag of its own.
-        flag = "--values=" if names[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(names[:_MAX_WORDS])}{'...' * (len(names) > _MAX_WORDS)}'"
-
-    @cached_property
-    def _faulty(self) -> set[str]:
-        return {
-            plain_text(key[1]) for key, cell in self._cells.items() if self._fault(cell, key[1])
-        }
+        flag = "--values=" if pairs[0].startswith("-") else "--values "
+        return f"{flag}'{','.join(pairs[:_MAX_WORDS])}{'...' * (len(pairs) > _MAX_WORDS)}'"
 
     def _counts_downwards(self) -> bool:
         """Whether the lowest of the numbers with labels is called good, and the highest bad."""
@@ -270,9 +251,6 @@ class RatingCells:
 
 
 def _key(value: object) -> tuple[type, object]:
+    value = "" if value is None else value
     hashable = isinstance(value, str | bool | int | float | Decimal)
     return type(value), value if hashable else str(value)
-
-
-def _is_blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not plain_text(value))
