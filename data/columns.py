@@ -93,8 +93,8 @@ class Columns:
         for name, columns in (mapping or {}).items():
             whole = [columns] if isinstance(columns, str) else columns
             # A column's own name may hold a comma.
-            parts = [[c] if self.has(self._own_name(c)) else split_quoted(c) or [c] for c in whole]
-            own = (self._own_name(column) for columns in parts for column in columns)
+            parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
+            own = (self.own_name(column) for columns in parts for column in columns)
             self.mapping[name] = tuple(dict.fromkeys(own))
         self._kinds: dict[str, Kind] = {}
 
@@ -120,7 +120,7 @@ class Columns:
         alike = self._by_key.get(name_key(name), [])
         return alike[0] if len(alike) == 1 else None
 
-    def _own_name(self, written: str) -> str:
+    def own_name(self, written: str) -> str:
         """The column's own name, which a user need not write with its case and spaces."""
         return written if self.has(written) else self.cased(written) or written
 
@@ -239,11 +239,6 @@ class Columns:
             return "text"
         many = len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
         return "text" if many else "label"
-
-    def plain_numbers(self, column: str) -> list[float]:
-        """The numbers of a column that are written as such."""
-        texts = (str(value).strip() for value in self.values(column))
-        return [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?", text)]
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:

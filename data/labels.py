@@ -43,14 +43,22 @@ def read_outputs(
     )
     if not problems:
         _check_rated(outputs, problems, options, columns, found)
-    _check_joined(outputs, annotations or {}, problems)
+    unknown = sorted({*(annotations or ())} - {output.id for output in outputs})
+    if unknown and not problems:
+        fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
+        advice = "give the file of outputs that was rated"
+        problems.add("no-output", fault, advice, field="id", value=unknown[0])
     known = {*reader.texts, *found.flat, *roles, "dimension", "rating"}
-    known |= {dimension for output in outputs for dimension in output.ratings}
+    rated = sorted({dimension for output in outputs for dimension in output.ratings})
+    known |= {*rated}
     notes += [
         f"--map {name}={mapped[0]} is not used: {name} is nothing that is read"
         for name, mapped in columns.mapping.items()
         if name not in known
     ]
+    for name in rated if options.dimensions is None else options.dimensions:
+        if n_without := sum(name not in output.ratings for output in outputs):
+            notes.append(f"no rating on {name}: {n_without:,} of {count(len(outputs), 'output')}")
     rated_in = {name: (name,) for name in found.nested} | dict(found.flat)
     if columns.is_long:
         rated_in = {"rating": (columns.find("rating") or "",)}
@@ -59,13 +67,7 @@ def read_outputs(
         sha256=columns.table.sha256,
         outputs=outputs,
         grouped_by=reader.grouped_by,
-        notes=(
-            *columns.table.notes,
-            *reader.notes,
-            *notes,
-            *rating_notes,
-            *_output_notes(outputs, options),
-        ),
+        notes=(*columns.table.notes, *reader.notes, *notes, *rating_notes),
         reading=reader.reading(rated_in),
     )
 
@@ -135,25 +137,3 @@ def _check_rated(
         flags = [map_flag("DIMENSION", [name]) for name in labels[:3] or columns.nested_names[:1]]
         advice = f"name a column, as in {' or '.join(flags) or '--map DIMENSION=COLUMN'}"
         problems.add("no-rating", "no output has a rating that is a number", advice)
-
-
-def _check_joined(
-    outputs: tuple[LabelledOutput, ...], annotations: Mapping[str, Ratings], problems: Problems
-) -> None:
-    """Note annotations of outputs that are not there."""
-    unknown = sorted(annotations.keys() - {output.id for output in outputs})
-    if unknown and not problems:
-        fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
-        advice = "give the file of outputs that was rated"
-        problems.add("no-output", fault, advice, field="id", value=unknown[0])
-
-
-def _output_notes(outputs: tuple[LabelledOutput, ...], options: ReadOptions) -> list[str]:
-    """How many outputs have no rating, for each dimension."""
-    rated = dict.fromkeys(name for output in outputs for name in output.ratings)
-    total = count(len(outputs), "output")
-    notes = []
-    for dimension in rated if options.dimensions is None else options.dimensions:
-        if n_without := sum(dimension not in output.ratings for output in outputs):
-            notes.append(f"no rating on {dimension}: {n_without:,} of {total}")
-    return notes

@@ -1,11 +1,12 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from data.annotators import annotator_groups, ask_about_numbers, ask_for_annotators
 from data.cells import (
     DOT,
     RatingsByAnnotator,
@@ -15,14 +16,25 @@ from data.cells import (
     rating_parts,
     value_in,
 )
-from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text
-from data.rows import item_key
+from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
+from data.rows import FOOTER, item_key
 from data.tables.problems import CellError, Problems, excerpt, joined_names
 from data.tables.text import TableRow
 from data.values import RatingCells, Scale, Values, says_nothing
 from dspy_judges.column_names import name_key
+from dspy_judges.commands import catalogue_texts
 
 NOT_RATED = ("id", "group", "system", *NESTED)
+_MARKED = re.compile(
+    r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
+    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
+    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
+    re.IGNORECASE,
+)
+_MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
+_GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
+# No usual scale goes further; fewer rows may well have no two ratings alike.
+_MAX_RATING, _MIN_ROWS = 100, 6
 
 # dimension -> annotator -> rating
 Ratings = dict[str, RatingsByAnnotator]
@@ -89,12 +101,12 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         for column in columns.table.columns
         if column not in used and columns.kind(column) == "rating"
     )
-    groups = annotator_groups(candidates)
+    groups = _annotator_groups(candidates)
     by_key = {name_key(name): group for name, group in groups.items()}
     guessed: tuple[str, ...] = ()
     for name in dimensions or ():
-        column = name if columns.has(name) else columns.cased(name)
-        if name not in flat and column is not None and column not in columns.mapping:
+        column = columns.own_name(name)
+        if name not in flat and columns.has(column) and column not in columns.mapping:
             flat[name] = (column,)
         elif name not in flat and name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
@@ -105,6 +117,17 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     return RatingColumns(nested, flat, groups, guessed, candidates)
 
 
+def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
+    groups: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for column in candidates:
+        if (match := _MARKED.fullmatch(column)) is not None:
+            name = names.setdefault(name_key(match[1]), match[1])
+            groups.setdefault(name, []).append(column)
+    return {name: tuple(columns) for name, columns in groups.items() if len(columns) > 1}
+
+
 def check_ratings(
     columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
 ) -> list[str]:
@@ -112,16 +135,57 @@ def check_ratings(
     if columns.is_long or found.nested:
         return []
     if found.guessed:
-        ask_about_numbers(columns, found.guessed, problems, alone=not found.groups)
+        _ask_about_numbers(columns, found, problems)
     for name in options.dimensions or ():
-        taken = found.flat.get(name, ())
-        if name not in columns.mapping and len(taken) < 2:
-            ask_for_annotators(name, taken, found.candidates, problems)
+        words, taken = {*tokens(name)}, found.flat.get(name, ())
+        # What has the dimension's words in its name may be a further annotator's.
+        more = [c for c in found.candidates if c not in taken and words and words < {*tokens(c)}]
+        group = [*taken, *more]
+        if name not in columns.mapping and len(taken) < 2 and more and len(group) > 1:
+            fault = f"{joined_names(group)} may be one annotator's each"
+            advice = f"take them all by {map_flag(name, group)}, or one alone by "
+            problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
     return [
         f"{name} is read from {joined_names(group)}: one annotator in each"
         for name, group in found.flat.items()
         if group in found.groups.values()
     ]
+
+
+def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problems) -> None:
+    """Note columns of numbers which nobody said to be ratings, and how to say what they are.
+
+    One alone is a rating where its numbers are like ratings; so are those of the catalogue's names.
+    """
+    like = [name for name in found.guessed if _are_like_ratings(columns, name)]
+    alone = len(found.guessed) == 1 and not found.groups
+    # Of German marks 1 is the best, and nobody says so.
+    words = {word for column in columns.table.columns for word in tokens(column)}
+    marks = _MARKS & {*tokens(found.guessed[0])} and _GERMAN & words
+    sure = all(catalogue_texts(name.casefold()) for name in found.guessed)
+    if like and not marks if alone else sure:
+        return
+    # What numbers the rows is no annotator, nor is a mean.
+    likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
+    likely = likely or [*found.guessed]
+    each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
+    fault = f"nobody said that {joined_names(found.guessed)} are ratings"
+    advice = f"name what is rated, as in {each}"
+    if len(likely) > 1:
+        advice += f"; where each is one annotator's, join them: {map_flag('NAME', likely)}"
+    elif marks:
+        advice += "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
+    problems.add("annotators", fault, advice)
+
+
+def _are_like_ratings(columns: Columns, column: str) -> bool:
+    """Whether numbers may be ratings: on a usual scale, and no numbering of the rows."""
+    texts = [str(value).strip() for value in columns.values(column)]
+    numbers = [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+    if any(abs(number) > _MAX_RATING for number in numbers):
+        return False
+    whole = all(number.is_integer() for number in numbers)
+    return not whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
 
 
 def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:

@@ -82,7 +82,7 @@ class RowReader:
         judged: Collection[str] | None,
         candidates: Mapping[str, str] | None = None,
     ) -> None:
-        self._problems, self._candidates = problems, candidates or {}
+        self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
         self.notes: list[str] = []
         if columns.makes_ids and columns.numbers_rows:
@@ -267,13 +267,15 @@ class RowReader:
     def _fault(
         self,
         row: TableRow,
-        column: str,
+        field: str,
         kind: str,
         fault: str,
         advice: str,
         value: object = NO_VALUE,
-    ) -> None:
-        self._problems.add(kind, fault, advice, line=row.line, field=column, value=value)
+    ) -> str | None:
+        """Note what is wrong with a cell; None, which is read from it."""
+        self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
+        return None
 
 
 def item_key(row: TableRow, id_column: str | None) -> str:

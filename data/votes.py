@@ -15,7 +15,6 @@ _WORDS |= dict.fromkeys(_TIES.split(), "tie")
 # AlpacaEval's numbers.
 _NUMBERS: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
-_SEVERAL = re.compile(r"(a|b|tie)(\s*[,;|]\s*(a|b|tie))+", re.IGNORECASE)
 
 Sides = tuple[str | None, str | None]
 
@@ -80,9 +79,7 @@ def _by_name(text: str, names: Sides) -> Vote | None:
 
 
 def _parts(value: object) -> Iterator[object]:
-    """A cell's votes as written: a list, a JSON list, several between commas, or one vote."""
+    """A cell's votes as written: a list, a JSON list, or one vote."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = read_json(value)
-    elif isinstance(value, str) and _SEVERAL.fullmatch(value.strip()):
-        value = re.split(r"[,;|]", value)
     yield from value if isinstance(value, list | tuple) else [value]
