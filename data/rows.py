@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from data.cells import DOT, is_blank, is_name, join_texts, value_in
 from data.columns import (
@@ -265,13 +265,7 @@ class RowReader:
         return text
 
     def _fault(
-        self,
-        row: TableRow,
-        field: str,
-        kind: str,
-        fault: str,
-        advice: str,
-        value: object = NO_VALUE,
+        self, row: TableRow, field: str, kind: str, fault: str, advice: str, value: Any = NO_VALUE
     ) -> str | None:
         """Note what is wrong with a cell; None, which is read from it."""
         self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
@@ -337,8 +331,10 @@ def _check_repeats(
         return
     if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
-    prose = {name: column for name, column in texts.items() if columns.kind(column) == "text"}
-    content = [*(own if len(own) > 1 else {**own, **prose} or texts).values()]
+    prose = [column for column in texts.values() if columns.kind(column) == "text"]
+    # Times and codes differ in every row; what people rated is longer.
+    prose.sort(key=lambda column: -sum(len(str(value)) for value in columns.values(column)))
+    content = [*own.values()] if len(own) > 1 else prose[:2] or [*texts.values()]
     origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
     first: dict[tuple[str, ...], TableRow] = {}
     repeats = []

@@ -32,7 +32,6 @@ VOTES: dict[str, tuple[Mapping[str, object], tuple[str, ...]]] = {
     "AlpacaEval's second": ({"preference": 2.0}, ("B",)),
     "AlpacaEval's draw": ({"preference": 1.5}, ("tie",)),
     "votes before the majority": ({"votes": ["A", "A", "B"], "preferred": "A"}, ("A", "A", "B")),
-    "words in one cell": ({"votes": "A, tie|B"}, ("A", "tie", "B")),
     "JSON in one cell": ({"votes": '["A", "tie"]'}, ("A", "tie")),
 }
 

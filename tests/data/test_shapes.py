@@ -143,7 +143,6 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings(tmp_path: 
     assert labelled.outputs[0].ratings == {"relevance": (4.0, 2.0), "coherence": (2.0,)}
     assert labelled.outputs[1].ratings == {"relevance": (5.0,)}
     assert labelled.outputs[2].ratings == {"relevance": (3.0,)}
-    assert "not in the annotations: 1 of 3 outputs" in labelled.notes
     assert labelled.sha256 != data.read_labels(outputs).sha256
 
 
@@ -183,15 +182,6 @@ def test_an_instruction_with_another_input_is_another_document(tmp_path: Path) -
         for item in "ab"
     ]
     assert len(data.read_labels(write(tmp_path / "labels.jsonl", *rows)).documents) == 2
-
-
-def test_groups_that_share_a_text_are_noted(tmp_path: Path) -> None:
-    rows = [
-        output("a", group="g", ratings={"relevance": 1}),
-        output("b", group="h", ratings={"relevance": 2}),
-    ]
-    (note,) = data.read_labels(write(tmp_path / "labels.jsonl", *rows)).notes
-    assert note.startswith("same text as another document: 2;")
 
 
 def test_with_ratings_tells_how_many_it_left_out(tmp_path: Path) -> None:
@@ -250,11 +240,11 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
 @pytest.mark.parametrize(
     ("cell", "advice"),
     [
-        ("fair", "write a plain number, or say what the words count: --values 'fair=NUMBER'"),
+        ("fair", "write a plain number, or say what it counts: --values 'fair=NUMBER'"),
         ("4-5", "write a plain number"),
         # A comma before three digits may set thousands apart.
-        ('"1,000"', "write it without the mark, or say which: --values '\"1,000\"=NUMBER'"),
-        ("2024-01-31", "a spreadsheet may have made one of 4/5"),
+        ('"1,000"', "write a plain number, or say what it counts: --values '\"1,000\"=NUMBER'"),
+        ("2024-01-31", "write a plain number, or say what it counts"),
     ],
 )
 @pytest.mark.parametrize("dimensions", [None, ["engaging"]])
@@ -301,7 +291,7 @@ def test_rows_of_several_annotators_are_one_output_not_several(tmp_path: Path) -
     # Ids that number the rows would make an output of each.
     rows = [f"{place},{line[2:]}" for place, line in enumerate(ROWS_OF_TWO.splitlines()[1:3])]
     numbered = csv_of(path, "\n".join([ROWS_OF_TWO.splitlines()[0], *rows]) + "\n")
-    with pytest.raises(data.LabelError, match=r"same texts as line 2.*one id in all its rows"):
+    with pytest.raises(data.LabelError, match=r"same texts as line 2.*one id by --map id=COLUMN"):
         data.read_labels(numbered, dimensions=["relevance"])
 
 
