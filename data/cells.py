@@ -42,9 +42,7 @@ def is_name(value: object) -> bool:
 
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(CellError):
-            value = read_json(value)
+    value = _parsed(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
     alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
@@ -53,10 +51,16 @@ def is_rating(value: object, *, typed: bool) -> bool:
 
 def as_object(value: object) -> Mapping[str, object] | None:
     """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        with suppress(CellError):
-            value = read_json(value)
+    value = _parsed(value)
     return value if isinstance(value, Mapping) else None
+
+
+def _parsed(value: object) -> object:
+    """A list or an object, also where a string holds it as JSON; else the value itself."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        with suppress(CellError):
+            return read_json(value)
+    return value
 
 
 def read_json(text: str) -> object:

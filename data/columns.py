@@ -16,9 +16,8 @@ from dspy_judges.column_names import name_key
 # What systems were given, by the names people use for it, the most telling first; what they wrote.
 SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
-    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "requête"),
-    *("documento", "artículo", "pregunta", "consulta", "input", "eingabe"),
-    *("entrée", "entrada"),
+    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
+    *("artículo", "pregunta", "input", "eingabe", "entrée", "entrada"),
 )
 OUTPUTS = (
     *("summary", "response", "output", "answer", "reply", "completion", "generation"),
@@ -36,10 +35,7 @@ _ALIASES = {
         *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
     "group": ("document_id", "doc_id", "group_id"),
-    "system": (
-        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
-        *("modelo", "système", "sistema"),
-    ),
+    "system": ("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
@@ -47,10 +43,7 @@ _ALIASES = {
         *("reviewer", "evaluator", "bewerter", "annotateur", "évaluateur", "evaluador"),
     ),
     "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
-    "rating": (
-        *("score", "value", "mark", "grade", "points", "wertung", "bewertung", "note", "punkte"),
-        *("puntuación", "calificación"),
-    ),
+    "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
 # What people said of their label, and no text to judge.
 _COMMENT = re.compile(
@@ -243,14 +236,9 @@ class Columns:
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
         """Every key inside an object of the first rows, dotted, as a mapping names it."""
-        return tuple(
-            dict.fromkeys(
-                f"{column}{DOT}{key}"
-                for row in self.table.rows[:20]
-                for column, value in row.cells.items()
-                for key in as_object(value) or ()
-            )
-        )
+        cells = (cell for row in self.table.rows[:20] for cell in row.cells.items())
+        names = (f"{column}{DOT}{key}" for column, v in cells for key in as_object(v) or ())
+        return tuple(dict.fromkeys(names))
 
 
 def is_known_text(column: str) -> bool:

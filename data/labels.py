@@ -48,9 +48,8 @@ def read_outputs(
         fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
         advice = "give the file of outputs that was rated"
         problems.add("no-output", fault, advice, field="id", value=unknown[0])
-    known = {*reader.texts, *found.flat, *roles, "dimension", "rating"}
     rated = sorted({dimension for output in outputs for dimension in output.ratings})
-    known |= {*rated}
+    known = {*rated, *reader.texts, *found.flat, *roles, "dimension", "rating"}
     notes += [
         f"--map {name}={mapped[0]} is not used: {name} is nothing that is read"
         for name, mapped in columns.mapping.items()
@@ -126,11 +125,7 @@ def _check_rated(
     known = joined_names(sorted({*found.candidates, *nested}))
     for dimension in sorted({*(options.dimensions or ())} - rated):
         fault = f"no output has a rating on it; there are ratings on {known}"
-        advice = mapping_advice(columns, dimension)
-        if dimension in found.flat:
-            fault = "no output has a rating on it: each cell is empty, or says that there is none"
-            advice = "give a column of ratings, or say what its words count with --values"
-        problems.add("no-rating", fault, advice, field=dimension)
+        problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not rated and not options.dimensions:
         used = {*columns.used(ROLES), *columns.comments}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]

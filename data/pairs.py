@@ -14,7 +14,7 @@ from dspy_judges.column_names import name_key
 
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
-_SIDE = re.compile(r"(.*?)([ _.-]?)(a|1)", re.IGNORECASE)
+_SIDE = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
 _OTHER = {"a": "b", "A": "B", "1": "2"}
 _SYSTEMS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
@@ -25,18 +25,14 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
     if first is not None and second is not None:
         return "response", first[0], second[0]
     sides = []
-    for column in columns.table.columns:
-        match = _SIDE.fullmatch(column)
-        other = "" if match is None else f"{match[1]}{match[2]}{_OTHER[match[3]]}"
-        if match is None or other not in columns.table.columns or not match[1]:
-            continue
-        words = {*tokens(match[1])}
-        rated = "rating" in (columns.kind(column), columns.kind(other))
-        texts = columns.is_judged(name_key(match[1])) or not rated
-        if texts and column not in columns.comments and words.isdisjoint(_SYSTEMS):
-            sides.append((name_key(match[1]), column, other))
-    sides.sort(key=lambda side: not columns.is_judged(side[0]))
-    return sides[0] if sides else None
+    for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
+        column, other = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
+        if columns.has(other) and column not in columns.comments:
+            rated = "rating" in (columns.kind(column), columns.kind(other))
+            known = columns.is_judged(name_key(match[1]))
+            if (known or not rated) and _SYSTEMS.isdisjoint(tokens(match[1])):
+                sides.append((not known, name_key(match[1]), column, other))
+    return min(sides, key=lambda side: side[0])[1:] if sides else None
 
 
 def _find_choices(columns: Columns) -> tuple[str, ...]:

@@ -94,7 +94,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         for name, mapped in columns.mapping.items()
         if name not in (*NOT_RATED, "annotator")
         and all(columns.has(column) for column in mapped)
-        and (_are_ratings(columns, name, mapped) if dimensions is None else name in dimensions)
+        and (name in dimensions if dimensions is not None else _are_ratings(columns, name, mapped))
     }
     candidates = tuple(
         column
@@ -119,13 +119,11 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
-    groups: dict[str, list[str]] = {}
-    names: dict[str, str] = {}
-    for column in candidates:
-        if (match := _MARKED.fullmatch(column)) is not None:
-            name = names.setdefault(name_key(match[1]), match[1])
-            groups.setdefault(name, []).append(column)
-    return {name: tuple(columns) for name, columns in groups.items() if len(columns) > 1}
+    groups: dict[str, list[re.Match[str]]] = {}
+    for match in filter(None, map(_MARKED.fullmatch, candidates)):
+        groups.setdefault(name_key(match[1]), []).append(match)
+    many = [group for group in groups.values() if len(group) > 1]
+    return {group[0][1]: tuple(match[0] for match in group) for group in many}
 
 
 def check_ratings(
@@ -289,10 +287,8 @@ def _entries(
 def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, object]:
     """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
     value = value_in(row, column)
-    if is_blank(value) or value == "null":
-        return {}
     found = as_object(value)
-    if found is None:
+    if found is None and not says_nothing(value):
         advice = "write an object of dimensions and their ratings"
         problems.add("no-object", "is no object", advice, line=row.line, field=column, value=value)
     return found or {}

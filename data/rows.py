@@ -160,9 +160,8 @@ class RowReader:
                 document = group or document_of(item, texts, self._source)
                 yield ItemFields(item, document, systems, texts)
         for column, lines in self._empty_answers.items():
-            n_rows = len(self.columns.table.rows)
-            if 2 * len(lines) > n_rows:
-                fault = f"is empty, and so it is in {len(lines):,} of {n_rows:,} rows"
+            if 2 * len(lines) > (n_rows := len(self.columns.table.rows)):
+                fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
                 advice = "name the column that holds the answers, as in --map summary=COLUMN"
                 self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
             where = f"{count(len(lines), 'row')} ({self._problems.unit} {str(lines[:5])[1:-1]}"
@@ -345,10 +344,8 @@ def _check_repeats(
     if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
         return
     line, earlier_line = repeats[0]
-    fault = (
-        f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} of "
-    )
-    fault += f"{len(rows):,} rows, which may be annotators' of one output"
+    fault = f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} "
+    fault += f"of {len(rows):,} rows, which may be annotators' of one output"
     advice = "give those of one output one id by --map id=COLUMN, and --map annotator=COLUMN; else "
     advice += f"number the rows by --map id={LINE}"
     read = {*used, *texts.values(), *columns.comments}

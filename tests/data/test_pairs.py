@@ -150,7 +150,7 @@ def test_a_forgotten_prompt_is_refused_and_a_forgotten_candidate_left_out_and_co
         labelled = data.read_pairs(path)
         assert [pair.id for pair in labelled.pairs] == ["a"]
         assert any(note.startswith("left out for an empty 'resp") for note in labelled.notes)
-    with pytest.raises(data.LabelError, match="is empty, and so it is in 1 of 1 rows; name the"):
+    with pytest.raises(data.LabelError, match="is empty in 1 of 1 rows; name the"):
         data.read_pairs(file_of(tmp_path, rows[1]))
 
 
