@@ -78,7 +78,7 @@ class RatingColumns:
     candidates: tuple[str, ...]
 
     def all(self) -> set[str]:
-        return {*self.nested, *(column for columns in self.flat.values() for column in columns)}
+        return {*self.nested}.union(*self.flat.values())
 
 
 def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
@@ -104,11 +104,11 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     groups = _annotator_groups(candidates)
     by_key = {name_key(name): group for name, group in groups.items()}
     guessed: tuple[str, ...] = ()
-    for name in dimensions or ():
+    for name in [name for name in dimensions or () if name not in flat]:
         column = columns.own_name(name)
-        if name not in flat and columns.has(column) and column not in columns.mapping:
+        if columns.has(column) and column not in columns.mapping:
             flat[name] = (column,)
-        elif name not in flat and name_key(name) in by_key:
+        elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}

@@ -37,10 +37,6 @@ _NOTHING = frozenset(
 # What the ends of a scale are called: who calls 1 very good counts downwards, as German marks do.
 _GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
 _BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
-# A spreadsheet makes a date of 4/5.
-_MONTH = re.compile(
-    r"(jan|feb|m[aä]r|a[pb]r|ma[iy]|jun|jul|aug|ago|sep|o[ck]t|nov|de[cz]|dic)\w*\.?"
-)
 # What surveys write for no answer: so far above the ratings, or negative where none is.
 _CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
 
@@ -51,10 +47,8 @@ _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.AS
 _OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
 _SHARED = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
-# "4 - good", "4: good", "4. good", "(4) good", "4 (good)".
-_LABELLED = re.compile(
-    rf"[(\[]?({_DIGITS})\s*(?:[)\]]?\s*[-–—:=|)\]]|\.\s|\()\s*([^\W\d][^\d)]*)\)?"
-)
+# "4 - good", "4: good", "(4) good", "4 (good)"; a spreadsheet makes a date such as 4-May of 4/5.
+_LABELLED = re.compile(rf"[(\[]?({_DIGITS})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?")
 _INVISIBLE = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
 _MAX_WORDS, _MAX_WORD = 6, 40
 
@@ -98,10 +92,8 @@ def says_truth(value: object) -> bool:
 def looks_like_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell states a number by itself; in a typed file strings do not."""
     if isinstance(value, str):
-        # `1. Introduction` is a heading.
-        if typed or len(value) > _MAX_WORD or re.match(r"\s*\d+\.\s", value):
-            return False
-        return _parse(value).kind not in (_TRUTH, _MISSING, _WORD)
+        is_short = not typed and len(value) <= _MAX_WORD
+        return is_short and _parse(value).kind not in (_TRUTH, _MISSING, _WORD)
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
@@ -127,10 +119,8 @@ def _parse(value: object) -> _Cell:
             return _Cell(f"{_SHARE}{whole:g}", number)
     if (label := _LABELLED.fullmatch(text)) is not None:
         named = label[2].strip().casefold()
-        if named in _NOTHING:
-            return _Cell(_MISSING)
-        if not _MONTH.fullmatch(named):
-            return _Cell(_NUMBER, float(label[1].replace(",", ".")), named)
+        kind = _MISSING if named in _NOTHING else _NUMBER
+        return _Cell(kind, float(label[1].replace(",", ".")), named)
     return _Cell(_WORD)
 
 
