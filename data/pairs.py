@@ -70,7 +70,7 @@ def read_pair_rows(
         columns,
         problems,
         roles=_ROLES,
-        rated=choices,
+        rated={*choices, *(c for name in VOTES if (c := columns.find(name)) is not None)},
         judged=options.texts,
         candidates={"response_a": first, "response_b": second} if sides else {},
     )

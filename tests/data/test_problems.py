@@ -91,15 +91,6 @@ def test_a_missing_column_names_those_there(tmp_path: Path) -> None:
     assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
 
 
-def test_rows_are_numbered_where_there_are_no_ids(tmp_path: Path) -> None:
-    rows = [{"document": f"Text {place}.", "relevance": 3} for place in range(2)]
-    path = file_of(tmp_path, *rows)
-    for mapping in ({}, {"id": "#line"}):
-        labelled = data.read_labels(path, map=mapping)
-        assert [output.id for output in labelled.outputs] == ["1", "2"]
-    assert data.read_labels(path).notes == ("no column holds ids: each is the number of its row",)
-
-
 def test_rows_without_ids_that_hold_the_same_texts_are_not_taken_for_outputs(
     tmp_path: Path,
 ) -> None:
@@ -154,12 +145,6 @@ def test_pairs_and_outputs_are_told_apart(tmp_path: Path) -> None:
     assert "holds pairs of candidates" in refused(file_of(tmp_path, pair))
     with pytest.raises(data.LabelError, match="holds rated outputs, not pairs; read it with"):
         data.read_pairs(file_of(tmp_path, {**GOOD, "ratings": {"relevance": 3}}))
-
-
-def test_a_constant_dimension_is_refused_by_name_and_value(tmp_path: Path) -> None:
-    labelled = data.read_labels(file_of(tmp_path, GOOD, {**GOOD, "id": "b"}))
-    with pytest.raises(data.LabelError, match="every rating on 'relevance' is 3, so people rank"):
-        data.refuse_constant(labelled, "relevance")
 
 
 cells = st.recursive(
