@@ -1,11 +1,12 @@
 """What stands in one cell: a name, ratings by annotator, texts, or JSON."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 
 from data.tables.problems import CellError
 from data.tables.text import TableRow
-from data.values import RatingCells, Scale, looks_like_rating
+from data.values import looks_like_rating
 
 # Annotator -> rating. None is nobody named: a single number, which may be a mean.
 RatingsByAnnotator = dict[str | None, float]
@@ -41,26 +42,25 @@ def is_name(value: object) -> bool:
 
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = read_json(value)
-        except CellError:
-            return False
+    value = _parsed(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
-    return len(value) <= MAX_ANNOTATORS and all(
-        is_blank(part) or looks_like_rating(part, typed=True) for part in value
-    )
+    alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
+    return len(value) <= MAX_ANNOTATORS and all(alike)
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
     """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = read_json(value)
-        except CellError:
-            return None
+    value = _parsed(value)
     return value if isinstance(value, Mapping) else None
+
+
+def _parsed(value: object) -> object:
+    """A list or an object, also where a string holds it as JSON; else the value itself."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        with suppress(CellError):
+            return read_json(value)
+    return value
 
 
 def read_json(text: str) -> object:
@@ -73,43 +73,19 @@ def read_json(text: str) -> object:
     return value
 
 
-def rating_parts(value: object) -> Iterator[object]:
-    """The single ratings of a cell as written: of a list, of {annotator: rating}, or the one."""
-    try:
-        value = _parsed(value)
-    except CellError:
-        return
-    if isinstance(value, Mapping):
-        yield from value.values()
-    elif isinstance(value, list | tuple):
-        yield from value
-    else:
-        yield value
+def rating_parts(value: object) -> list[tuple[str | None, object]]:
+    """A cell's ratings and who gave each: of a list, of {annotator: rating}, or the one.
 
-
-def _parsed(value: object) -> object:
-    """A list or an object, also where a string holds it as JSON; raises CellError."""
-    is_json = isinstance(value, str) and value.lstrip().startswith(("[", "{"))
-    return read_json(str(value)) if is_json else value
-
-
-def read_cell(value: object, cells: RatingCells, scale: Scale | None) -> RatingsByAnnotator:
-    """Read one dimension's cell: a rating, a list with one per annotator, or {annotator: rating}.
-
-    What says nothing among them is an annotator who gave none. `cells` reads those of the column.
-    Raises CellError.
+    Raises CellError where JSON is broken.
     """
-    value = _parsed(value)
+    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
+        value = read_json(value)
     if isinstance(value, Mapping):
         by_name = {str(name): part for name, part in value.items()}
-        parts: Iterable[tuple[object, object]] = sorted(by_name.items())
-    elif isinstance(value, list | tuple):
-        parts = enumerate(value, 1)
-    else:
-        rating = cells.read(value, scale)
-        return {} if rating is None else {None: rating}
-    ratings = ((str(annotator), cells.read(part, scale)) for annotator, part in parts)
-    return {annotator: rating for annotator, rating in ratings if rating is not None}
+        return [*sorted(by_name.items(), key=lambda part: part[0])]
+    if isinstance(value, list | tuple):
+        return [(str(place), part) for place, part in enumerate(value, 1)]
+    return [(None, value)]
 
 
 def join_texts(value: object) -> str | None:

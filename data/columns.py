@@ -1,24 +1,23 @@
 """Which column of a table means what: by the user's mapping, by a short list of names, by cells."""
 
 import csv
-import difflib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 
-from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
+from data.cells import DOT, as_object, is_rating, join_texts, value_in
 from data.tables.formats import Table
-from data.tables.problems import Problems, excerpt, joined_names
-from data.values import DECIMAL_COMMA, looks_like_rating, says_nothing, says_truth
+from data.tables.problems import Problems, joined_names
+from data.values import says_nothing, says_truth
 from dspy_judges.column_names import name_key
 
 # What systems were given, by the names people use for it, the most telling first; what they wrote.
 SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
-    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "requête"),
-    *("documento", "artículo", "pregunta", "consulta", "input", "eingabe"),
-    *("entrée", "entrada"),
+    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
+    *("artículo", "pregunta", "input", "eingabe", "entrée", "entrada"),
 )
 OUTPUTS = (
     *("summary", "response", "output", "answer", "reply", "completion", "generation"),
@@ -32,46 +31,32 @@ LINE = "#line"
 
 _ALIASES = {
     "id": (
-        *("numéro", "número", "identifiant", "identificador"),
-        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "#", "index", "item", "nummer"),
+        *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
+        *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
     "group": ("document_id", "doc_id", "group_id"),
-    "system": (
-        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
-        *("modelo", "système", "sistema"),
-    ),
+    "system": ("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
-        *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id", "assessor"),
-        *("coder", "labeler", "labeller", "reviewer", "evaluator", "participant", "annotated_by"),
-        *("rated_by", "bewerter", "bewerterin", "gutachter", "prüfer", "annotateur"),
-        *("annotatrice", "évaluateur", "évaluatrice", "evaluador", "evaluadora", "anotador"),
+        *("annotator_id", "annotator_name", "worker", "worker_id", "rater", "rater_id", "coder"),
+        *("reviewer", "evaluator", "bewerter", "annotateur", "évaluateur", "evaluador"),
     ),
-    "dimension": (
-        *("criterion", "criteria", "aspect", "dimension_name", "kriterium", "merkmal", "aspekt"),
-        *("critère", "criterio", "dimensión", "aspecto"),
-    ),
-    "rating": (
-        *("score", "value", "mark", "grade", "points", "wertung", "bewertung", "note", "punkte"),
-        *("puntuación", "calificación", "valoración"),
-    ),
+    "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
+    "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
 # What people said of their label, and no text to judge.
-_COMMENTS = frozenset(
-    (
-        *("comment", "comments", "note", "notes", "critique", "critiques", "explanation", "reason"),
-        *("reasons", "feedback", "remark", "remarks", "rationale", "kommentar", "kommentare"),
-        *("begruendung", "begründung", "anmerkung", "anmerkungen", "bemerkung", "bemerkungen"),
-        *("commentaire", "commentaires", "justification", "remarque", "explication", "comentario"),
-        *("comentarios", "justificación", "explicación", "observaciones", "motivo"),
-    )
+_COMMENT = re.compile(
+    r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
+    r"kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|notiz|grund|warum|commentaire|remarque|"
+    r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
 _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
+Kind = Literal["rating", "text", "label", ""]
 # What a name is read from: one column, or several with one annotator each.
 ColumnNames = str | Sequence[str]
 
@@ -97,18 +82,14 @@ class Columns:
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
-        self.mapping = {
-            name: tuple(
-                dict.fromkeys(
-                    self._own_name(part)
-                    for column in ([columns] if isinstance(columns, str) else columns)
-                    for part in self._parts(column)
-                )
-            )
-            for name, columns in (mapping or {}).items()
-        }
-        self._numeric: dict[str, bool] = {}
-        self._truth: dict[str, bool] = {}
+        self.mapping: dict[str, tuple[str, ...]] = {}
+        for name, columns in (mapping or {}).items():
+            whole = [columns] if isinstance(columns, str) else columns
+            # A column's own name may hold a comma.
+            parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
+            own = (self.own_name(column) for columns in parts for column in columns)
+            self.mapping[name] = tuple(dict.fromkeys(own))
+        self._kinds: dict[str, Kind] = {}
 
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
@@ -116,6 +97,8 @@ class Columns:
         Names that differ in case alone are the same, as long as one column has it.
         """
         mapped = self.mapping.get(name, ())[:1]
+        if mapped == (LINE,):
+            return None
         if mapped and self.has(mapped[0]):
             return mapped[0]
         others = {c for own, columns in self.mapping.items() if own != name for c in columns}
@@ -130,15 +113,9 @@ class Columns:
         alike = self._by_key.get(name_key(name), [])
         return alike[0] if len(alike) == 1 else None
 
-    def _parts(self, written: str) -> Sequence[str]:
-        """The columns that a mapping names: one, or several between commas."""
-        if written == LINE or self.has(written) or self.cased(written) is not None:
-            return (written,)
-        return split_quoted(written) or (written,)
-
-    def _own_name(self, written: str) -> str:
+    def own_name(self, written: str) -> str:
         """The column's own name, which a user need not write with its case and spaces."""
-        return written if written == LINE or self.has(written) else self.cased(written) or written
+        return written if self.has(written) else self.cased(written) or written
 
     def has(self, column: str) -> bool:
         """Whether the table has the column, or the nested column that a dotted name starts with."""
@@ -154,50 +131,27 @@ class Columns:
         return (value_in(row, column) for row in self.table.rows)
 
     @property
-    def numbers_rows(self) -> bool:
-        """Whether the rows' numbers stand for ids: `--map id=#line`, or for want of a column."""
-        return self.mapping.get("id") == (LINE,)
-
-    @property
     def makes_ids(self) -> bool:
         """Whether no column holds ids, and none was named."""
-        return self.find("id") is None and "id" not in self.mapping and "id" not in self._by_key
+        return self.find("id") is None and "id" not in self.mapping
+
+    @cached_property
+    def numbers_rows(self) -> bool:
+        """Whether the rows' numbers are ids: by `--map id=#line`, or for want of a column."""
+        return self.mapping.get("id") == (LINE,) or (self.makes_ids and not self.is_long)
 
     @cached_property
     def is_long(self) -> bool:
         """Whether the table names dimensions in one column and rates them in another."""
         column = self.find("dimension")
-        named = "dimension" in (*self.mapping, name_key(column or ""))
-        is_label = column is not None and (named or not self.is_prose(column))
-        return is_label and self.find("rating") is not None
+        if column is None or self.find("rating") is None:
+            return False
+        return "dimension" in (*self.mapping, name_key(column)) or self.kind(column) == "label"
 
-    @cached_property
+    @property
     def has_annotator_rows(self) -> bool:
-        """Whether a row is what one annotator gave one output, dimensions (or a vote) in columns.
-
-        A long table's are not meant.
-        """
-        column = self.find("annotator")
-        return (
-            column is not None
-            and not self.is_long
-            and any(not is_blank(value) for value in self.values(column))
-        )
-
-    @cached_property
-    def has_decimal_commas(self) -> bool:
-        """Whether the file is of a place where a comma is the decimal mark.
-
-        Its cells say so, or its semicolons, with which spreadsheets set cells apart there.
-        """
-        return not self.table.typed and (
-            self.table.delimiter == ";"
-            or any(
-                isinstance(value, str) and DECIMAL_COMMA.fullmatch(value.strip())
-                for row in self.table.rows
-                for value in row.cells.values()
-            )
-        )
+        """Whether a row is what one annotator gave, with dimensions (or a vote) in columns."""
+        return self.find("annotator") is not None and not self.is_long
 
     @property
     def holds_ratings(self) -> bool:
@@ -211,10 +165,9 @@ class Columns:
         return tuple(
             column
             for column in self.table.columns
-            if not _COMMENTS.isdisjoint(tokens(column))
+            if any(map(_COMMENT.fullmatch, tokens(column)))
             and column not in {*mapped, *self.judged}
-            and not self.is_numeric(column)
-            and any(isinstance(value, str) for value in self.values(column))
+            and self.kind(column) in ("text", "label")
         )
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
@@ -227,10 +180,10 @@ class Columns:
             key = name_key(column)
             name = key if is_known_text(column) and self.cased(key) == column else column
             free = column not in {*used, *rated, *self.comments} and name not in self.mapping
-            if free and self._is_text(column):
+            if free and self.kind(column) in ("text", "label"):
                 texts[name] = column
         for name, columns in self.mapping.items():
-            is_text = is_known_text(name) or self._is_text(columns[0])
+            is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
             if name not in _ROLES and columns[0] not in rated and is_text:
                 texts[name] = columns[0]
         return texts
@@ -245,72 +198,47 @@ class Columns:
             return named
         counts = {name: len({*map(str, self.values(c))}) for name, c in texts.items()}
         most = max(counts.values(), default=0)
-        repeated = [
-            name
-            for name, number in counts.items()
-            if 1 < number < most and name not in OUTPUTS and self._median_words(texts[name]) >= 3
-        ]
-        return max(repeated, key=lambda name: counts[name], default=None)
-
-    def _median_words(self, column: str) -> int:
-        lengths = sorted(len(str(value).split()) for value in self.values(column))
-        return lengths[len(lengths) // 2]
+        for name in sorted(counts, key=lambda name: -counts[name]):
+            lengths = sorted(len(str(value).split()) for value in self.values(texts[name]))
+            if 1 < counts[name] < most and name not in OUTPUTS and lengths[len(lengths) // 2] > 2:
+                return name
+        return None
 
     def is_judged(self, name: str) -> bool:
         """Whether a text is surely what systems got or wrote, by its name or the judge's word."""
         return is_known_text(name) or name in self.judged
 
-    def is_prose(self, column: str) -> bool:
-        """Whether a column's cells read as texts, and not as labels such as `good` or `4/5`."""
-        words = {str(value).strip() for value in self.values(column) if not is_blank(value)}
-        if any(
-            len(word) > _MAX_LABEL_LENGTH or word.count(" ") > _MAX_LABEL_SPACES for word in words
-        ):
-            return True
-        return len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
+    def kind(self, column: str) -> Kind:
+        """What a column's cells are: ratings, texts, labels such as `good` or `4/5`; "" for else.
 
-    def is_numeric(self, column: str) -> bool:
-        """Whether most of a column's cells are ratings; a known text's never are."""
-        if column not in self._numeric:
-            values = [value for value in self.values(column) if not says_nothing(value)]
-            n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
-            is_text = is_known_text(column) or column in self.judged
-            self._numeric[column] = not is_text and 2 * n_ratings >= len(values) > 0
-        return self._numeric[column]
+        Ratings are numbers in the most part, or yes and no in all; what goes by a text's name is a
+        text.
+        """
+        if column not in self._kinds:
+            self._kinds[column] = self._kind(column)
+        return self._kinds[column]
 
-    def is_truth(self, column: str) -> bool:
-        """Whether a column says yes and no, or pass and fail, and nothing else."""
-        if column not in self._truth:
-            values = (value for value in self.values(column) if not says_nothing(value))
-            says = says_truth(next(values, None)) and all(map(says_truth, values))
-            self._truth[column] = says and not is_known_text(column)
-        return self._truth[column]
-
-    def plain_numbers(self, column: str) -> list[float]:
-        """The numbers of a column that are written as such."""
-        values = (v for v in self.values(column) if looks_like_rating(v, typed=self.table.typed))
-        return [
-            float(text) for v in values if re.fullmatch(r"-?\d+(\.\d+)?", text := str(v).strip())
-        ]
+    def _kind(self, column: str) -> Kind:
+        if is_known_text(column) or column in self.judged:
+            return "text"
+        values = [value for value in self.values(column) if not says_nothing(value)]
+        n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
+        if values and (2 * n_ratings >= len(values) or all(map(says_truth, values))):
+            return "rating"
+        if not any(isinstance(value, str) or join_texts(value) is not None for value in values):
+            return ""
+        words = {str(value).strip() for value in values}
+        if any(len(w) > _MAX_LABEL_LENGTH or w.count(" ") > _MAX_LABEL_SPACES for w in words):
+            return "text"
+        many = len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
+        return "text" if many else "label"
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
         """Every key inside an object of the first rows, dotted, as a mapping names it."""
-        return tuple(
-            dict.fromkeys(
-                f"{column}{DOT}{key}"
-                for row in self.table.rows[:20]
-                for column, value in row.cells.items()
-                for key in as_object(value) or ()
-            )
-        )
-
-    def _is_text(self, column: str) -> bool:
-        if is_known_text(column) or column in self.judged:
-            return True
-        return not (self.is_numeric(column) or self.is_truth(column)) and any(
-            isinstance(value, str) or join_texts(value) is not None for value in self.values(column)
-        )
+        cells = (cell for row in self.table.rows[:20] for cell in row.cells.items())
+        names = (f"{column}{DOT}{key}" for column, v in cells for key in as_object(v) or ())
+        return tuple(dict.fromkeys(names))
 
 
 def is_known_text(column: str) -> bool:
@@ -358,40 +286,24 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
     """Note every mapping to a column that the file does not have, and what may have but one."""
     for name, mapped in columns.mapping.items():
         for column in mapped:
-            known = columns.has(column) and (
-                column in columns.table.columns
-                or any(value is not None for value in columns.values(column))
-            )
-            if not known and not (name == "id" and column == LINE):
+            known = column in columns.table.columns or (name, column) == ("id", LINE)
+            if not known and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
         if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
-            problems.add(
-                "two-columns",
-                f"is mapped to {len(mapped)} columns ({joined_names(mapped)})",
-                f"give one --map {name}=COLUMN; only ratings and votes may have a column for each "
-                "annotator",
-                field=name,
-            )
+            fault = f"is mapped to {len(mapped)} columns ({joined_names(mapped)})"
+            advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
+            problems.add("two-columns", fault, advice, field=name)
 
 
 def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
     """Note that there is no such column for `name`, and which ones there are."""
-    known = joined_names(columns.table.columns)
+    known = joined_names([*columns.table.columns, *columns.nested_names])
     fault = f"there is no such column{reason}; there are {known}"
-    problems.add("no-column", fault, mapping_advice(columns, name, column), field=column)
+    problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 
-def mapping_advice(columns: Columns, name: str, column: str) -> str:
-    """How to say which column holds `name`: the one nearest to `column`, or how to name any."""
-    nested = columns.nested_names
-    known = {path.rpartition(DOT)[2]: path for path in nested}
-    known |= {path: path for path in (*nested, *columns.table.columns)}
-    by_key = {name_key(text): path for text, path in known.items()}
-    near = difflib.get_close_matches(name_key(column.rpartition(DOT)[2]), by_key, n=1)
-    if near:
-        nearest = by_key[near[0]]
-        return f"did you mean {excerpt(nearest)}? name yours with {map_flag(name, [nearest])}"
-    inside = f", or {map_flag(name, nested[:1])} for one inside another" if nested else ""
-    return f"name yours with --map {name}=COLUMN{inside}"
+def mapping_advice(columns: Columns, name: str) -> str:
+    """How to say which column holds `name`."""
+    return f"name yours with {map_flag(name, columns.nested_names[:1] or ['COLUMN'])}"

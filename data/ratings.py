@@ -1,11 +1,12 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from data.annotators import annotator_groups, ask_about_numbers, ask_for_annotators
 from data.cells import (
     DOT,
     RatingsByAnnotator,
@@ -13,17 +14,27 @@ from data.cells import (
     is_blank,
     is_name,
     rating_parts,
-    read_cell,
     value_in,
 )
-from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text
-from data.rows import item_key
+from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
+from data.rows import FOOTER, item_key
 from data.tables.problems import CellError, Problems, excerpt, joined_names
 from data.tables.text import TableRow
 from data.values import RatingCells, Scale, Values, says_nothing
 from dspy_judges.column_names import name_key
+from dspy_judges.commands import catalogue_texts
 
 NOT_RATED = ("id", "group", "system", *NESTED)
+_MARKED = re.compile(
+    r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
+    r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
+    r"evaluador|evaluadora|anotador|anotadora)(?:in)?(?:[\W_]|\d).*",
+    re.IGNORECASE,
+)
+_MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
+_GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
+# No usual scale goes further; fewer rows may well have no two ratings alike.
+_MAX_RATING, _MIN_ROWS = 100, 6
 
 # dimension -> annotator -> rating
 Ratings = dict[str, RatingsByAnnotator]
@@ -67,7 +78,7 @@ class RatingColumns:
     candidates: tuple[str, ...]
 
     def all(self) -> set[str]:
-        return {*self.nested, *(column for columns in self.flat.values() for column in columns)}
+        return {*self.nested}.union(*self.flat.values())
 
 
 def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> RatingColumns:
@@ -83,27 +94,36 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         for name, mapped in columns.mapping.items()
         if name not in (*NOT_RATED, "annotator")
         and all(columns.has(column) for column in mapped)
-        and (_are_ratings(columns, name, mapped) if dimensions is None else name in dimensions)
+        and (name in dimensions if dimensions is not None else _are_ratings(columns, name, mapped))
     }
     candidates = tuple(
         column
         for column in columns.table.columns
-        if column not in used and (columns.is_numeric(column) or columns.is_truth(column))
+        if column not in used and columns.kind(column) == "rating"
     )
-    groups = annotator_groups(candidates)
+    groups = _annotator_groups(candidates)
     by_key = {name_key(name): group for name, group in groups.items()}
     guessed: tuple[str, ...] = ()
-    for name in dimensions or ():
-        column = name if columns.has(name) else columns.cased(name)
-        if name not in flat and column is not None and column not in columns.mapping:
+    for name in [name for name in dimensions or () if name not in flat]:
+        column = columns.own_name(name)
+        if columns.has(column) and column not in columns.mapping:
             flat[name] = (column,)
-        elif name not in flat and name_key(name) in by_key:
+        elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
         flat |= {**groups, **{column: (column,) for column in guessed}}
     return RatingColumns(nested, flat, groups, guessed, candidates)
+
+
+def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
+    groups: dict[str, list[re.Match[str]]] = {}
+    for match in filter(None, map(_MARKED.fullmatch, candidates)):
+        groups.setdefault(name_key(match[1]), []).append(match)
+    many = [group for group in groups.values() if len(group) > 1]
+    return {group[0][1]: tuple(match[0] for match in group) for group in many}
 
 
 def check_ratings(
@@ -113,13 +133,16 @@ def check_ratings(
     if columns.is_long or found.nested:
         return []
     if found.guessed:
-        ask_about_numbers(columns, found.guessed, problems, n_known=len(found.groups))
+        _ask_about_numbers(columns, found, problems)
     for name in options.dimensions or ():
-        taken = found.flat.get(name, ())
-        if name in columns.mapping or len(taken) > 1:
-            continue
-        if asked := ask_for_annotators(columns, name, taken, found.candidates):
-            problems.add("annotators", *asked, field=name)
+        words, taken = {*tokens(name)}, found.flat.get(name, ())
+        # What has the dimension's words in its name may be a further annotator's.
+        more = [c for c in found.candidates if c not in taken and words and words < {*tokens(c)}]
+        group = [*taken, *more]
+        if name not in columns.mapping and len(taken) < 2 and more and len(group) > 1:
+            fault = f"{joined_names(group)} may be one annotator's each"
+            advice = f"take them all by {map_flag(name, group)}, or one alone by "
+            problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
     return [
         f"{name} is read from {joined_names(group)}: one annotator in each"
         for name, group in found.flat.items()
@@ -127,22 +150,51 @@ def check_ratings(
     ]
 
 
+def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problems) -> None:
+    """Note columns of numbers which nobody said to be ratings, and how to say what they are.
+
+    One alone is a rating where its numbers are like ratings; so are those of the catalogue's names.
+    """
+    like = [name for name in found.guessed if _are_like_ratings(columns, name)]
+    alone = len(found.guessed) == 1 and not found.groups
+    # Of German marks 1 is the best, and nobody says so.
+    words = {word for column in columns.table.columns for word in tokens(column)}
+    marks = _MARKS & {*tokens(found.guessed[0])} and _GERMAN & words
+    sure = all(catalogue_texts(name.casefold()) for name in found.guessed)
+    if like and not marks if alone else sure:
+        return
+    # What numbers the rows is no annotator, nor is a mean.
+    likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
+    likely = likely or [*found.guessed]
+    each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
+    fault = f"nobody said that {joined_names(found.guessed)} are ratings"
+    advice = f"name what is rated, as in {each}"
+    if len(likely) > 1:
+        advice += f"; where each is one annotator's, join them: {map_flag('NAME', likely)}"
+    elif marks:
+        advice += "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
+    problems.add("annotators", fault, advice)
+
+
+def _are_like_ratings(columns: Columns, column: str) -> bool:
+    """Whether numbers may be ratings: on a usual scale, and no numbering of the rows."""
+    texts = [str(value).strip() for value in columns.values(column)]
+    numbers = [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+    if any(abs(number) > _MAX_RATING for number in numbers):
+        return False
+    whole = all(number.is_integer() for number in numbers)
+    return not whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
+
+
 def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
     """Whether what is mapped to a name of the user's own are ratings, sound or faulty."""
     if is_known_text(name) or name in VOTES:
         return False
-    root, dot, _ = mapped[0].partition(DOT)
-    return (
-        len(mapped) > 1
-        or (dot != "" and root in NESTED)
-        or columns.is_numeric(mapped[0])
-        or not any(isinstance(value, str) for value in columns.values(mapped[0]))
-        or not columns.is_prose(mapped[0])
-    )
+    return len(mapped) > 1 or columns.kind(mapped[0]) != "text"
 
 
 class _Entry(NamedTuple):
-    """One cell of ratings: of which output, on which dimension, by whom (None: nobody named)."""
+    """One rating: of which output, on which dimension, by whom (None: nobody named)."""
 
     line: int
     item: str
@@ -161,126 +213,82 @@ def read_ratings(
     """
     several = columns.is_long or columns.has_annotator_rows
     entries = list(_entries(columns, found, options, problems))
-    cells = _cells(columns, entries, options)
-    unlike = _check_alike(found, cells, problems)
-    ratings: dict[str, Ratings] = {}
+    parts: dict[str, list[object]] = {}
     for entry in entries:
-        of_item = ratings.setdefault(entry.item, {})
-        name = entry.dimension
-        if name in unlike:
-            continue
-        try:
-            given = read_cell(entry.value, cells[name, entry.column], options.scale(name))
-        except CellError as error:
-            problems.add_cell(error, line=entry.line, field=entry.column)
-            continue
-        if not given:
-            continue
-        if entry.annotator is None and not several:
-            of_item[name] = given
-            continue
-        by_annotator = of_item.setdefault(name, {})
-        annotator = entry.annotator or str(len(by_annotator) + 1)
-        if annotator in by_annotator or len(given) > 1:
-            fault = "holds several ratings of " if len(given) > 1 else "is a second rating of "
-            fault += f"{excerpt(entry.item)} on {excerpt(name)} by {excerpt(annotator)}"
-            advice = "give one number to a cell" if len(given) > 1 else "keep one of the two"
-            place = {"line": entry.line, "field": entry.column, "value": entry.value}
-            problems.add("twice", fault, advice, **place)  # type: ignore[arg-type]
-        by_annotator[annotator] = next(iter(given.values()))
-    notes = [
-        f"{name}{f' ({column})' if len(found.flat.get(name, ())) > 1 else ''}: {note}"
-        for (name, column), of_column in cells.items()
-        for note in of_column.notes()
-    ]
-    # The order of the rows does not matter.
-    ordered = {item: _by_name(of_item) if several else of_item for item, of_item in ratings.items()}
-    return ordered, notes
-
-
-def _by_name(of_item: Ratings) -> Ratings:
-    return {
-        name: dict(sorted(by_annotator.items(), key=lambda rating: str(rating[0])))
-        for name, by_annotator in of_item.items()
+        parts.setdefault(entry.dimension, []).append(entry.value)
+    commas = columns.table.delimiter == ";"
+    cells = {
+        name: RatingCells(values, options.values, decimal_commas=commas)
+        for name, values in parts.items()
     }
+    ratings: dict[str, Ratings] = {}
+    for line, item, name, column, by, value in entries:
+        try:
+            rating = cells[name].read(value, options.scale(name))
+        except CellError as error:
+            problems.add_cell(error, line=line, field=column)
+            continue
+        if rating is None:
+            continue
+        by_annotator = ratings.setdefault(item, {}).setdefault(name, {})
+        who = str(len(by_annotator) + 1) if by is None and several else by
+        if several and who in by_annotator:
+            fault = f"is a second rating of {excerpt(item)} on {excerpt(name)} by {excerpt(who)}"
+            place = {"line": line, "field": column, "value": value}
+            problems.add("twice", fault, "keep one of the two", **place)  # type: ignore[arg-type]
+        by_annotator[who] = rating
+    for of_item in ratings.values() if several else ():
+        # The order of the rows does not matter.
+        of_item |= {name: dict(sorted(given.items(), key=str)) for name, given in of_item.items()}
+    return ratings, [f"{name}: {note}" for name, of in cells.items() for note in of.notes()]
 
 
 def _entries(
     columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[_Entry]:
-    """Every cell of ratings; of a dimension in several places those of the last that has some."""
-    id_in, annotator_in = columns.find("id"), columns.find("annotator")
+    """Every single rating; of a dimension in several places those of the last that has some."""
+    id_in, annotator_in = columns.find("id"), columns.find("annotator") or ""
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
     several = columns.is_long or columns.has_annotator_rows
     renamed = {column for mapped in columns.mapping.values() for column in mapped}
     for row in columns.table.rows:
-        item = str(item_key(row, id_in))
-        who = row.cells.get(annotator_in or "") if several else None
+        who = row.cells.get(annotator_in) if several else None
         annotator = None if is_blank(who) else str(who).strip()
+        by_dimension: dict[str, list[tuple[str, str | None, object]]] = {}
         if columns.is_long:
             dimension = row.cells.get(dimension_in)
             if not (is_name(dimension) and is_name(row.cells.get(id_in or ""))):
                 advice = "say of which output and on which dimension the rating is"
                 problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
             elif options.reads(name := str(dimension).strip()):
-                value = row.cells.get(rating_in)
-                yield _Entry(row.line, item, name, rating_in, annotator, value)
-            continue
-        by_dimension: dict[str, list[_Entry]] = {}
-        for column in found.nested:
+                by_dimension[name] = [(rating_in, annotator, row.cells.get(rating_in))]
+        for column in () if columns.is_long else found.nested:
             for key, value in _nested(row, column, problems).items():
                 path = f"{column}{DOT}{key}"
                 if options.reads(str(key)) and path not in renamed and not says_nothing(value):
-                    entry = _Entry(row.line, item, str(key), path, annotator, value)
-                    by_dimension[str(key)] = [entry]
-        for name, mapped in found.flat.items():
+                    by_dimension[str(key)] = [(path, annotator, value)]
+        for name, mapped in () if columns.is_long else found.flat.items():
             if name in columns.mapping or name not in by_dimension:
                 by_dimension[name] = [
-                    _Entry(row.line, item, name, column, by, value_in(row, column))
+                    (column, column if len(mapped) > 1 else annotator, value_in(row, column))
                     for column in mapped
-                    for by in (column if len(mapped) > 1 else annotator,)
                 ]
-        for entries in by_dimension.values():
-            yield from entries
+        for name, values in by_dimension.items():
+            for column, by, value in values:
+                try:
+                    for part_by, part in rating_parts(value):
+                        yield _Entry(
+                            row.line, item_key(row, id_in), name, column, by or part_by, part
+                        )
+                except CellError as error:
+                    problems.add_cell(error, line=row.line, field=column)
 
 
 def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, object]:
     """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
     value = value_in(row, column)
-    if is_blank(value) or value == "null":
-        return {}
     found = as_object(value)
-    if found is None:
+    if found is None and not says_nothing(value):
         advice = "write an object of dimensions and their ratings"
         problems.add("no-object", "is no object", advice, line=row.line, field=column, value=value)
     return found or {}
-
-
-def _cells(
-    columns: Columns, entries: Sequence[_Entry], options: ReadOptions
-) -> dict[tuple[str, str], RatingCells]:
-    """What reads the cells of each dimension's columns, which may have words of their own."""
-    parts: dict[tuple[str, str], list[object]] = {}
-    for entry in entries:
-        parts.setdefault((entry.dimension, entry.column), []).extend(rating_parts(entry.value))
-    commas = columns.has_decimal_commas
-    return {
-        key: RatingCells(values, options.values, decimal_commas=commas)
-        for key, values in parts.items()
-    }
-
-
-def _check_alike(
-    found: RatingColumns, cells: Mapping[tuple[str, str], RatingCells], problems: Problems
-) -> set[str]:
-    """The dimensions whose annotators' columns hold ratings of different kinds: a problem each."""
-    unlike = set()
-    for name, mapped in found.flat.items():
-        first, *others = ((column, cells.get((name, column))) for column in mapped)
-        for column, of_column in others:
-            if first[1] and of_column and not of_column.is_like(first[1]) and name not in unlike:
-                fault = f"holds {of_column.holds}, and column {excerpt(first[0])} {first[1].holds}"
-                advice = f"map columns of one kind to {name}, or say what words count with --values"
-                problems.add("not-a-number", fault, advice, field=column)
-                unlike.add(name)
-    return unlike

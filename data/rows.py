@@ -1,16 +1,27 @@
 """From a table's rows to one row an output or pair, and what both kinds have in common."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from data.cells import is_blank, is_name, join_texts, value_in
-from data.columns import LINE, OUTPUTS, Columns, map_flag
+from data.cells import DOT, is_blank, is_name, join_texts, value_in
+from data.columns import (
+    LINE,
+    NESTED,
+    OUTPUTS,
+    Columns,
+    add_missing_column,
+    is_known_text,
+    map_flag,
+    only_text,
+    source_name,
+)
 from data.documents import document_of
 from data.tables.formats import Table
-from data.tables.problems import NO_VALUE, CellError, Problems, count, excerpt, joined_names
+from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
+from data.types import Reading
 from data.values import looks_like_rating
 from dspy_judges.column_names import name_key
 
@@ -18,8 +29,8 @@ from dspy_judges.column_names import name_key
 _ORIGINS = ("group", "system", "system_a", "system_b")
 # What sheets call their last row, or column, of means.
 FOOTER = re.compile(
-    r"(?:mittelwert|mittel|durchschnitt|schnitt|summe|gesamt|average|avg|mean|total|sum|median|"
-    r"moyenne|somme|media|promedio|suma|ø|std|sd|stdev|standardabweichung)\b|ø",
+    r"(?:mittelwert|mittel|durchschnitt|summe|gesamt|average|avg|mean|total|sum|median|"
+    r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
 MAX_TEXT_LENGTH = 5_000_000
@@ -32,126 +43,17 @@ def without_footers(table: Table) -> Table:
     rows = list(table.rows)
     usual = sorted(len(_filled(row)) for row in rows)[len(rows) // 2]
     notes: list[str] = []
-    while len(rows) > 1 and (word := _footer_word(rows[-1], table, usual)):
-        notes.insert(0, f"{excerpt(word)} in the last row is no output: the row is left out")
+    while len(rows) > 1 and not table.typed and len(_filled(rows[-1])) <= max(usual - 1, 2):
+        words = [v for v in _filled(rows[-1]) if not looks_like_rating(v, typed=False)]
+        if len(words) != 1 or len(words[0]) > 40 or not FOOTER.match(words[0].strip()):
+            break
+        notes.insert(0, f"{excerpt(words[0])} in the last row is no output: the row is left out")
         rows.pop()
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 
 
-def _filled(row: TableRow) -> list[object]:
-    return [value for value in row.cells.values() if not is_blank(value)]
-
-
-def _footer_word(row: TableRow, table: Table, usual: int) -> str | None:
-    """The word for means or sums of a row that holds nothing else but numbers."""
-    if table.typed or len(_filled(row)) > max(usual - 1, 2):
-        return None
-    words = [value for value in _filled(row) if not looks_like_rating(value, typed=False)]
-    if len(words) == 1 and len(str(words[0])) < 40 and FOOTER.match(str(words[0]).strip()):
-        return str(words[0])
-    return None
-
-
-def check_repeats(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    *,
-    noun: str,
-    unread: Sequence[str] = (),
-) -> None:
-    """Note rows without ids that hold the same texts: they may be annotators' of one output.
-
-    So may rows whose ids number them; but a few outputs with ids may well be the same.
-    """
-    numbered, column = columns.numbers_rows, columns.find("annotator")
-    if not (columns.makes_ids or column or columns.is_long):
-        return
-    known = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
-    prose = {name: column for name, column in texts.items() if columns.is_prose(column)}
-    origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
-    content_in = [*origins, *(known if len(known) > 1 else known | prose or texts).values()]
-    rows = columns.table.rows
-    id_in = None if numbered else columns.find("id")
-    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
-        return
-    first: dict[tuple[str, ...], TableRow] = {}
-    repeats = []
-    for row in rows if content_in != origins else ():
-        earlier = first.setdefault(tuple(str(value_in(row, c)) for c in content_in), row)
-        if earlier is not row:
-            repeats.append((row.line, earlier.line))
-    if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
-        return
-    line, first_line = repeats[0]
-    fault = f"holds the same texts as {problems.unit} {first_line}, and so do {len(repeats):,} of "
-    fault += f"{len(rows):,} rows: each would count as one {noun}"
-    advice = f"give each {noun} one id in all its rows, in a column id or by --map id=COLUMN"
-    if not column:
-        advice = f"where rows are several annotators', {advice}, and name who gave its rating with "
-        advice += f"--map annotator=COLUMN; else give every {noun} its own, as --map id={LINE} does"
-    if len(content_in) == len(origins) + 1 and unread:
-        fault = f"holds the same text as {problems.unit} {first_line}, and there is no other text"
-        advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
-    problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
-
-
-def item_key(row: TableRow, id_column: str | None) -> str | int:
-    """The id of the row's output or pair; the line where it is none, which its reader refuses."""
-    item = row.cells.get(id_column or "")
-    return str(item).strip() if is_name(item) else row.line
-
-
-def merge_rows(
-    columns: Columns,
-    problems: Problems,
-    *,
-    rated: Collection[str | None],
-    texts: Collection[str],
-) -> tuple[Columns, list[str]]:
-    """Return one row for each id, with everything its rows say of it beside ratings; and notes.
-
-    `rated` columns are an annotator's, as comments are. What only some outputs' rows agree on is
-    left out and noted, unless it is one of `texts` or says whose the output is.
-    """
-    id_column = columns.find("id")
-    annotator_columns = {
-        *rated,
-        *columns.comments,
-        *(columns.find(name) for name in ("dimension", "annotator", "rating")),
-    }
-    item_columns = [column for column in columns.table.columns if column not in annotator_columns]
-    must_agree = {*texts, *(columns.find(name) for name in _ORIGINS)}
-    differing: dict[str, None] = {}
-    merged: dict[str | int, TableRow] = {}
-    for row in columns.table.rows:
-        cells = merged.setdefault(item_key(row, id_column), TableRow(row.line, {})).cells
-        for column in item_columns:
-            value = row.cells.get(column)
-            if is_blank(value) or cells.setdefault(column, value) == value:
-                continue
-            if column not in must_agree:
-                differing[column] = None
-                continue
-            problems.add(
-                "two-texts",
-                f"differs from another row of the id {excerpt(row.cells.get(id_column or ''))}",
-                "write the same in every row of an id, or give other outputs other ids",
-                line=row.line,
-                field=column,
-                value=value,
-            )
-    names = tuple(column for column in item_columns if column not in differing)
-    rows = tuple(
-        TableRow(line, {name: cells[name] for name in names if name in cells})
-        for line, cells in merged.values()
-    )
-    dropped = annotator_columns | differing.keys()
-    mapping = {name: mapped for name, mapped in columns.mapping.items() if not {*mapped} & dropped}
-    left_out = joined_names([f"column {column!r}" for column in differing])
-    notes = [f"not one for each id, so left out: {left_out}"] if differing else []
-    table = replace(columns.table, columns=names, rows=rows)
-    return Columns(table, mapping, columns.judged), notes
+def _filled(row: TableRow) -> list[str]:
+    return [str(value) for value in row.cells.values() if not is_blank(value)]
 
 
 class ItemFields(NamedTuple):
@@ -159,170 +61,296 @@ class ItemFields(NamedTuple):
 
     id: str
     document_id: str
+    systems: tuple[str | None, ...]
     texts: dict[str, str]
 
 
 class RowReader:
     """Reads ids, documents, systems and texts, and notes every fault of a row at once.
 
-    `texts` are names and columns, `required` the names of those that every row must have.
-    `candidates` are the columns of a pair's two.
+    `rated` are the columns of labels, `roles` what else is no text, `judged` the texts that every
+    row must have (None: those of the usual names), `candidates` a pair's two and their columns.
     """
 
     def __init__(
         self,
         columns: Columns,
         problems: Problems,
-        texts: Mapping[str, str],
-        required: Collection[str] = (),
         *,
-        candidates: Collection[str] = (),
+        roles: Collection[str],
+        rated: Collection[str],
+        judged: Collection[str] | None,
+        candidates: Mapping[str, str] | None = None,
     ) -> None:
-        self._columns, self._problems, self._texts = columns, problems, texts
-        self._required = {*required, *candidates}
+        self._problems, self._candidates = problems, dict(candidates or {})
+        self._of_file, self._roles = columns, roles
+        self.notes: list[str] = []
+        if columns.makes_ids and columns.numbers_rows:
+            self.notes.append("no column holds ids: each is the number of its row")
+        used = {*columns.used(roles), *self._candidates.values()}
+        texts = columns.texts(used, rated) | self._candidates
+        own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
+        own |= self._candidates
+        if not problems:
+            _check_repeats(columns, problems, texts, own, used={*used, *rated})
+        if columns.is_long or (columns.has_annotator_rows and columns.find("id") is not None):
+            roots = {column.partition(DOT)[0] for column in rated}
+            columns = self._merge_rows(columns, {*rated, *roots}, own.values())
+        self.columns = columns
+        self.texts = {name: column for name, column in texts.items() if columns.has(column)}
+        self._id, self._group = columns.find("id"), columns.find("group")
+        self._systems = [columns.find(role) for role in roles if role.startswith("system")]
+        of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
+        self._source = columns.source(of_prompt)
+        required = _required_texts(columns, problems, of_prompt, judged)
+        self._required = {*required, *self._candidates}
+        if not of_prompt and (judged is None or judged):
+            column = columns.comments[:1] or ["COLUMN"]
+            advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
+            if self._of_file.is_long:
+                advice = "give it beside the file of outputs, as in --annotations FILE"
+            known = joined_names([*columns.table.columns, *columns.nested_names])
+            problems.add("no-text", f"no column holds texts; there are {known}", advice)
         self._lines: dict[str, int] = {}
-        self._id, self.group = columns.find("id"), columns.find("group")
-        self.source = columns.source(texts)
-        # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
-        # that from a cell that somebody forgot; so may a pair's prompt be white space.
-        self._candidates = set(candidates)
-        self._may_be_blank = self._candidates if columns.table.typed else set()
         # Rows without an answer, by the answer's column.
         self._empty_answers: dict[str, list[int]] = {}
 
-    def check(self, advice: str) -> None:
-        """Note what no row can mend: a file without ids, or without texts and so `advice`."""
-        known = joined_names([*self._columns.table.columns, *self._columns.nested_names])
-        if self._id is None and not self._columns.numbers_rows:
-            self._problems.add(
-                "no-column",
-                f"there is no such column; there are {known}",
-                f"name yours with --map id=COLUMN, or number the rows with --map id={LINE}",
-                field="id",
-            )
-        if not self._texts:
-            if comments := self._columns.comments:
-                advice = "comments on ratings are no texts to judge: if it is one, name it, as in "
-                advice += map_flag("text", comments[:1])
-            self._problems.add("no-text", f"no column holds texts; there are {known}", advice)
+    @property
+    def grouped_by(self) -> str:
+        """What makes the documents, for people."""
+        if self._group is not None:
+            return f"column {self._group!r}"
+        if self._source is None:
+            return "each row is its own document, since there is no group and no source text"
+        return f"identical text {self._source!r}, since there is no group"
 
-    def read(self, row: TableRow) -> ItemFields | None:
-        """Return the row's common part, or None where its id, group or a text is at fault."""
-        n_before = len(self._problems)
-        item = self._read_id(row)
-        texts = {
-            name: text
-            for name, column in self._texts.items()
-            if (text := self.text(row, name, column)) is not None
-        }
-        group = None
-        if self.group is not None:
-            group = self.name(row, self.group)
-            if group is None and len(self._problems) == n_before:
-                error = CellError("no-group", "is empty", "name the document in every row")
-                self._problems.add_cell(error, line=row.line, field=self.group)
-        no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
-        if item is None or no_answer or len(self._problems) > n_before:
-            return None
-        document = group if group is not None else document_of(item, texts, self.source)
-        return ItemFields(item, document, texts)
+    def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> Reading:
+        """Which column was read as what."""
+        columns = self._of_file
+        roles = [role for role in self._roles if role not in (*NESTED, "rating")]
+        rows = {role: (c,) for role in roles if (c := columns.find(role)) is not None}
+        if columns.numbers_rows:
+            rows["id"] = (LINE,)
+        read = {column for names in (*rows.values(), *ratings.values()) for column in names}
+        read |= {*self.texts.values(), *columns.comments}
+        read |= {column.partition(DOT)[0] for column in read}
+        return Reading(
+            rows=rows,
+            texts=self.texts,
+            ratings=ratings,
+            comments=columns.comments,
+            unread=tuple(column for column in columns.table.columns if column not in read),
+        )
 
-    def name(self, row: TableRow, column: str | None) -> str | None:
+    def items(self) -> Iterator[ItemFields]:
+        """Yield every row's part without a fault; then the notes tell of rows without an answer."""
+        for row in self.columns.table.rows:
+            n_before = len(self._problems)
+            systems = tuple(self._name(row, column) for column in self._systems)
+            item = self._read_id(row)
+            texts = {
+                n: t for n, c in self.texts.items() if (t := self._text(row, n, c)) is not None
+            }
+            group = None if self._group is None else self._name(row, self._group)
+            if self._group is not None and group is None and len(self._problems) == n_before:
+                advice = "name the document in every row"
+                self._fault(row, self._group, "no-group", "is empty", advice)
+            no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
+            if item is not None and not no_answer and len(self._problems) == n_before:
+                document = group or document_of(item, texts, self._source)
+                yield ItemFields(item, document, systems, texts)
+        for column, lines in self._empty_answers.items():
+            if 2 * len(lines) > (n_rows := len(self.columns.table.rows)):
+                fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
+                advice = "name the column that holds the answers, as in --map summary=COLUMN"
+                self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+            where = f"{count(len(lines), 'row')} ({self._problems.unit} {str(lines[:5])[1:-1]}"
+            where += ", ...)" if len(lines) > 5 else ")"
+            self.notes.append(f"left out for an empty {excerpt(column)}: {where}")
+
+    def _merge_rows(
+        self, columns: Columns, rated: Collection[str], texts: Collection[str]
+    ) -> Columns:
+        """One row for each id, with everything its rows say of it beside labels and comments.
+
+        What only some rows of an id agree on is left out and noted, unless it is one of `texts` or
+        says whose the output is.
+        """
+        by_annotator = {columns.find(name) for name in ("dimension", "annotator", "rating")}
+        by_annotator |= {*rated, *columns.comments}
+        must_agree = {*texts, *(columns.find(name) for name in _ORIGINS)}
+        id_in = columns.find("id")
+        item_columns = [column for column in columns.table.columns if column not in by_annotator]
+        differing: dict[str, None] = {}
+        merged: dict[str, TableRow] = {}
+        for row in columns.table.rows:
+            cells = merged.setdefault(item_key(row, id_in), TableRow(row.line, {})).cells
+            for column in item_columns:
+                value = row.cells.get(column)
+                if is_blank(value) or cells.setdefault(column, value) == value:
+                    continue
+                if column in must_agree:
+                    fault = f"differs from another row of the id {item_key(row, id_in)!r:.60}"
+                    advice = "write the same in every row of an id, or give other outputs other ids"
+                    self._fault(row, column, "two-texts", fault, advice, value)
+                else:
+                    differing[column] = None
+        names = tuple(column for column in item_columns if column not in differing)
+        if differing:
+            left_out = joined_names([f"column {column!r}" for column in differing])
+            self.notes.append(f"not one for each id, so left out: {left_out}")
+        dropped = {*by_annotator, *differing}
+        kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
+        table = replace(columns.table, columns=names, rows=tuple(merged.values()))
+        return Columns(table, kept, columns.judged)
+
+    def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
         value = None if column is None else value_in(row, column)
         if column is None or is_blank(value):
             return None
-        try:
-            if not is_name(value):
-                advice = "write a string or a whole number"
-                raise CellError("no-name", "is no name", advice, value)
+        if is_name(value):
             # Spaces at a cell's ends are seen by nobody.
-            return _checked(str(value).strip(), MAX_NAME_LENGTH)
-        except CellError as error:
-            self._problems.add_cell(error, line=row.line, field=column)
-            return None
+            return self._checked(str(value).strip(), MAX_NAME_LENGTH, row, column)
+        advice = "write a string or a whole number"
+        return self._fault(row, column, "no-name", "is no name", advice, value)
 
-    def text(self, row: TableRow, name: str, column: str) -> str | None:
+    def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
         value = value_in(row, column)
-        if (joined := join_texts(value)) is not None:
-            value = joined
-        required = name in self._required
+        value = value if (joined := join_texts(value)) is None else joined
+        # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
+        # that from a cell that somebody forgot; so may a pair's prompt be white space.
+        is_candidate = name in self._candidates
+        may_be_blank = (is_candidate and self.columns.table.typed) or (self._candidates and value)
+        if isinstance(value, str) and (value.strip() or may_be_blank):
+            return self._checked(value, MAX_TEXT_LENGTH, row, column)
+        if name not in self._required:
+            return None
         # NaN, which equals nothing, is how data frames spell a missing text.
-        if required and isinstance(value, bool | int | float) and value == value:
+        if isinstance(value, bool | int | float) and value == value:
             return str(value)
-        try:
-            if isinstance(value, str) and (
-                value.strip() or column in self._may_be_blank or (self._candidates and value)
-            ):
-                return _checked(value, MAX_TEXT_LENGTH)
-            if (
-                required
-                and is_blank(value)
-                and (name_key(name) in OUTPUTS or column in self._candidates)
-            ):
-                self._empty_answers.setdefault(column, []).append(row.line)
-                return None
-            if required:
-                fault = "is empty" if isinstance(value, str) else "is no text"
-                fault = "is missing" if value is None else fault
-                advice = "write the text, or leave out the row"
-                raise CellError("no-text", fault, advice, value if value else NO_VALUE)
-        except CellError as error:
-            self._problems.add_cell(error, line=row.line, field=column)
-        return None
-
-    def notes(self) -> list[str]:
-        """Say which rows have no answer; where most have none, that is a problem."""
-        notes = []
-        for column, lines in self._empty_answers.items():
-            n_rows = len(self._columns.table.rows)
-            if 2 * len(lines) > n_rows:
-                fault = f"is empty, and so it is in {len(lines):,} of {n_rows:,} rows"
-                advice = "name the column that holds the answers, as in --map summary=COLUMN"
-                self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-            line_list = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-            notes.append(
-                f"left out for an empty {excerpt(column)}: {count(len(lines), 'row')} "
-                f"({self._problems.unit} {line_list})"
-            )
-        return notes
+        if is_blank(value) and (is_candidate or name_key(name) in OUTPUTS):
+            self._empty_answers.setdefault(column, []).append(row.line)
+            return None
+        fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
+        advice = "write the text, or leave out the row"
+        return self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
 
     def _read_id(self, row: TableRow) -> str | None:
-        """A row's id; None, and a problem, where its cell is unusable.
-
-        None also where no column holds ids. A repeated id is a problem, and still returned.
-        """
-        if self._columns.numbers_rows:
-            return str(row.line)
-        if self._id is None:
-            return None
-        n_before = len(self._problems)
-        item = self.name(row, self._id)
-        if item is None:
-            if len(self._problems) == n_before:
-                error = CellError("no-id", "is empty", "give every row an id")
-                self._problems.add_cell(error, line=row.line, field=self._id)
-            return None
-        first = self._lines.setdefault(item, row.line)
-        if first != row.line:
+        """A row's id, None where it has none; a repeated id is a problem, and still returned."""
+        if self.columns.numbers_rows or self._id is None:
+            return str(row.line) if self.columns.numbers_rows else None
+        item = self._name(row, self._id)
+        if item is None and is_blank(value_in(row, self._id)):
+            return self._fault(row, self._id, "no-id", "is empty", "give every row an id")
+        if item is not None and (first := self._lines.setdefault(item, row.line)) != row.line:
+            fault = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
-            if self._columns.find("annotator") is None:
+            if self.columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            error = CellError(
-                "twice", f"is the id of {self._problems.unit} {first} too", advice, item
-            )
-            self._problems.add_cell(error, line=row.line, field=self._id)
+            self._fault(row, self._id, "twice", fault, advice, item)
         return item
 
+    def _checked(self, text: str, longest: int, row: TableRow, column: str) -> str | None:
+        """The text itself; None, and a problem, where it is too long, or no Unicode."""
+        if len(text) > longest:
+            fault = f"has {len(text):,} characters, more than {longest:,}"
+            advice = "shorten it, or look for an unclosed quote"
+            return self._fault(row, column, "too-long", fault, advice)
+        if not text.isascii() and _HALF_PAIR.search(text):
+            fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
+            return self._fault(row, column, "bad-text", fault, advice, text)
+        return text
 
-def _checked(text: str, longest: int) -> str:
-    """The text itself; raises CellError where it is too long, or no Unicode."""
-    if len(text) > longest:
-        fault = f"has {len(text):,} characters, more than {longest:,}"
-        raise CellError("too-long", fault, "shorten it, or look for an unclosed quote")
-    if not text.isascii() and _HALF_PAIR.search(text):
-        raise CellError(
-            "bad-text", "holds half a surrogate pair", "export the text as UTF-8 anew", text
-        )
-    return text
+    def _fault(
+        self, row: TableRow, field: str, kind: str, fault: str, advice: str, value: Any = NO_VALUE
+    ) -> str | None:
+        """Note what is wrong with a cell; None, which is read from it."""
+        self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
+        return None
+
+
+def item_key(row: TableRow, id_column: str | None) -> str:
+    """The id of a row's output or pair, which is its line where no column holds ids."""
+    if id_column is None:
+        return str(row.line)
+    item = row.cells.get(id_column)
+    # What is no id is refused later; until then it is nobody else's.
+    return str(item).strip() if is_name(item) else f"{LINE} {row.line}"
+
+
+def read_comments(
+    columns: Columns, names: Callable[[str, TableRow], Iterable[str]]
+) -> dict[str, dict[str, tuple[str, ...]]]:
+    """What people said of their labels, by the row's key and `names` of the column in the row."""
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    id_in = columns.find("id")
+    for row in columns.table.rows:
+        for column in columns.comments:
+            comment = row.cells.get(column)
+            if isinstance(comment, str) and not is_blank(comment):
+                by_name = found.setdefault(item_key(row, id_in), {})
+                for name in names(column, row):
+                    by_name[name] = (*by_name.get(name, ()), comment.strip())
+    return found
+
+
+def _required_texts(
+    columns: Columns, problems: Problems, texts: Mapping[str, str], judged: Collection[str] | None
+) -> Collection[str]:
+    """The texts that every row must have; a problem for each that no column holds."""
+    source = source_name(texts)
+    if judged is None:
+        # What goes with an instruction is often empty.
+        return {name for name in texts if is_known_text(name)} - ({"input"} - {source})
+    if (only := only_text(texts, judged)) is not None:
+        return (only,)
+    for name in judged:
+        if name not in texts:
+            add_missing_column(columns, problems, name, name, ", and the judge reads it")
+    # What makes the documents is needed, whoever reads it.
+    return (*judged, *([source] if source and columns.find("group") is None else []))
+
+
+def _check_repeats(
+    columns: Columns,
+    problems: Problems,
+    texts: Mapping[str, str],
+    own: Mapping[str, str],
+    used: Collection[str],
+) -> None:
+    """Note rows without ids that hold the same texts: they may be annotators' of one output.
+
+    So may rows whose ids number them; but a few outputs with ids may well be the same. `own` are
+    the texts that are surely some.
+    """
+    rows, id_in = columns.table.rows, columns.find("id")
+    if not (columns.makes_ids or columns.find("annotator") or columns.is_long):
+        return
+    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
+        return
+    prose = [column for column in texts.values() if columns.kind(column) == "text"]
+    # Times and codes differ in every row; what people rated is longer.
+    prose.sort(key=lambda column: -sum(len(str(value)) for value in columns.values(column)))
+    content = [*own.values()] if len(own) > 1 else prose[:2] or [*texts.values()]
+    origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
+    first: dict[tuple[str, ...], TableRow] = {}
+    repeats = []
+    for row in rows if content else ():
+        cells = tuple(str(value_in(row, column)) for column in (*origins, *content))
+        if (earlier := first.setdefault(cells, row)) is not row:
+            repeats.append((row.line, earlier.line))
+    if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
+        return
+    line, earlier_line = repeats[0]
+    fault = f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} "
+    fault += f"of {len(rows):,} rows, which may be annotators' of one output"
+    advice = "give those of one output one id by --map id=COLUMN, and --map annotator=COLUMN; else "
+    advice += f"number the rows by --map id={LINE}"
+    read = {*used, *texts.values(), *columns.comments}
+    unread = [column for column in columns.table.columns if column not in read]
+    if len(content) == 1 and unread:
+        fault = f"holds the same text as {problems.unit} {earlier_line}, and there is no other"
+        advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
+    problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")

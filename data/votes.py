@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from data.cells import is_blank, read_json
-from data.tables.problems import CellError, excerpt
+from data.cells import read_json
+from data.tables.problems import CellError
 from data.types import Vote
 from data.values import Values, says_nothing, word_of
 
@@ -16,6 +16,8 @@ _WORDS |= dict.fromkeys(_TIES.split(), "tie")
 _NUMBERS: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
+Sides = tuple[str | None, str | None]
+
 
 class VoteCells:
     """Reads the votes of one column by what all of its cells are.
@@ -25,90 +27,59 @@ class VoteCells:
     prefers A; a 0 or 1 that may mean either is refused.
     """
 
-    def __init__(self, values: Iterable[object], words: Values, sides: tuple[str, str]) -> None:
+    def __init__(self, values: Iterable[object], words: Values, sides: Sides) -> None:
         self._words = {word_of(word): vote for word, vote in words.items()}
         self._sides = sides
-        self._read: dict[str, str] = {}
         texts: set[str] = set()
         for value in values:
             # What cannot be read is refused where it stands.
             with suppress(CellError):
                 texts |= {word_of(part) for part in _parts(value)} - self._words.keys()
-        self._numbers = frozenset(float(text) for text in texts if _NUMBER.fullmatch(text))
+        self._numbers = {float(text) for text in texts if _NUMBER.fullmatch(text)}
         self._signed = any(number < 0 for number in self._numbers)
+        numbered = {str(side)[-1:] for side in sides} == {"1", "2"} or self._numbers != {1}
+        self._one_or_two = numbered and self._numbers <= _NUMBERS.keys()
 
-    def read(self, value: object, systems: tuple[str | None, str | None]) -> tuple[Vote, ...]:
+    def read(self, value: object, systems: Sides) -> tuple[Vote, ...]:
         """Every vote of a cell, none where nobody voted; raises CellError."""
-        votes: list[Vote] = []
-        for part in _parts(value):
-            text = word_of(part)
-            nothing = is_blank(part) or (says_nothing(part) and text != "none")
-            if nothing if text not in self._words else self._words[text] is None:
-                continue
-            vote = self._vote(text, systems)
-            if vote is None or isinstance(part, bool):
-                raise CellError("no-vote", "is no vote", self._advice(text, systems), part)
-            votes.append(vote)
-            if text not in ("a", "b", "tie"):
-                self._read.setdefault(excerpt(part), vote)
-        return tuple(votes)
+        parts = [part for part in _parts(value) if self._words.get(word_of(part), "") is not None]
+        said = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
+        return tuple(self._vote(part, systems) for part in said)
 
     def notes(self) -> Iterator[str]:
-        """Say how words that are no plain A, B or tie were read."""
+        """Say which side of 0 was read as which."""
         if self._signed:
             yield "votes: negative numbers prefer A, positive ones B, 0 is a tie; --values turns it"
-        elif self._read:
-            pairs = [f"{word} as {vote}" for word, vote in self._read.items()]
-            yield f"votes: read {', '.join(pairs[:6])}{', ...' if len(pairs) > 6 else ''}"
 
-    def _vote(self, text: str, systems: tuple[str | None, str | None]) -> Vote | None:
-        if text in self._words:
-            vote = self._words[text]
-            return vote if isinstance(vote, str) else None
-        word: Vote | None = "tie" if text.startswith("tie") else _WORDS.get(text)
-        if _NUMBER.fullmatch(text):
-            word = self._by_number(float(text))
-        name = _by_name(text, systems) or _by_name(text, self._sides)
-        if name and word and name != word:
-            fault = f"may be the system's name ({name}) or the side ({word})"
-            raise CellError("no-vote", fault, self._advice(text, systems), text)
-        return name or word
-
-    def _by_number(self, number: float) -> Vote | None:
-        if self._signed:
-            return "A" if number < 0 else "B" if number > 0 else "tie"
-        numbered = {side[-1:] for side in self._sides} == {"1", "2"}
-        known = self._numbers <= _NUMBERS.keys() and (numbered or self._numbers != {1})
-        return _NUMBERS.get(number) if known else None
-
-    def _advice(self, text: str, systems: tuple[str | None, str | None]) -> str:
-        if self._numbers and self._numbers <= {0, 1}:
-            return "write A, B or tie, or say which is which: --values 0=A,1=B (or 0=B,1=A)"
-        names = "" if None in systems else ", the name of one of the pair's two systems"
-        plain = "WORD" if len(text) > 40 or not text.isprintable() or "'" in text else text
-        return (
-            f"write A, B or tie{names}, or say what it means: --values '{plain}=A' (or B, or tie)"
-        )
+    def _vote(self, part: object, systems: Sides) -> Vote:
+        text = word_of(part)
+        given = self._words.get(text, "tie" if text.startswith("tie") else _WORDS.get(text))
+        if text not in self._words and _NUMBER.fullmatch(text):
+            number = float(text)
+            given = _NUMBERS.get(number) if self._one_or_two else None
+            if self._signed:
+                given = "A" if number < 0 else "B" if number > 0 else "tie"
+        named = text not in self._words and (_by_name(text, systems) or _by_name(text, self._sides))
+        fault = "is no vote"
+        if named and given and named != given:
+            fault = f"may be the system's name ({named}) or the side ({given})"
+        elif isinstance(vote := named or given, str) and not isinstance(part, bool):
+            return vote
+        which = "which is which: --values 0=A,1=B (or 0=B,1=A)"
+        bare = self._numbers and self._numbers <= {0, 1}
+        advice = f"write A, B or tie, or say {which if bare else 'what it means: --values WORD=A'}"
+        raise CellError("no-vote", fault, advice, part)
 
 
-def _by_name(text: str, names: tuple[str | None, str | None]) -> Vote | None:
+def _by_name(text: str, names: Sides) -> Vote | None:
     """The side whose system or column goes by this name, if one alone does."""
-    keys = [None if name is None else re.sub(r"[\s_]+", "", word_of(name)) for name in names]
+    keys = [re.sub(r"[\s_]+", "", word_of(name or "")) for name in names]
     key = re.sub(r"[\s_]+", "", text)
-    if keys[0] == keys[1] or key not in keys:
-        return None
-    return "A" if keys[0] == key else "B"
+    return None if keys[0] == keys[1] or key not in keys else "A" if keys[0] == key else "B"
 
 
 def _parts(value: object) -> Iterator[object]:
     """A cell's votes as written: a list, a JSON list, or one vote."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = read_json(value)
-    if isinstance(value, list | tuple):
-        yield from value
-    elif isinstance(value, str) and re.fullmatch(
-        r"(a|b|tie)(\s*[,;|]\s*(a|b|tie))+", word_of(value)
-    ):
-        yield from re.split(r"[,;|]", value)
-    else:
-        yield value
+    yield from value if isinstance(value, list | tuple) else [value]

@@ -143,7 +143,7 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "a rating that is true": (
         "x.jsonl",
         as_jsonl(changed(relevance=True)).encode(),
-        "True stands among plain numbers; write all in one way",
+        "True is not a number like the others",
     ),
 }
 

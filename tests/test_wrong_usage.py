@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         tune,
         ["--dimension", "relevance", "--data", "in.csv", "--map", "relevance=relevanse"],
         1,
-        "did you mean 'relevance'? name yours with --map relevance=relevance",
+        "name yours with --map relevance=COLUMN",
     ),
     "an unwritable folder": (
         tune,

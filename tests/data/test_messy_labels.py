@@ -88,7 +88,7 @@ ZOO: dict[str, Sheet] = {
         column("3,5", "4", "2,25", delimiter=";"), ones(3.5, 4, 2.25), note="'3,5' as 3.5"
     ),
     "a comma that may set thousands apart": Sheet(
-        column("1,234", "2,500"), ("line 2", "'1,234' may have", "--values '\"1,234\"=NUMBER'")
+        column("1,234", "2,500"), ("line 2", "'1,234' may have", '--values \'"1,234"=NUMBER,')
     ),
     "three decimals of a mean": Sheet(column("4.333", "3.667"), ones(4.333, 3.667)),
     "such a comma among decimal commas": Sheet(column("3,333", "4,5"), ones(3.333, 4.5)),
@@ -104,21 +104,22 @@ ZOO: dict[str, Sheet] = {
     "stars": Sheet(column("★★★★☆", "4"), ("line 2", "is not a number", "--values")),
     "percentages": Sheet(column("85%", "92,5 %", "70%"), ones(85, 92.5, 70), note="'85%' as 85"),
     "percentages among shares of one": Sheet(
-        column("85%", "90%", "0.7"), ("line 4", "'0.7' stands among percentages")
+        column("85%", "90%", "0.7"), ("line 4", "'0.7' is not a number like the others")
     ),
     "fifths": Sheet(column("4/5", "3 / 5", "4,0 von 5"), ones(4, 3, 4), note="'4/5' as 4"),
     "fifths and tenths": Sheet(
-        column("4/5", "3/5", "8/10"), ("line 4", "stands among shares of 5")
+        column("4/5", "3/5", "8/10"), ("line 4", "is not a number like the others")
     ),
     "shares that became dates": Sheet(
-        column("4-May", "3-May"), ("line 2", "'4-May' is a date", "format the column as text")
+        column("4-May", "3-May"),
+        ("line 2", "'4-May' is not a number", "--values '3-May=NUMBER,4-May=NUMBER'"),
     ),
     "labels beside numbers": Sheet(
-        column("4 - good", "(1) bad", "3: fair", "so so (2)"), ones(4, 1, 3, 2), note="as 4"
+        column("4 - good", "(1) bad", "3: fair", "2 (so so)"), ones(4, 1, 3, 2), note="as 4"
     ),
     "marks of which 1 is the best": Sheet(
         column("1 (sehr gut)", "5 (mangelhaft)"),
-        ("line 2", "counts downwards, from '1 (sehr gut)'", "--values '1 (sehr gut)=NUMBER"),
+        ("line 2", "counts downwards", "--values '1 (sehr gut)=NUMBER"),
     ),
     "a scale of words": Sheet(
         column(*LIKERT), ("'strongly agree' is not a number", "--values 'agree=NUMBER,disagree=")
@@ -127,16 +128,19 @@ ZOO: dict[str, Sheet] = {
         column(*LIKERT),
         ones(5, 4, 2),
         values=["Strongly  Agree=5,agree=4,disagree=2"],
-        note="as --values says",
     ),
     # Yes and no; nothing.
     "yes and no": Sheet(
         column("Yes", "no ", "N/A", "yes"), ones(1, 0, None, 1), note="1 without a rating"
     ),
-    "pass and fail": Sheet(column("pass", "fail"), ones(1, 0), note="read fail as 0, pass as 1"),
+    "pass and fail": Sheet(
+        column("pass", "fail"), ones(1, 0), note="read 'fail' as 0, 'pass' as 1"
+    ),
     "truth in German": Sheet(column("WAHR", "FALSCH", delimiter=";"), ones(1, 0)),
-    "yes among numbers": Sheet(column("4", "3", "yes"), ("line 4", "stands among plain numbers")),
-    "two kinds of yes": Sheet(column("yes", "no", "TRUE"), ("stands among words for yes and no",)),
+    "yes among numbers": Sheet(
+        column("4", "3", "yes"), ("line 4", "is not a number like the others")
+    ),
+    "two kinds of yes": Sheet(column("yes", "no", "TRUE"), ("line 2", "'yes' is not a number")),
     "nothing in many words": Sheet(
         column("4", "n/a", "-", "k.A.", "", "2"),
         ones(4, None, None, None, None, 2),
@@ -154,11 +158,14 @@ ZOO: dict[str, Sheet] = {
     ),
     "annotators of two kinds": Sheet(
         TWO.format(4, "80%", 3, "60%"),
-        ("'B': holds percentages, and column 'A' plain numbers",),
+        ("'A': '4' is not a number like the others",),
         map=["mark=A,B"],
     ),
     "annotators who say yes, and 1": Sheet(
-        TWO.format("yes", 1, "no", 0), [(1, 1), (0, 0)], map=["mark=A,B"]
+        TWO.format("yes", 1, "no", 0),
+        [(1, 1), (0, 0)],
+        map=["mark=A,B"],
+        values=["yes=1,no=0"],
     ),
     "an empty answer": Sheet(
         column("4", "2", "3").replace("Short 1; brief", ""),
@@ -218,7 +225,7 @@ ZOO: dict[str, Sheet] = {
     ),
     # Pairs.
     "the winner's column": votes(
-        "Answer 1", "answer 2", "Tie", expected=[("A",), ("B",), ("tie",)], note="'Answer 1' as A"
+        "Answer 1", "answer 2", "Tie", expected=[("A",), ("B",), ("tie",)]
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
     "the side that a model is called like": votes(
@@ -297,6 +304,10 @@ def table(texts: tuple[str, str] = NAMED, **columns: Sequence[object]) -> str:
 Guess = tuple[str, dict[str, tuple[str, ...]] | tuple[str, ...]]
 GUESSES: dict[str, Guess] = {
     "a rating by its values": (table(page_quality=MARKS), {"page_quality": ("page_quality",)}),
+    "German marks": (
+        table(("Frage", "Antwort"), Note=MARKS),
+        ("nobody said that Note", "where 1 is the best, turn it by --values 1=6,"),
+    ),
     "a word that is also a comment's": (table(note=MARKS), {"note": ("note",)}),
     "dimensions of the catalogue": (
         table(relevance=MARKS, fluency=OTHERS),
@@ -312,7 +323,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "numbers of the rows": (
         table(Zeile=range(1, 9)),
-        ("Zeile holds numbers that nobody said", "--dimension Zeile"),
+        ("nobody said that Zeile are ratings", "--dimension Zeile"),
     ),
     "seconds beside a rating": (
         table(turn_rating=MARKS, seconds=(12, 14, 14, 9, 30, 31, 8, 9)),
@@ -320,15 +331,15 @@ GUESSES: dict[str, Guess] = {
     ),
     "pass or fail beside a number": (
         table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4),
-        ("label, confidence hold numbers", "--dimension label --dimension confidence"),
+        ("label, confidence are ratings", "--dimension label --dimension confidence"),
     ),
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),
-        ("--map 'relevance=Relevance Anna,Relevance Ben'",),
+        ("--map 'NAME=Relevance Anna,Relevance Ben'",),
     ),
     "letters over one dimension": (
         table(**{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
-        ("--map 'bewertung=Bewertung A,Bewertung B'",),
+        ("--map 'NAME=Bewertung A,Bewertung B'",),
     ),
     "numbered raters": (table(rater1=MARKS, rater2=OTHERS), ("--map NAME=rater1,rater2",)),
     "first names": (
@@ -337,11 +348,11 @@ GUESSES: dict[str, Guess] = {
     ),
     "annotators and dimensions": (
         table(Anna_mark=MARKS, Anna_tone=MARKS, Ben_mark=MARKS, Ben_tone=MARKS),
-        ("--map mark=Anna_mark,Ben_mark --map tone=Anna_tone,Ben_tone",),
+        ("--dimension Anna_mark --dimension Anna_tone", "--map NAME=Anna_mark,"),
     ),
     "a column for each system": (
         table(summary_gpt=TEXTS, summary_llama=TEXTS, gpt_mark=MARKS, llama_mark=MARKS),
-        ("rate the outputs of several systems in one row", "write a row for each output"),
+        ("gpt_mark, llama_mark are ratings",),
     ),
     "two outputs rated in each row": (
         table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
@@ -349,7 +360,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "words that may be ratings": (
         table(mark=["good", "fair", *["good"] * 6]),
-        ("'mark' has 'good'", "--dimension mark"),
+        ("no output has a rating that is a number", "--map DIMENSION=mark"),
     ),
     "chosen and rejected": (
         "prompt,chosen,rejected\nAsk,Yes,No\n",
@@ -392,7 +403,7 @@ def test_no_annotator_is_dropped_where_a_dimension_is_asked_for(tmp_path: Path) 
     assert data.read_labels(path, dimensions=["tone"]).outputs[0].ratings == {"tone": (3, 2)}
 
 
-COMMENTS = ("comment", "critique", "Begründung", "commentaire", "comentario", "tone_critique")
+COMMENTS = ("comment", "Begründungen", "commentaire", "comentario", "tone_critique", "Why?")
 
 
 @pytest.mark.parametrize("name", COMMENTS)
