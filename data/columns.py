@@ -4,7 +4,7 @@ import csv
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 from data.cells import DOT, as_object, is_rating, join_texts, value_in
@@ -83,24 +83,21 @@ class Columns:
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {}
-        for name, columns in (mapping or {}).items():
+        for name, columns in {n: c for n, c in (mapping or {}).items() if c}.items():
             whole = [columns] if isinstance(columns, str) else columns
             # A column's own name may hold a comma.
             parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
             own = (self.own_name(column) for columns in parts for column in columns)
             self.mapping[name] = tuple(dict.fromkeys(own))
-        self._kinds: dict[str, Kind] = {}
+        self.kind = cache(self._kind)
 
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
 
         Names that differ in case alone are the same, as long as one column has it.
         """
-        mapped = self.mapping.get(name, ())[:1]
-        if mapped == (LINE,):
-            return None
-        if mapped and self.has(mapped[0]):
-            return mapped[0]
+        if mapped := self.mapping.get(name):
+            return mapped[0] if self.has(mapped[0]) else None
         others = {c for own, columns in self.mapping.items() if own != name for c in columns}
         for alias in (name, *_ALIASES.get(name, ())):
             column = alias if alias in self.table.columns else self.cased(alias)
@@ -208,17 +205,12 @@ class Columns:
         """Whether a text is surely what systems got or wrote, by its name or the judge's word."""
         return is_known_text(name) or name in self.judged
 
-    def kind(self, column: str) -> Kind:
+    def _kind(self, column: str) -> Kind:
         """What a column's cells are: ratings, texts, labels such as `good` or `4/5`; "" for else.
 
         Ratings are numbers in the most part, or yes and no in all; what goes by a text's name is a
         text.
         """
-        if column not in self._kinds:
-            self._kinds[column] = self._kind(column)
-        return self._kinds[column]
-
-    def _kind(self, column: str) -> Kind:
         if is_known_text(column) or column in self.judged:
             return "text"
         values = [value for value in self.values(column) if not says_nothing(value)]

@@ -51,11 +51,8 @@ def holds_pairs(columns: Columns) -> bool:
     return _find_choices(columns) != () or not find_ratings(columns, None).flat
 
 
-def read_pair_rows(
-    columns: Columns, problems: Problems, options: ReadOptions | None = None
-) -> LabelledPairs:
+def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read every pair that somebody voted on."""
-    options = options or ReadOptions()
     check_mapping(columns, problems)
     sides, choices = find_sides(columns), _find_choices(columns)
     known = joined_names(columns.table.columns)
