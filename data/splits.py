@@ -39,7 +39,7 @@ def is_constant(labelled: LabelledSet, dimension: str) -> bool:
     return len({output.rating(dimension) for output in rated}) == 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Splits(Generic[Labels]):
     """Train for demos and feedback, dev for the choice, test reported once.
 
@@ -91,15 +91,9 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
         unseen: list[Labels] = [_where(part, "system", held_out) for part in by_document]
         # Where each system wrote for documents of its own, a part may be left with none.
         if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
-            return Splits(
-                train=seen[0],
-                dev=seen[1],
-                test=seen[2],
-                test_unseen_systems=unseen[2],
-                held_out_systems=tuple(sorted(held_out)),
-                n_unused=len(unseen[0].items) + len(unseen[1].items),
-            )
-    return Splits(train=by_document[0], dev=by_document[1], test=by_document[2])
+            n_unused = len(unseen[0].items) + len(unseen[1].items)
+            return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
+    return Splits(by_document[0], by_document[1], by_document[2])
 
 
 def _deal_documents(

@@ -37,7 +37,7 @@ class CellError(UnreadableError):
     """A cell cannot be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One fault of a file: where it is, what it is, and what to do about it.
 
@@ -94,16 +94,8 @@ class Problems(list[Problem]):
         value: object = NO_VALUE,
     ) -> None:
         """Append a problem; `value` is printed shortened and escaped."""
-        problem = Problem(
-            file=self.file,
-            kind=kind,
-            fault=fault,
-            advice=advice,
-            unit=self.unit,
-            line=line,
-            field=field,
-            value=None if value is NO_VALUE else excerpt(value),
-        )
+        shown = None if value is NO_VALUE else excerpt(value)
+        problem = Problem(self.file, kind, fault, advice, self.unit, line, field, shown)
         self.append(problem)
         if self._strict:
             raise RowsError(str(problem))
