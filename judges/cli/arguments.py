@@ -162,7 +162,7 @@ def read_plan(
     """The same of their values; raises UsageError."""
     if (kind == "mean") != (samples is not None):
         raise UsageError("--plan mean and --samples N go together: give both or neither")
-    if kind == "mean":
+    if samples is not None:
         temperature = MEAN_TEMPERATURE if temperature is None else temperature
         if temperature == 0 and samples > 1:
             raise UsageError("--temperature 0 draws the same reply every time; use 1 or more")
