@@ -309,7 +309,6 @@ def test_the_proposers_endpoint_can_be_another(private: OpenAIServer) -> None:
         ({"lm": "openai/a"}, PUBLIC),
         ({"lm": "openai/a", "api_base": "http://h/v1"}, "http://h/v1"),
         ({"lm": "openai/a", "proposer_lm": "openai/b", "api_base": "http://h/v1"}, "http://h/v1"),
-        ({"proposer_lm": "openai/b", "api_base": "http://h/v1"}, "http://h/v1"),
         (
             {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"},
             "dspy.LM http://h/v1",
