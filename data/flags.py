@@ -38,7 +38,8 @@ class Parser(argparse.ArgumentParser):
         for word in takewhile(lambda word: word != "--", words) if not self._subparsers else ():
             flag = word.partition("=")[0]
             if flag[:2] == "--" and " " not in word and flag not in self._option_string_actions:
-                hint = did_you_mean(flag, self._option_string_actions)
+                close = get_close_matches(flag, list(self._option_string_actions), n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
                 self.error(f"unrecognized arguments: {flag}{hint}")
         return super().parse_known_args(words, namespace)
 
@@ -48,12 +49,6 @@ class Parser(argparse.ArgumentParser):
     def one_line(self, message: str) -> str:
         """The message as it is printed."""
         return " ".join(message.split())
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a message about a word that is not known: which of the known it resembles."""
-    close = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def read_mapping(words: Iterable[str]) -> dict[str, Any]:

@@ -169,7 +169,8 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
     likely = likely or [*found.guessed]
     each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
-    fault = f"nobody said that {joined_names(found.guessed)} are ratings"
+    hold = "holds" if len(found.guessed) == 1 else "hold"
+    fault = f"{joined_names(found.guessed)} {hold} numbers that may not be ratings"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
         advice += f"; where each is one annotator's, join them: {map_flag('NAME', likely)}"

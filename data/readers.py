@@ -38,14 +38,14 @@ def read_labels(
 ) -> LabelledSet:
     """Read labelled outputs; LabelError has all `problems`.
 
-    `path` is JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`), Parquet, a folder made by
-    `Dataset.save_to_disk` or `hf:owner/name` (either with `:split`), or rows in memory: a
-    DataFrame, a Dataset, a list of dicts. `map` gives our names the file's columns, or is a mapping
-    file; `a.b` reaches into a nested column, a list of columns has one annotator in each.
-    `dimensions` are read and no other. `scales` gives (low, high) by dimension, "*" for all others.
-    `texts` must stand in every row; by default, every text of a usual name must. `annotations` is a
-    long file (id, dimension, annotator, rating) whose ratings replace the first file's. `values`
-    are words and what they count (`{"good": 3, "n/a": None}`).
+    `path` is JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`), Parquet, `hf:owner/name` (or
+    `hf:owner/name:split`), or rows in memory: a DataFrame, a Dataset, a list of dicts. `map` gives
+    our names the file's columns, or is a mapping file; `a.b` reaches into a nested column, a list
+    of columns has one annotator in each. `dimensions` are read and no other. `scales` gives (low,
+    high) by dimension, "*" for all others. `texts` must stand in every row; by default, every text
+    of a usual name must. `annotations` is a long file (id, dimension, annotator, rating) whose
+    ratings replace the first file's. `values` are words and what they count (`{"good": 3, "n/a":
+    None}`).
     """
     labelled: LabelledSet = _read(
         path,
@@ -90,12 +90,7 @@ def _read(
     labelled, problems = check_file(path, options, holds=holds)
     if labelled is not None and not problems:
         return labelled
-    check = ""
-    if not is_in_memory(path):
-        flags = [word for name in options.dimensions or () for word in ("--dimension", name)]
-        flags += [f"--scale={low:g}:{high:g}" for low, high in {*options.scales.values()}]
-        same = ", with the same --map and --values" if columns or words else ""
-        check = f": dspy-judges check {shlex.join([str(path), *flags])}{same}"
+    check = "" if is_in_memory(path) else f": dspy-judges check {shlex.quote(str(path))}"
     more = f" (and {len(problems) - 1:,} more{check})" if len(problems) > 1 else ""
     raise LabelError(f"{problems[0]}{more}", problems)
 
@@ -123,40 +118,26 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
             problems.add("outputs", "holds rated outputs, not pairs", advice)
             return None, tuple(problems)
         return read_pair_rows(columns, problems, options), tuple(problems)
-    sides = find_sides(columns)
-    if not ratings and (refused := _refuse_pairs(columns, sides, options)):
+    if not ratings and (refused := _refuse_pairs(columns, options)):
         problems.add("pairs", *refused)
         return None, tuple(problems)
     labelled = read_outputs(columns, problems, options, ratings or None)
     notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
-    if sides is not None:
-        notes.append(
-            f"holds two candidates a row, {sides[1]} and {sides[2]}, and was read as one output a "
-            "row: for pairs name people's choice with --map votes=COLUMN, else write a row for "
-            "each output"
-        )
     both = hashlib.sha256(f"{labelled.sha256}{sha256}".encode()).hexdigest()
     sha256 = both if sha256 else labelled.sha256
     labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
     return labelled, (*problems, *long_problems)
 
 
-def _refuse_pairs(
-    columns: Columns, sides: Sequence[str] | None, options: ReadOptions
-) -> tuple[str, str] | None:
+def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | None:
     """What is wrong, and what to do, where a file that is read as outputs holds pairs."""
+    sides = find_sides(columns)
     named = options.dimensions is not None or columns.mapping or columns.holds_ratings
     if sides is not None and (holds_pairs(columns) or not named):
         return (
             f"holds pairs of candidates, {joined_names(sides[1:])}",
-            "read them with --pairwise or read_pairs (people's choice with --map votes=COLUMN), or "
-            "name what is rated of outputs with --dimension COLUMN",
-        )
-    if sides is None and {"chosen", "rejected"} <= {*columns.table.columns}:
-        return (
-            "holds chosen and rejected texts",
-            "write them as response_a and response_b in an order drawn at random, and the chosen "
-            "one's letter as preferred",
+            "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
+            "column of ratings with --dimension COLUMN",
         )
     return None
 

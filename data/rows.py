@@ -1,5 +1,6 @@
 """From a table's rows to one row an output or pair, and what both kinds have in common."""
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,7 +18,6 @@ from data.columns import (
     only_text,
     source_name,
 )
-from data.documents import document_of
 from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
@@ -33,8 +33,6 @@ FOOTER = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
-MAX_TEXT_LENGTH = 5_000_000
-MAX_NAME_LENGTH = 1000
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -157,7 +155,7 @@ class RowReader:
                 self._fault(row, self._group, "no-group", "is empty", advice)
             no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
             if item is not None and not no_answer and len(self._problems) == n_before:
-                document = group or document_of(item, texts, self._source)
+                document = group or _document_of(item, texts, self._source)
                 yield ItemFields(item, document, systems, texts)
         for column, lines in self._empty_answers.items():
             if 2 * len(lines) > (n_rows := len(self.columns.table.rows)):
@@ -211,7 +209,7 @@ class RowReader:
             return None
         if is_name(value):
             # Spaces at a cell's ends are seen by nobody.
-            return self._checked(str(value).strip(), MAX_NAME_LENGTH, row, column)
+            return self._checked(str(value).strip(), row, column)
         advice = "write a string or a whole number"
         return self._fault(row, column, "no-name", "is no name", advice, value)
 
@@ -224,7 +222,7 @@ class RowReader:
         is_candidate = name in self._candidates
         may_be_blank = (is_candidate and self.columns.table.typed) or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
-            return self._checked(value, MAX_TEXT_LENGTH, row, column)
+            return self._checked(value, row, column)
         if name not in self._required:
             return None
         # NaN, which equals nothing, is how data frames spell a missing text.
@@ -252,12 +250,8 @@ class RowReader:
             self._fault(row, self._id, "twice", fault, advice, item)
         return item
 
-    def _checked(self, text: str, longest: int, row: TableRow, column: str) -> str | None:
-        """The text itself; None, and a problem, where it is too long, or no Unicode."""
-        if len(text) > longest:
-            fault = f"has {len(text):,} characters, more than {longest:,}"
-            advice = "shorten it, or look for an unclosed quote"
-            return self._fault(row, column, "too-long", fault, advice)
+    def _checked(self, text: str, row: TableRow, column: str) -> str | None:
+        """The text itself; None, and a problem, where it is no Unicode."""
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
             return self._fault(row, column, "bad-text", fault, advice, text)
@@ -354,3 +348,14 @@ def _check_repeats(
         fault = f"holds the same text as {problems.unit} {earlier_line}, and there is no other"
         advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
     problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
+
+
+def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
+    """Return a document's id by the words of `source`, in any order of rows; else the item's own.
+
+    The `input` of an instruction makes another document of it.
+    """
+    if source not in texts:
+        return item_id
+    words = f"{texts[str(source)]}\0{texts.get('input', '')}"
+    return f"{source}-{hashlib.sha256(words.encode()).hexdigest()[:16]}"

@@ -8,9 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from data.documents import same_words
+from data.columns import source_name
 from data.tables.problems import joined_names
-from data.types import LabelError, LabelledPairs, LabelledSet
+from data.types import Item, LabelError, LabelledPairs, LabelledSet
 
 Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
 
@@ -100,7 +100,7 @@ def _deal_documents(
     labelled: LabelledSet | LabelledPairs, rng: np.random.Generator
 ) -> list[set[str]]:
     """Shuffle documents and cut them by the fractions, those with the same source text as one."""
-    merged = {min(documents): documents for documents in same_words(labelled.items)}
+    merged = {min(documents): documents for documents in _same_words(labelled.items)}
     units = sorted(({*labelled.documents} - set().union(*merged.values())) | merged.keys())
     number = len(units)
     if number < MIN_UNITS_TO_SPLIT:
@@ -127,3 +127,16 @@ def _where(
     if isinstance(labelled, LabelledPairs):
         return replace(labelled, pairs=items)
     return replace(labelled, outputs=items)
+
+
+def _same_words(items: Sequence[Item]) -> list[set[str]]:
+    """Return the sets of two or more document ids that share a source text, however many steps."""
+    from scipy.cluster.hierarchy import DisjointSet
+
+    documents = DisjointSet(dict.fromkeys(item.document_id for item in items))
+    first: dict[tuple[str, ...], str] = {}
+    for item in items:
+        if (name := source_name(item.texts)) is not None:
+            words = (item.texts[name], item.texts.get("input", ""))
+            documents.merge(item.document_id, first.setdefault(words, item.document_id))
+    return [group for group in documents.subsets() if len(group) > 1]

@@ -125,11 +125,6 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
         as_csv(rows=[*ROWS, ROWS[0]]).encode(),
         "line 20, field 'id': 'd0s0' is the id of line 2 too",
     ),
-    "an id without end": (
-        "x.csv",
-        as_csv(rows=changed(id="x" * 5000)).encode(),
-        "line 6, field 'id': has 5,000 characters",
-    ),
     "a rating that is a word": (
         "x.csv",
         as_csv(rows=changed(relevance="so so")).encode(),

@@ -70,44 +70,25 @@ class ParquetSink:
             raise RowsError(f"{self._path}: {fault}; write JSONL instead") from error
 
 
-def is_dataset(path: str) -> bool:
-    """Whether a path names a Hugging Face data set: on the hub, or a folder."""
-    return path.startswith(HUB) or Path(_name_and_split(path)[0]).is_dir()
-
-
-def _name_and_split(path: str) -> tuple[str, str]:
-    """What stands before and after the last colon; a folder's own name may have one."""
-    name, _, split = ("", "", "") if Path(path).is_dir() else path.rpartition(":")
-    return (name, split) if name not in ("", HUB[:-1]) else (path, "")
-
-
 def load_dataset(path: str) -> Any:
-    """A folder made by `Dataset.save_to_disk`, or `hf:owner/name`; `:split` at the end picks one.
-
-    Raises UnreadableError.
-    """
+    """A Hugging Face data set, `hf:owner/name` or `hf:owner/name:split`; UnreadableError."""
     import datasets
 
-    path, split = _name_and_split(path)
-    name = path.removeprefix(HUB)
+    name, _, split = path.removeprefix(HUB).partition(":")
     # Which logs each of its own retries.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        if name == path:
-            loaded = datasets.load_from_disk(path)
-        elif _HUB_NAME.fullmatch(name) and not Path(name).exists():
-            loaded = datasets.load_dataset(name)
-        else:
+        if not _HUB_NAME.fullmatch(name) or Path(name).exists():
             # The library would take it for an address, or a folder.
             raise ValueError("no name of a data set on the hub")
+        loaded = datasets.load_dataset(name)
     except Exception as error:
         fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
-        advice = "give a folder made by Dataset.save_to_disk, or hf:owner/name"
-        raise UnreadableError("bad-dataset", fault, advice) from error
+        raise UnreadableError("bad-dataset", fault, "give hf:owner/name") from error
     splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}
     split = split or (min(splits) if len(splits) == 1 else "")
     if split not in splits:
         fault = f"has the splits {joined_names(sorted(splits))}, and none is {split!r}"
-        advice = f"add one to its name, as in {path}:{min(splits)}"
+        advice = f"add one to its name, as in {HUB}{name}:{min(splits)}"
         raise UnreadableError("no-split", fault, advice)
     return splits[split]

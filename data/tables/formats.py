@@ -8,7 +8,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
-from data.tables.arrow import ParquetSink, is_dataset, load_dataset, parquet_rows
+from data.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
 from data.tables.atomic_write import move_into_place
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from data.tables.problems import Problems, RowsError, UnreadableError
@@ -49,10 +49,9 @@ FORMATS = (
 )
 READABLE = {ending: form for form in FORMATS for ending in form.endings}
 WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
-# For help texts: the usual endings of what is read, what is written, and what is read alone.
+# For help texts: the usual endings of what is read, and of what is written.
 READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 WRITTEN_ENDINGS = ".jsonl, .csv or .parquet"
-READ_ONLY_ENDINGS = ".json, .tsv or .xlsx"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
     """Read a file's rows; None where there is nothing to read, and `problems` says why."""
     with _added_to(problems):
-        if is_in_memory(path) or is_dataset(str(path)):
+        if is_in_memory(path) or str(path).startswith(HUB):
             plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
             # Of the file that would hold them.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()

@@ -111,7 +111,8 @@ class Problems(list[Problem]):
 
 def excerpt(value: object) -> str:
     """A value as a message may carry it: short, on one line, control characters escaped."""
-    return _REPR.repr(value)
+    text = _REPR.repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def joined_names(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, get_args
 
 import data.flags
-from data.tables.formats import READ_ONLY_ENDINGS, WRITTEN_ENDINGS
+from data.tables.formats import WRITTEN_ENDINGS
 from judges.cli.shell import print_note
 from judges.errors import UsageError
 from judges.inference.progress import QUIET, visible
@@ -84,7 +84,9 @@ JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
-    files = parser.add_argument_group(f"files ({WRITTEN_ENDINGS}; --data also {READ_ONLY_ENDINGS})")
+    files = parser.add_argument_group(
+        f"files ({WRITTEN_ENDINGS}; --data also .json, .tsv or .xlsx)"
+    )
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     files.add_argument(
         "--out", type=Path, metavar="FILE", help="the file to write; replies are kept beside it"

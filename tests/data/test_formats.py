@@ -145,46 +145,32 @@ def test_nested_ratings_survive_parquet_and_csv(tmp_path: Path) -> None:
         assert labelled.outputs[0].annotators == {"relevance": ("1", "3")}
 
 
-def test_a_hugging_face_folder_reads_as_the_file_it_came_from(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    folder = tmp_path / "saved"
-    datasets.Dataset.from_list(ROWS).save_to_disk(folder)
-    labelled = data.read_labels(folder)
-    assert labelled.outputs == data.read_labels(jsonl(ROWS, tmp_path)).outputs
-    assert labelled.sha256 == data.read_labels(folder).sha256
-
-
-def test_a_folder_with_splits_asks_which_one(tmp_path: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    folder = tmp_path / "saved"
-    parts = {
-        "first": datasets.Dataset.from_list(ROWS[:2]),
-        "rest": datasets.Dataset.from_list(ROWS[2:]),
-    }
-    datasets.DatasetDict(parts).save_to_disk(folder)
-    with pytest.raises(data.LabelError, match=r"has the splits first, rest.*saved:first"):
-        data.read_labels(folder)
-    with pytest.raises(data.LabelError, match="none is 'other'"):
-        data.read_labels(f"{folder}:other")
-    assert len(data.read_labels(f"{folder}:rest").outputs) == 4
-
-
-def test_a_hub_name_goes_the_same_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     datasets = pytest.importorskip("datasets")
     asked = []
+    whole = datasets.Dataset.from_list(ROWS)
+    parts = {"test": whole}
 
     def load_dataset(name: str) -> object:
         asked.append(name)
-        return datasets.DatasetDict({"test": datasets.Dataset.from_list(ROWS)})
+        return datasets.DatasetDict(parts)
 
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     labelled = data.read_labels("hf:owner/name")
     assert labelled.outputs == data.read_labels("hf:owner/name:test").outputs
+    assert labelled.outputs == data.read_labels(jsonl(ROWS, tmp_path)).outputs
     assert asked == ["owner/name", "owner/name"]
-    assert len(labelled.outputs) == len(ROWS)
+    parts["rest"] = whole.select([0])
+    with pytest.raises(data.LabelError, match=r"has the splits rest, test.*hf:owner/name:rest"):
+        data.read_labels("hf:owner/name")
+    with pytest.raises(data.LabelError, match="none is 'other'"):
+        data.read_labels("hf:owner/name:other")
+    assert len(data.read_labels("hf:owner/name:rest").outputs) == 1
 
 
-def test_a_folder_that_is_no_data_set_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(data.LabelError, match="cannot be loaded") as caught:
+def test_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(data.LabelError, match="not a regular file") as caught:
         data.read_labels(tmp_path)
     assert "\n" not in str(caught.value)

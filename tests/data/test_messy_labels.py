@@ -306,7 +306,10 @@ GUESSES: dict[str, Guess] = {
     "a rating by its values": (table(page_quality=MARKS), {"page_quality": ("page_quality",)}),
     "German marks": (
         table(("Frage", "Antwort"), Note=MARKS),
-        ("nobody said that Note", "where 1 is the best, turn it by --values 1=6,"),
+        (
+            "Note holds numbers that may not be ratings",
+            "where 1 is the best, turn it by --values 1=6,",
+        ),
     ),
     "a word that is also a comment's": (table(note=MARKS), {"note": ("note",)}),
     "dimensions of the catalogue": (
@@ -323,7 +326,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "numbers of the rows": (
         table(Zeile=range(1, 9)),
-        ("nobody said that Zeile are ratings", "--dimension Zeile"),
+        ("Zeile holds numbers that may not be ratings", "--dimension Zeile"),
     ),
     "seconds beside a rating": (
         table(turn_rating=MARKS, seconds=(12, 14, 14, 9, 30, 31, 8, 9)),
@@ -331,7 +334,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "pass or fail beside a number": (
         table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4),
-        ("label, confidence are ratings", "--dimension label --dimension confidence"),
+        ("label, confidence hold numbers", "--dimension label --dimension confidence"),
     ),
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),
@@ -352,7 +355,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "a column for each system": (
         table(summary_gpt=TEXTS, summary_llama=TEXTS, gpt_mark=MARKS, llama_mark=MARKS),
-        ("gpt_mark, llama_mark are ratings",),
+        ("gpt_mark, llama_mark hold numbers",),
     ),
     "two outputs rated in each row": (
         table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
@@ -361,10 +364,6 @@ GUESSES: dict[str, Guess] = {
     "words that may be ratings": (
         table(mark=["good", "fair", *["good"] * 6]),
         ("no output has a rating that is a number", "--map DIMENSION=mark"),
-    ),
-    "chosen and rejected": (
-        "prompt,chosen,rejected\nAsk,Yes,No\n",
-        ("holds chosen and rejected texts", "in an order drawn at random"),
     ),
 }
 
