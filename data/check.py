@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check one file; the exit code is 1 where it has problems."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     flags = parser().parse_args(words[1:] if words[:1] == ["check"] else words)
-    return run_command("check", lambda: _check(flags))
+    return run_command("dspy-judges check", lambda: _check(flags))
 
 
 def parser() -> argparse.ArgumentParser:

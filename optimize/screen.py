@@ -99,7 +99,7 @@ def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
     if summary["gain"]["test"] is None:
         return
     level = f"{summary['level']}-level rho"
-    yield f"{level:<19}{'untuned judge':<22}{'tuned judge':<22}documents"
+    yield f"{level:<18}{'untuned judge':<24}{'tuned judge':<24}documents"
     for split in HELD_OUT:
         seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
         if seed is None or tuned is None:
@@ -109,7 +109,7 @@ def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
             for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
         }
         missing = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        row = f"{SPLITS[split]:<19}{_figure(seed):<22}{_figure(tuned):<22}{seed['n_documents']}"
+        row = f"{SPLITS[split]:<18}{_figure(seed):<24}{_figure(tuned):<24}{seed['n_documents']}"
         yield row + (f" ({missing})" if missing else "")
 
 
@@ -120,8 +120,13 @@ def _figure(cell: Mapping[str, Any]) -> str:
     return f"{cell['value']:.3f} [{ends}]"
 
 
-def verification_lines(result: Mapping[str, Any], *, everything: bool = False) -> list[str]:
-    """A verification in at most twelve lines; `everything` adds every level and coefficient."""
+def verification_lines(
+    result: Mapping[str, Any], *, everything: bool = False, page: str | None = None
+) -> list[str]:
+    """A verification in at most twelve lines; `everything` adds every level and coefficient.
+
+    `page` is the file that shows its errors, where one was asked for.
+    """
     data, cell, is_paired = result["data"], result["correlations"][0], "accuracy" in result
     unit = "pairs" if is_paired else "outputs"
     failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
@@ -134,7 +139,7 @@ def verification_lines(result: Mapping[str, Any], *, everything: bool = False) -
         *_wrapped(order_sentence(result)),
         *(line for text in people_sentences(result.get("people")) for line in _wrapped(text)),
         *(line for text in short_warnings(result) for line in _wrapped(text)),
-        *_wrapped(f"Next: {verification_step(result)}"),
+        *_wrapped(f"Its errors: {page}" if page else f"Next: {verification_step(result)}"),
     ]
     if everything:
         lines += ["", *(accuracy_lines(result) if is_paired else [])]

@@ -67,7 +67,7 @@ def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer)
     assert code == 130
     assert "Traceback" not in err
     last = err.splitlines()[-1]
-    assert last.startswith("judges: interrupted: ")
+    assert last.startswith("dspy-judges score: interrupted: ")
     assert last.endswith("run the same with --resume to go on")
     assert not Path("o.jsonl").exists()
     kept = len(Path("o.jsonl.replies.jsonl").read_text().splitlines())

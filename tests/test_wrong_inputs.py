@@ -157,7 +157,7 @@ def test_a_faulty_file_is_one_line_and_leaves_nothing(
         Path("o.jsonl").unlink()
     else:
         assert (code, err.count("\n")) == (1, 1)
-        assert f"judges: {file}" in err
+        assert f": {file}" in err
         assert message in err
     for command in (tune, verify):
         judge = ["relevance"] if command is verify else ["--dimension", "relevance"]

@@ -39,8 +39,9 @@ def command(argv: Sequence[str]) -> int:
             code: int = args.run(args)
         return code
 
+    name = " ".join(["dspy-judges", *(word for word in argv[:1] if not word.startswith("-"))])
     return run_command(
-        "judges", work, verbose="--verbose" in argv, interrupted=lambda: "judges: interrupted"
+        name, work, verbose="--verbose" in argv, interrupted=lambda: f"{name}: interrupted"
     )
 
 

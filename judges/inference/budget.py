@@ -135,8 +135,8 @@ class Budget:
         """
         if self.max_cost is not None and price is None:
             raise OptionError(
-                "max_cost needs the model's price, which is unknown; give max_calls, or a price "
-                "(--price IN,OUT)"
+                "max_cost needs the model's price, and no table has it: give the price (--price "
+                "IN,OUT), or max_calls (--max-calls) instead"
             )
         with self.lock:
             if name not in self.accounts:

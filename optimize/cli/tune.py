@@ -30,9 +30,9 @@ ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
 
 Its instruction is rewritten and demonstrations are picked so that its scores
-rank outputs as people do (Spearman's rho). The run folder keeps the judge, every
-reply, every figure and a report. Without --data and --lm a run takes the starter
-set and the embedded model: offline, and free."""
+rank outputs as people do (Spearman's rho). The run folder keeps the judge,
+every reply, every figure and a report. Without --data and --lm a run takes the
+starter set and the embedded model: offline, and free."""
 
 EXAMPLES = """\
 examples:

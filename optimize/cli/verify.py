@@ -110,7 +110,7 @@ def command(arguments: Sequence[str]) -> int:
         if flags.json:
             print_json(result)
         else:
-            print_lines(verification_lines(result, everything=flags.all))
+            print_lines(verification_lines(result, everything=flags.all, page=flags.report))
         for reason in result.get("short", ()):
             print_error(f"{NAME}: falls short: {reason}")
         return DONE if result["passed"] else FAILED

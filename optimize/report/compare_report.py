@@ -383,7 +383,7 @@ def compare_steps(result: Result) -> list[str]:
             )
         difference = as_good[1]["difference"]
         steps += _documents_to_decide(best["name"], as_good[1]["name"], difference, result["level"])
-    else:
+    elif not best["tuned_on_these_labels"]:
         steps.append(f"Use {best['name']}.")
     if any(row["tuned_on_these_labels"] for row in rows):
         steps.append(

@@ -109,7 +109,7 @@ def results(summary: Mapping[str, Any], pairs: Mapping[str, Mapping[str, PairMea
         "Results",
         "results.html",
         summary=summary,
-        why=sentence(summary["why"]),
+        why=summary["why"],
         splits={name: title for name, title in SPLITS.items() if summary["seed_judge"].get(name)},
         words=WORDS,
         pairs=pairs,

@@ -89,7 +89,7 @@ def test_what_cannot_be_done_is_one_line_and_writes_nothing(
     out, err = capsys.readouterr()
     assert out == ""
     *progress, line = err.splitlines()
-    assert line.startswith("judges: ")
+    assert line.startswith("dspy-judges ")
     assert why in line
     assert not any("Traceback" in said for said in progress)
     assert not scripted.asked
@@ -161,7 +161,7 @@ def test_an_interrupted_run_ends_with_130_and_resumes_to_the_same(
     ask = ["score", "relevance", "--data", "in.csv", "--lm", "openai/x"]
     assert main([*ask, "--out", "o.csv"]) == 130
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("judges: interrupted: 3 of 6 rows are in o.csv.partial")
+    assert said.startswith("dspy-judges score: interrupted: 3 of 6 rows are in o.csv.partial")
     models.pop(0)
     assert main([*ask, "--out", "o.csv", "--resume"]) == 0
     assert len(models[0].asked) == 3
@@ -178,7 +178,7 @@ def test_a_wrong_key_is_one_line_at_once(
 
     monkeypatch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: Locked())
     assert main(["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--lm", "openai/x"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "judges: 401: wrong key"
+    assert capsys.readouterr().err.splitlines()[-1] == "dspy-judges score: 401: wrong key"
     assert not Path("o.csv.partial").exists()
 
 

@@ -164,7 +164,7 @@ def test_on_a_terminal_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(
     lines = shown.decode().replace("\r\n", "\n").rstrip("\n").split("\n")
     final = lines[-2].rpartition(CLEAR)[2]
     assert re.fullmatch(r"judging: \d+ of 400 rows in \d+ s", final), lines
-    assert lines[-1].startswith("judges: interrupted: ")
+    assert lines[-1].startswith("dspy-judges score: interrupted: ")
     assert "--resume to go on" in lines[-1]
 
 
