@@ -176,8 +176,8 @@ def _divide_calls(settings: Settings, labels: Labels, calls_per_item: int) -> Ru
         limit = settings.max_calls
         if limit < seed_calls:
             raise SettingsError(
-                f"--max-calls {limit}: measuring the untuned judge on test takes {seed_calls}; give "
-                "more calls, or leave the limit out"
+                f"--max-calls {limit}: measuring the untuned judge on test takes {seed_calls}; "
+                "give more, or leave the limit out"
             )
         table_calls = min(2 * seed_calls, limit)
         calls = max(0, int(limit * (1 - SPARE_CALLS)) - table_calls)
