@@ -29,7 +29,7 @@ from judges.errors import UsageError
 _WIDTH = 80
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
-{READ_ENDINGS}, or hf:owner/name (hf:owner/name:split).
+{READ_ENDINGS}, or hf:owner/name.
 
 A row is one output: id, group (its document's id), system, the texts that a
 judge reads (document, summary, ...), and a column a dimension of ratings, or

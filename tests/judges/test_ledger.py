@@ -142,7 +142,7 @@ def test_no_order_of_requests_passes_a_budget(
 
 
 def test_a_dollar_budget_without_a_price_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ValueError, match="give max_calls, or a price"):
+    with pytest.raises(ValueError, match="give the price"):
         Budget(max_cost=1.0).account()
     with pytest.raises(ValueError, match="price"):
         Budget(max_cost=1.0).account(price=DOLLAR).budget.account()
