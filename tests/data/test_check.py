@@ -228,7 +228,9 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
     assert again.outputs[0].ratings == {"relevance": (1, 2)}
     capsys.readouterr()
     assert main(["labels.csv", *given]) == 1
-    assert capsys.readouterr().err == "dspy-judges check: map.yaml exists already; name another file\n"
+    assert (
+        capsys.readouterr().err == "dspy-judges check: map.yaml exists already; name another file\n"
+    )
 
 
 @pytest.mark.parametrize(

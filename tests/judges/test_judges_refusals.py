@@ -33,7 +33,11 @@ FAILING = {
         2,
         "--map sumary: no such text; they are summary",
     ),
-    "a format not known": (["fluency", "--data", "in.csv", "--out", "o.xls"], 1, "files are written as .jsonl"),
+    "a format not known": (
+        ["fluency", "--data", "in.csv", "--out", "o.xls"],
+        1,
+        "files are written as .jsonl",
+    ),
     "no output": (["fluency", "--data", "in.csv"], 2, "--out FILE is needed"),
     "output over input": (["fluency", "--data", "in.csv", "--out", "./in.csv"], 2, "--data itself"),
     "an output that is there": (
