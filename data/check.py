@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data.columns import NESTED, OUTPUTS, SOURCES
+from data.columns import NESTED
 from data.flags import VALUES, Parser, read_bounds, read_mapping, read_values, split_mapping
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
@@ -21,12 +21,12 @@ from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
 from data.types import LabelError, LabelledPairs, LabelledSet, Reading
 from data.values import USUAL_SCALES, Scale
-from dspy_judges.column_names import name_key
 from judges import catalog
 from judges.cli.shell import print_output, run_command
 from judges.errors import UsageError
 
 _WIDTH = 80
+_MOST_OF_A_KIND = 10
 ABOUT = f"""\
 Print what a label file holds, and every problem in it. Files are
 {READ_ENDINGS}, or hf:owner/name.
@@ -88,7 +88,14 @@ def _check(flags: argparse.Namespace) -> int:
         }
         print_output(json.dumps(record, indent=2))
     elif problems or labelled is None:
-        print_output("\n".join([*map(str, problems), count(len(problems), "problem")]))
+        shown = Counter[tuple[str, str | None]]()
+        for problem in problems:
+            shown[problem.kind, problem.field] += 1
+            if shown[problem.kind, problem.field] <= _MOST_OF_A_KIND:
+                print_output(str(problem))
+        more = sum(max(0, number - _MOST_OF_A_KIND) for number in shown.values())
+        rest = f", of which {more:,} like these are left out here (--json has all)" if more else ""
+        print_output(f"{count(len(problems), 'problem')}{rest}")
     else:
         lines = [*_page(flags.file, labelled, notes), *_next(labelled, flags, options)]
         print_output("\n".join(lines))
@@ -192,16 +199,15 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     names = flags.dimension or mapped or labelled.dimensions
     name = next((name for name in names if name in catalog.names()), None)
     if name is None:
-        advice = "map ratings to one that is there, as in --map relevance=COLUMN, or define yours"
+        advice = "define it in a file (docs/dimension.md), and tune with --dimension FILE.yaml"
         called = ", ".join(names)
         return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
     dimension = catalog.find(name)
-    texts = _texts_for(labelled, tuple(dimension.inputs))
     scale = _scale_for(labelled, dimension, options)
     try:
         tried = read_labels(
             flags.file,
-            map={**options.map, **texts},
+            map=options.map,
             values=options.values,
             dimensions=[name],
             scales={} if scale is None else {"*": scale},
@@ -213,26 +219,13 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
         return _entry("judge", f"{name} reads {' and '.join(dimension.inputs)}. {wanting}")
     if is_constant(labelled, name):
         return []
-    maps = [str(flags.write_map)] if flags.write_map else flags.map
+    given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]
+    given = [("--map", str(flags.write_map))] if flags.write_map else given
     words = ["dspy-judges", "tune", "--dimension", name, "--data", flags.file]
-    for word in [*maps, *(f"{text}={column}" for text, column in texts.items())]:
-        words += ["--map", word]
-    for word in () if flags.write_map else flags.values:
-        words += ["--values", word]
+    words += [word for pair in given for word in pair]
     words += [] if scale is None else ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
     # On one line, so that it can be copied.
     return [f"next       {shlex.join(words)}"]
-
-
-def _texts_for(labelled: LabelledSet, wanted: Sequence[str]) -> dict[str, str]:
-    """The columns of texts under other names: the one source, and the one output."""
-    columns = {}
-    for names in (SOURCES, OUTPUTS):
-        missing = [name for name in wanted if name in names and name not in labelled.reading.texts]
-        others = [c for name, c in labelled.reading.texts.items() if name_key(name) in names]
-        if len(missing) == len(others) == 1:
-            columns[missing[0]] = others[0]
-    return columns
 
 
 def _scale_for(labelled: LabelledSet, dimension: Any, options: ReadOptions) -> Scale | None:

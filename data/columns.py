@@ -188,8 +188,8 @@ class Columns:
     def source(self, texts: Mapping[str, str]) -> str | None:
         """The text that tells documents apart: by its name, else what repeats beside outputs.
 
-        Without a telling name it is made of words, is the same in several rows, and another text
-        differs more.
+        Without a telling name it is made of words, stands in three rows for every two texts, is
+        called like no output, and another text differs more.
         """
         if (named := source_name(texts)) is not None:
             return named
@@ -197,7 +197,8 @@ class Columns:
         most = max(counts.values(), default=0)
         for name in sorted(counts, key=lambda name: -counts[name]):
             lengths = sorted(len(str(value).split()) for value in self.values(texts[name]))
-            if 1 < counts[name] < most and name not in OUTPUTS and lengths[len(lengths) // 2] > 2:
+            repeats = 3 * counts[name] <= 2 * len(lengths) and 1 < counts[name] < most
+            if repeats and {*tokens(name)}.isdisjoint(OUTPUTS) and lengths[len(lengths) // 2] > 2:
                 return name
         return None
 
@@ -247,9 +248,10 @@ def source_name(texts: Iterable[str]) -> str | None:
 def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     """The file's one text where a judge reads one too, whatever either is called.
 
-    None where there are several, or one is known for a source and the other for an output.
+    One of a usual name goes before others. None where there are several, or one is known for a
+    source and the other for an output.
     """
-    names = [*texts, *required]
+    names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
     source_or_output = [(name_key(name) in SOURCES) - (name_key(name) in OUTPUTS) for name in names]
@@ -297,5 +299,8 @@ def add_missing_column(
 
 
 def mapping_advice(columns: Columns, name: str) -> str:
-    """How to say which column holds `name`."""
-    return f"name yours with {map_flag(name, columns.nested_names[:1] or ['COLUMN'])}"
+    """How to say which column holds `name`: for a text one of another usual name."""
+    alike = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
+    texts = [column for column in columns.table.columns if name_key(column) in alike]
+    leaves = [c for c in columns.nested_names if not alike or c.rpartition(DOT)[2] in alike]
+    return f"name yours with {map_flag(name, [*texts, *leaves][:1] or ['COLUMN'])}"

@@ -173,7 +173,10 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     fault = f"{joined_names(found.guessed)} {hold} numbers that may not be ratings"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
-        advice += f"; where each is one annotator's, join them: {map_flag('NAME', likely)}"
+        shared = [word for word in tokens(likely[0]) if all(word in tokens(n) for n in likely)]
+        stem = "_".join(word for word in shared if not _MARKED.match(f"x {word} ")) or "NAME"
+        join = map_flag(stem, likely)
+        advice = f"where each is one annotator's, join them by {join}; else {advice}"
     elif marks:
         advice += "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
     problems.add("annotators", fault, advice)

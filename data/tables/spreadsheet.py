@@ -36,7 +36,7 @@ def n_filled(row: GridRow) -> int:
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
     """Yield the rows below a grid's header under its names; empty rows are passed over.
 
-    Titles above the header, and columns without a name that hold something, are noted.
+    Titles above the header are noted; columns without a name that hold something are a problem.
     """
     filled_rows = filter(n_filled, grid)
     head = list(islice(filled_rows, _HEAD_ROWS))
@@ -68,7 +68,8 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         )
         yield TableRow(line, {name: cell for name, cell in named if name})
     if nameless:
-        problems.notes.append(f"columns without a name are not read: {len(nameless)}")
+        fault = f"has no name over {count(len(nameless), 'column')} that hold something"
+        problems.add("no-name", fault, "name every column here", line=head[header_at].line)
 
 
 def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:

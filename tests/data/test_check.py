@@ -136,15 +136,9 @@ def test_a_scale_may_be_written_with_a_dash_or_a_colon(
 
 SHEETS = {
     "usual names": ("id,document,summary,relevance", [], "--dimension relevance"),
-    "German": (
-        "Nr,Dokument,Zusammenfassung,relevance",
-        [],
-        "--dimension relevance --data labels.csv --map document=Dokument "
-        "--map summary=Zusammenfassung",
-    ),
     "another name": (
         "Nr,Frage,Antwort,Note",
-        ["--map", "relevance=Note"],
+        ["--map", "relevance=Note", "--map", "document=Frage", "--map", "summary=Antwort"],
         "--map relevance=Note --map document=Frage --map summary=Antwort",
     ),
     "another scale": (

@@ -338,11 +338,11 @@ GUESSES: dict[str, Guess] = {
     ),
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),
-        ("--map 'NAME=Relevance Anna,Relevance Ben'",),
+        ("--map 'relevance=Relevance Anna,Relevance Ben'",),
     ),
     "letters over one dimension": (
         table(**{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
-        ("--map 'NAME=Bewertung A,Bewertung B'",),
+        ("--map 'bewertung=Bewertung A,Bewertung B'",),
     ),
     "numbered raters": (table(rater1=MARKS, rater2=OTHERS), ("--map NAME=rater1,rater2",)),
     "first names": (

@@ -280,7 +280,10 @@ AREA = b'<mergeCell ref="%s"/>' % EVERYWHERE
 BOMBS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "one merged area": (lambda xml: xml.replace(b"B2:B3", EVERYWHERE), ""),
     "a claimed size": (lambda xml: xml.replace(b"A1:C3", EVERYWHERE), ""),
-    "a cell in the last place": (lambda xml: xml.replace(b"</sheetData>", LAST_ROW), ""),
+    "a cell in the last place": (
+        lambda xml: xml.replace(b"</sheetData>", LAST_ROW),
+        "has no name over 1 column",
+    ),
     "many merged areas": (
         lambda xml: xml.replace(b"</sheetData>", LAST_ROW).replace(
             b"</mergeCells>", AREA * 10_000 + b"</mergeCells>"

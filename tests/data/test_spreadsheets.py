@@ -89,7 +89,7 @@ EXPORTS = {
     ),
     "a column without a name": Export(
         TEXT.replace("\n", ",why\n").replace("mark,why", "mark,"),
-        "columns without a name are not read: 1",
+        problem="has no name over 1 column",
     ),
     "the numbers of a DataFrame's rows": Export(
         "".join(f"{n or ''},{line}\n" for n, line in enumerate(TEXT.splitlines()))
