@@ -1,7 +1,7 @@
 """Several judges joined in one: each asks its own model.
 
 A panel's score is the weighted mean of its members' scores, each put on a common scale by a map of
-its own. Which members, maps and weights serve is learned elsewhere (dspy-judges panel).
+its own. Members, maps and weights are learned elsewhere (dspy-judges panel).
 """
 
 import math

@@ -15,6 +15,20 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
 
+# What a frozen judge's file calls the judge that ships, and those that were measured, in words.
+SHIPPED = {
+    "seed": "untuned judge",
+    "tuned": "tuned judge",
+    "own": "best single judge",
+    "mean": "panel (mean)",
+    "learned": "panel (learned weights)",
+}
+MEASURED = {
+    "seed_judge": SHIPPED["seed"],
+    "tuned_judge": SHIPPED["tuned"],
+    "own_judge": SHIPPED["own"],
+    "panel": "panel",
+}
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,
 and the paper that it follows. All can be scored, compared and tuned by name;
@@ -152,14 +166,13 @@ def _origin(provenance: Mapping[str, Any]) -> list[str]:
     lines = []
     if data := provenance.get("data"):
         lines.append(
-            f"{provenance.get('shipped', 'tuned')} judge of optimizer "
+            f"{SHIPPED.get(provenance.get('shipped', 'tuned'), 'judge')} of optimizer "
             f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
             f"{data['name']} (sha256 {data['sha256'][:12]})"
         )
         if data.get("constructed"):
             lines.append("its labels were constructed, no person gave them")
-    for side in ("seed_judge", "tuned_judge", "own_judge", "panel"):
-        name = side.replace("seed_", "untuned_").replace("_", " ")
+    for side, name in MEASURED.items():
         for split, cell in (provenance.get(side) or {}).items():
             if isinstance(cell, dict) and isinstance(cell.get("value"), int | float):
                 lines.append(f"{name} on {split}: {_cell(cell)}")

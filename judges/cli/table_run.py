@@ -35,7 +35,7 @@ from data.tables.xlsx import split_sheet
 from dspy_judges.column_names import name_key
 from judges import frozen
 from judges.cli.arguments import mapping, request_options
-from judges.cli.estimate import Estimate, estimate_line, estimate_runs, total_price
+from judges.cli.estimate import Estimate, estimate_line, estimate_runs
 from judges.cli.shell import print_error, print_note, print_output
 from judges.errors import JudgesError, UsageError
 from judges.inference.budget import Account, BudgetSpentError
@@ -47,7 +47,7 @@ from judges.judgement import AnyJudgement
 from judges.judging import Order, unusable
 from judges.models import FatalModelError
 from judges.models.journal import Journal
-from judges.models.prices import price_of
+from judges.models.prices import Price, find_price, price_of
 from judges.models.redaction import holds_secret
 from judges.panel import Panel
 from judges.protocol import is_embedded
@@ -357,7 +357,8 @@ def _run_settings(run: TableRun) -> dict[str, Any]:
         "order": args.order,
         "seed": args.seed,
         "columns": list(run.new_columns),
-        "map": sorted(args.map or []),
+        "text columns": run.texts,
+        "id column": run.id_column,
     }
 
 
@@ -418,7 +419,8 @@ def submit_batch(run: TableRun) -> int:
     """Write down every request that the journal does not answer, and start the batch."""
     args, journal = run.args, replies_file(run.args)
     batch = _batch(args, _one_model(run))
-    _check_batch_budget(run)
+    price = price_of(args.price) or find_price(batch.state.lm)
+    _check_batch_limits(run, price)
     if not batch.waiting:
         model = batch.queue(max_tokens=args.max_tokens)
         options = ModelOptions(
@@ -434,6 +436,8 @@ def submit_batch(run: TableRun) -> int:
         if not model.written:
             print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
+    if args.max_cost is not None and price is not None and batch.state.batch_id is None:
+        _check_batch_cost(DISCOUNT * batch.worst_cost(price), args.max_cost)
     print_note(estimate_line(run.estimates, DISCOUNT))
     print_output(str(batch.submit()))
     return 0
@@ -479,14 +483,22 @@ def _one_model(run: TableRun) -> str:
     return names[0]
 
 
-def _check_batch_budget(run: TableRun) -> None:
-    """Raise UsageError where the batch's requests or price exceed the budget's flags."""
+def _check_batch_limits(run: TableRun, price: Price | None) -> None:
+    """UsageError where the requests exceed --max-calls, or --max-cost cannot be held."""
     args, requests = run.args, sum(estimate.requests for estimate in run.estimates)
     if args.max_calls is not None and requests > args.max_calls:
         raise UsageError(f"{requests:,} requests are more than --max-calls {args.max_calls:,}")
-    price = total_price(run.estimates)
-    if args.max_cost is None:
-        return
-    if price is None or price * DISCOUNT > args.max_cost:
-        about = "unknown" if price is None else f"about ${price * DISCOUNT:,.2f}"
-        raise UsageError(f"the batch's price is {about}; --max-cost is ${args.max_cost:g}")
+    if args.max_cost is not None and price is None:
+        raise UsageError(
+            f"the batch's price is unknown; --max-cost is ${args.max_cost:g}: give the price "
+            "(--price IN,OUT), or --max-calls instead"
+        )
+
+
+def _check_batch_cost(worst: float, limit: float) -> None:
+    """UsageError where the batch may cost more than --max-cost."""
+    if worst > limit:
+        raise UsageError(
+            f"the batch may cost ${worst:.4f} with each reply at its longest; --max-cost is "
+            f"${limit:g}: raise it, or lower --max-tokens"
+        )

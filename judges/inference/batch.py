@@ -10,6 +10,7 @@ failures = batch.collect(journal)    # answers go into the journal
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -22,10 +23,11 @@ from msgspec import Struct
 
 from data.tables.atomic_write import write_atomically
 from judges.inference.sampler import REASONING_FACTOR
-from judges.models.dialect import is_reasoning
+from judges.models.dialect import TOKEN_LIMITS, is_reasoning
 from judges.models.endpoint import EndpointModel
 from judges.models.journal import Journal, request_key
 from judges.models.openai_format import LONGEST_EXCERPT, read_completion
+from judges.models.prices import Price, token_bound
 from judges.models.redaction import read_key
 from judges.models.registry import open_model
 from judges.protocol import (
@@ -166,6 +168,18 @@ class Batch:
                     f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split the "
                     "table"
                 )
+
+    def worst_cost(self, price: Price) -> float:
+        """The most that the requests can cost at this price, with each reply at its longest."""
+        with (self.folder / REQUESTS).open("rb") as file:
+            bodies = [json.loads(line)["body"] for line in file]
+        return math.fsum(
+            price.worst(
+                token_bound(body["messages"]),
+                body.get("n", 1) * next(body[name] for name in TOKEN_LIMITS if name in body),
+            )
+            for body in bodies
+        )
 
     def submit(self) -> State:
         """Upload the requests and start the batch, once."""

@@ -249,7 +249,7 @@ class FailureMonitor:
         quoted = f"; one reply: {shortened(reply)}" if reply else ""
         return (
             f"{self.failed} of the first {self.answered} judgements failed, {count} of them: "
-            f"{reason}{quoted}; mend the model or the judge, or go on with --keep-going"
+            f"{reason}{quoted}; mend the model or the judge"
         )
 
 
@@ -275,8 +275,7 @@ class Runner:
     A request that cannot be answered is a ModelResponse with `error`. FatalModelError (wrong key,
     no such model) and BudgetSpentError end a run: what was answered before is in the journal. So
     does Ctrl-C. `rng` draws the jitter of waits between attempts. `monitor` ends a run that fails.
-    `cache` brings replies of other runs, though none for a model in this process, and so does the
-    journal of an `earlier` one. `max_tokens` and
+    `cache` brings replies of other runs, though none for a model in this process. `max_tokens` and
     `reasoning_effort` stand in the place of what requests say. `totals` are of the responses that
     `run` has yielded.
     """
@@ -287,7 +286,6 @@ class Runner:
         *,
         journal: Journal | None = None,
         cache: ReplyCache | None = None,
-        earlier: Journal | None = None,
         account: Account | None = None,
         concurrency: int = 64,
         timeout: float = 120.0,
@@ -323,7 +321,6 @@ class Runner:
             self._client,
             journal=journal,
             cache=self.cache,
-            earlier=earlier,
             served=served or "",
             fresh_samples=fresh_samples,
             max_tokens=max_tokens,

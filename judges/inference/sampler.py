@@ -151,8 +151,7 @@ class Samples:
 class Sampler:
     """Answers requests by one client, from the journal or the cache where it can.
 
-    `served` tells what answers now under the model's name from what did in earlier runs; the
-    replies of an `earlier` run's journal are taken as the cache's are.
+    `served` tells what answers now under the model's name from what did in earlier runs.
     """
 
     def __init__(
@@ -161,7 +160,6 @@ class Sampler:
         *,
         journal: Journal | None,
         cache: ReplyCache | None,
-        earlier: Journal | None = None,
         served: str = "",
         fresh_samples: int,
         max_tokens: int | None = None,
@@ -170,7 +168,6 @@ class Sampler:
         self._client = client
         self._journal = journal
         self._cache = cache
-        self._earlier = earlier
         self._served = served
         self._fresh_samples = fresh_samples
         self._in_process = client.limiter is None
@@ -323,9 +320,8 @@ class Sampler:
                 return recorded, True
             pending = self._pending.get(key)
             if pending is None:
-                remembered = None if self._earlier is None else self._earlier.get(key)
-                if remembered is None and self._cache is not None:
-                    remembered = self._cache.get(self._shared_key(key))
+                cache = self._cache
+                remembered = None if cache is None else cache.get(self._shared_key(key))
                 if remembered is not None:
                     self._record(key, remembered, cached=True)
                     return remembered, True

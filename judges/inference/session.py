@@ -102,7 +102,6 @@ class Session:
         role: str | None = None,
         api_base: str | None = None,
         journal: Path | str | None = None,
-        earlier: Path | None = None,
         keep_going: bool | None = None,
         api_key_env: str | None = None,
         price: "tuple[float, float] | Price | None" = None,
@@ -113,8 +112,7 @@ class Session:
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
         What is not said here is as the session's options say; an `api_base` of "" is the
-        provider's own. `earlier` is another run's journal, of which no reply is paid for again.
-        What is `free` takes nothing of the session's limits.
+        provider's own. What is `free` takes nothing of the session's limits.
         """
         from judges.inference.budget import Budget
         from judges.inference.runner import (
@@ -147,7 +145,6 @@ class Session:
                 model,
                 journal=self._open.enter_context(Journal(journal)) if journal else None,
                 cache=self._shared_cache() if is_cacheable(model) else None,
-                earlier=self._open.enter_context(Journal(earlier)) if earlier else None,
                 account=account,
                 concurrency=options["concurrency"],
                 monitor=None if keep_going else FailureMonitor(),

@@ -74,7 +74,10 @@ class EndpointModel:
     ) -> None:
         base = provider.base(api_base)
         if not base:
-            raise FatalModelError(f"{name}: api_base or {provider.address_variable} is not set")
+            raise FatalModelError(
+                f"{name}: no address is given; set {provider.address_variable}, or name it by "
+                "api_base (--api-base)"
+            )
         self.name = name
         self.endpoint = without_secrets(base)
         if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
@@ -91,7 +94,7 @@ class EndpointModel:
         if not key and base == provider.address:
             raise FatalModelError(
                 f"{name}: {provider.key_variable} is not set; set it, or name another endpoint by "
-                "api_base"
+                "api_base (--api-base)"
             )
         if not key and not provider.address:
             raise FatalModelError(f"{name}: {provider.key_variable} is not set")

@@ -52,14 +52,12 @@ class RecordedPair:
     order_ba: str
 
 
-def read_replies(
-    path: str | Path, *, dimension: str | None = None, prompt: str | None = None
-) -> Iterator[RecordedReplies]:
+def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
     """Read `{"id", "dimension", "replies": [...]}` line by line; raises RecordingError.
 
-    Rows that name another dimension or prompt than these are passed over unread.
+    Rows that name another dimension are passed over unread.
     """
-    for where, row, identity in _records(path, dimension, prompt):
+    for where, row, identity in _records(path, dimension):
         replies = row.get("replies")
         if isinstance(replies, str) and _is_sheet(Path(path)):
             replies = _listed(replies)
@@ -68,16 +66,13 @@ def read_replies(
         yield RecordedReplies(**identity, replies=tuple(replies))
 
 
-def read_pair_replies(
-    path: str | Path, *, dimension: str | None = None, prompt: str | None = None
-) -> Iterator[RecordedPair]:
+def read_pair_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedPair]:
     """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
 
     Each order holds a text or a list of one; both may stand under `judge: {name: ...}`. Rows that
-    name another dimension or prompt than the one wanted are passed over unread. Raises
-    RecordingError for any other line.
+    name another dimension are passed over unread. Raises RecordingError for any other line.
     """
-    for where, row, identity in _records(path, dimension, prompt):
+    for where, row, identity in _records(path, dimension):
         judge = row.get("judge")
         replies = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
         yield RecordedPair(
@@ -90,8 +85,8 @@ def read_pair_replies(
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
     """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
 
-    Rows as `judges score` writes them will do as well, with their scores under `judgements` or in
-    the column NAME or NAME_judge of a sheet, beside NAME_failure.
+    Rows as `dspy-judges score` writes them will do as well, with their scores under `judgements` or
+    in the column NAME or NAME_judge of a sheet, beside NAME_failure.
     Raises RecordingError for any other line, a second score of an id, or none at all.
     """
     rows = [row for row in _rows(path) if row[1].get("dimension", dimension) == dimension]
@@ -196,19 +191,17 @@ def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
 
 
 def _records(
-    path: str | Path, dimension: str | None, prompt: str | None
+    path: str | Path, dimension: str | None
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Of each row of the chosen dimension and prompt: where it stands, itself, and whose it is."""
+    """Of each row of the chosen dimension: where it stands, itself, and whose it is."""
     for where, row in _rows(Path(path)):
-        row_dimension, row_prompt = _word(row, "dimension"), _word(row, "prompt")
-        if prompt is not None and row_prompt != prompt:
-            continue
+        row_dimension, prompt = _word(row, "dimension"), _word(row, "prompt")
         if dimension is not None and row_dimension not in (None, dimension):
             continue
         name = row.get("id")
         if not isinstance(name, str | int) or name == "":
             raise RecordingError(f"{where}: 'id' is missing, so the replies belong to no output")
-        yield where, row, {"id": str(name), "dimension": row_dimension, "prompt": row_prompt}
+        yield where, row, {"id": str(name), "dimension": row_dimension, "prompt": prompt}
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -225,6 +225,21 @@ def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
     assert not openai_server.log
 
 
+def test_max_cost_holds_a_batch_at_its_worst(
+    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Six replies of at most 100 tokens, at $0.001 a token and half price: $0.30.
+    ask = ["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--lm", "openai/judge-1"]
+    ask += ["--price", "0,1000", "--max-tokens", "100", "--batch-api", "submit"]
+    assert main([*ask, "--max-cost", "0.29"]) == 2
+    said = capsys.readouterr().err
+    assert "the batch may cost $0.3000" in said
+    assert "--max-cost is $0.29" in said
+    assert not openai_server.batches
+    assert main([*ask, "--max-cost", "0.31"]) == 0
+    assert len(openai_server.batches) == 1
+
+
 def test_a_sheet_of_a_workbook_is_scored(tmp_path: Path) -> None:
     """Under its labels' own names, whatever their case."""
     book = Workbook()

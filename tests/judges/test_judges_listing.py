@@ -78,6 +78,25 @@ def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixtur
     )
 
 
+@pytest.mark.parametrize(
+    ("shipped", "measured", "words"),
+    [
+        ("seed", "seed_judge", ("untuned judge", "untuned judge")),
+        ("own", "own_judge", ("best single judge", "best single judge")),
+        ("mean", "panel", ("panel (mean)", "panel")),
+    ],
+)
+def test_show_says_in_words_which_judge_ships(
+    shipped: str, measured: str, words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    provenance = {**PROVENANCE, "shipped": shipped, measured: PROVENANCE["tuned_judge"]}
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance).save("j.json")
+    assert main(["show", "j.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith(f"{words[0]} of optimizer rank") for line in lines)
+    assert any(line.startswith(f"{words[1]} on test: summary-level") for line in lines)
+
+
 COMMANDS = ["list", "show", "score", "winrate", "export"]
 
 

@@ -137,7 +137,10 @@ def test_a_spent_budget_ends_resumably_and_pays_nothing_twice(
     assert not Path("o.csv").exists()
     assert main(ask) == 1
     assert "left of an unfinished run: --resume continues" in capsys.readouterr().err
-    assert main([*ask, "--resume"]) == 0
+    # What counts is the columns that are read, not the words that name them.
+    assert main([*ask, "--map", "summary=document", "--resume"]) == 1
+    assert "of a run with other text columns" in capsys.readouterr().err
+    assert main([*ask, "--map", "summary=summary", "--resume"]) == 0
     assert len(scripted.asked) == 6
     Path("o.csv").unlink()
     assert main(ask) == 0

@@ -226,22 +226,21 @@ def test_a_score_between_two_ratings_counts_in_a_recording() -> None:
     assert judgement(["Final score: 5.5"], SUMMEVAL).failure is not None
 
 
-def test_rows_of_another_prompt_or_dimension_are_passed_over_unread(tmp_path: Path) -> None:
+def test_rows_of_another_dimension_are_passed_over_unread(tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
     rows = [
-        {"id": "a", "prompt": "p", "dimension": "d", "replies": ["1"]},
-        {"id": "b", "prompt": "q", "dimension": "d", "replies": "unread"},
-        {"id": "c", "prompt": "p", "dimension": "e", "replies": "unread"},
-        {"id": "d", "prompt": "p", "replies": ["2"]},
+        {"id": "a", "dimension": "d", "replies": ["1"]},
+        {"id": "b", "dimension": "e", "replies": "unread"},
+        {"id": "c", "replies": ["2"]},
     ]
     write_jsonl(path, rows)
-    assert [row.id for row in read_replies(path, dimension="d", prompt="p")] == ["a", "d"]
+    assert [row.id for row in read_replies(path, dimension="d")] == ["a", "c"]
     pairs = [
-        {"id": "a", "prompt": "p", "order_ab": "A", "order_ba": ["B"]},
-        {"id": "b", "prompt": "q", "order_ab": "A"},
+        {"id": "a", "dimension": "d", "order_ab": "A", "order_ba": ["B"]},
+        {"id": "b", "dimension": "e", "order_ab": "A"},
     ]
     write_jsonl(path, pairs)
-    assert [row.id for row in read_pair_replies(path, prompt="p")] == ["a"]
+    assert [row.id for row in read_pair_replies(path, dimension="d")] == ["a"]
 
 
 @pytest.mark.parametrize(
