@@ -121,10 +121,8 @@ def people_sentences(people: Summary | None) -> list[str]:
             f"({number_text(judge['value'])} of {number_text(ceiling['value'])})"
         )
     if people["annotators"]:
-        verdict = "may" if people["passed"] else "may not"
-        lines.append(
-            f"The judge {verdict} replace an annotator (alternative-annotator test, epsilon 0.2)"
-        )
+        verdict = "passed" if people["passed"] else "not passed"
+        lines.append(f"Alternative-annotator test (epsilon 0.2): {verdict}")
     return lines
 
 
@@ -139,19 +137,24 @@ def _several(rows: Sequence[Summary], key: str, form: str) -> str:
 
 
 def short_warnings(result: Summary) -> list[str]:
-    """`warnings` in a line each."""
+    """What makes the figures no measure of agreement with people, in a line each."""
     lines = []
     if has_constructed_labels(result):
         lines.append("The labels are constructed from known faults: no person gave them")
     if result.get("tuned_on_these_labels"):
         lines.append("It was tuned on these very labels, so every figure here flatters it")
-    scales = result.get("scales")
-    if scales and scales["is_shifted"]:
-        lines.append(
-            f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: only "
-            "the order of its scores is measured"
-        )
     return lines
+
+
+def short_scale_warning(result: Summary) -> str:
+    """`scale_warning` in a line; empty where the judge's mean is near the labels'."""
+    scales = result.get("scales")
+    if not scales or not scales["is_shifted"]:
+        return ""
+    return (
+        f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: only "
+        "the order of its scores is measured"
+    )
 
 
 def verification_step(result: Summary) -> str:
@@ -161,6 +164,8 @@ def verification_step(result: Summary) -> str:
     high = result["accuracy_high"] if paired else cell["high"]
     if _says_nothing(cell):
         return "mend the failures; --report FILE.html lists the reasons"
+    if result.get("tuned_on_these_labels"):
+        return "measure it on labels that it was not tuned on (--data FILE)"
     if has_constructed_labels(result):
         return "measure it on labels of your own (--data FILE)"
     if low is None:

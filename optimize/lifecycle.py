@@ -54,6 +54,7 @@ class RunLifecycle:
             self.folder = run_folder.find_started(self._out, prepared.subject.name)
             with in_use(self.folder):
                 run_folder.check_resumed(self.folder, prepared)
+                run_folder.write_settings(self.folder, prepared)
                 return self._run(prepared, self.folder)
         folder = run_folder.open_fresh(self._out, prepared.subject.name)
         try:

@@ -10,6 +10,7 @@ from optimize.answer import (
     order_sentence,
     people_sentences,
     run_answer,
+    short_scale_warning,
     short_warnings,
     verification_step,
 )
@@ -134,11 +135,12 @@ def verification_lines(
     counts = f"{data['n_outputs']:,} {unit}, {data['n_documents']:,} documents{failed}"
     lines = [
         *_wrapped(f"{source}: {counts}"),
+        *(line for text in short_warnings(result) for line in _wrapped(text)),
         *_wrapped(_headline(result)),
         *_published(result),
         *_wrapped(order_sentence(result)),
         *(line for text in people_sentences(result.get("people")) for line in _wrapped(text)),
-        *(line for text in short_warnings(result) for line in _wrapped(text)),
+        *_wrapped(short_scale_warning(result)),
         *_wrapped(f"Its errors: {page}" if page else f"Next: {verification_step(result)}"),
     ]
     if everything:

@@ -101,19 +101,22 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             name = str(row["id"]).strip()
             score = judged[_score_column(judged, dimension)]
             if isinstance(score, bool):
-                raise TypeError(f"{score} is no number")
+                raise TypeError
             number = cells.read(score) if _is_sheet(path) else score
             value = math.nan if number is None else float(number)
-            if abs(value) > LARGEST_SCORE:
-                raise ValueError(f"{value:g}; rescale scores beyond {LARGEST_SCORE:g}")
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
-                f'{where}: expected {{"id", "dimension", "score"}} with a number ({error!r:.200})'
+                f'{where}: expected {{"id", "dimension", "score"}}, with a number as score'
             ) from error
         except CellError as error:
             raise RecordingError(
                 f"{where}: the score {error.value!r:.60} {error.fault}; {error.advice}"
             ) from error
+        if abs(value) > LARGEST_SCORE:
+            raise RecordingError(
+                f"{where}: the score {value:g} is too large: rescale scores beyond "
+                f"{LARGEST_SCORE:g}"
+            )
         if name in scores:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
         scores[name] = value

@@ -1,4 +1,4 @@
-"""The outside of optimize.compare: which judges, on what labels, and how they stand."""
+"""The command `compare`: judges and models side by side on the same labels."""
 
 import argparse
 import time

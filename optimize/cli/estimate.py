@@ -1,4 +1,4 @@
-"""The outside of optimize.estimate: what people would say on average, from labels and scores."""
+"""The command `estimate`: what people would say on average, from labels and scores."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,7 +15,8 @@ from judges.cli.shell import print_error
 from optimize.cli.tool import Parser, Result, add_label_flags, run
 from optimize.figures import figure_text, json_number, value_cell
 from optimize.items import read_scores
-from optimize.run.settings import values_of
+from optimize.run.labels import READING_NEEDS_A_FILE, shipped_labels
+from optimize.run.settings import SettingsError, values_of
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import Estimate, labels_needed, mean_score
 from optimize.statistics.levels import Mask
@@ -59,13 +60,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def estimate(flags: argparse.Namespace) -> Result:
     """What --json prints; a system with labels on fewer than two documents has null."""
-    labelled = data.read_labels(
-        flags.data,
-        map=mapping(flags.map) or None,
-        values=values_of(flags.values),
-        dimensions=[flags.dimension],
-        texts=(),
-    )
+    labelled = _read_labels(flags)
     judged = _read_judged(labelled, Path(flags.scores), flags.dimension)
     try:
         overall = judged.mean(np.full(judged.score.size, True))
@@ -83,6 +78,21 @@ def estimate(flags: argparse.Namespace) -> Result:
         "estimates": {"mean": _estimate_row(overall)},
         "systems": systems,
     }
+
+
+def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
+    """All outputs, with the labels of those that have one."""
+    names, values = mapping(flags.map) or None, values_of(flags.values)
+    shipped = shipped_labels(flags.data)
+    if shipped is None:
+        return data.read_labels(
+            flags.data, map=names, values=values, dimensions=[flags.dimension], texts=()
+        )
+    if names or values:
+        raise SettingsError(READING_NEEDS_A_FILE)
+    if not isinstance(shipped, data.LabelledSet):
+        raise LabelError(f"{shipped.name}: holds pairs, and estimate takes rated outputs")
+    return shipped
 
 
 def _read_judged(labelled: data.LabelledSet, scores: Path, dimension: str) -> JudgedOutputs:

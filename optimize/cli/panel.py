@@ -1,4 +1,4 @@
-"""The outside of optimize.panel: which judges are joined, on what labels, and what ships."""
+"""The command `panel`: several judges joined in one, measured beside the best of them."""
 
 import argparse
 import textwrap

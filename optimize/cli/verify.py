@@ -1,4 +1,4 @@
-"""The outside of optimize.verify: which judge, on what labels, and did it reach what was asked."""
+"""The command `verify`: how far a judge agrees with labels, and whether that is what was asked."""
 
 import argparse
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ ABOUT = """\
 How far a judge, or any judge's recorded replies or scores, agrees with people:
 Spearman's rho, or the accuracy on pairs, with its interval over documents.
 Where annotators are known: the judge beside each of them, its share of the
-human ceiling, and whether it may replace one (alternative-annotator test).
+human ceiling, and the alternative-annotator test.
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
 {"id", "dimension", "score"}, or rows as `dspy-judges score` writes them."""
@@ -115,7 +115,7 @@ def command(arguments: Sequence[str]) -> int:
             print_error(f"{NAME}: falls short: {reason}")
         return DONE if result["passed"] else FAILED
 
-    return run_command(NAME, print_result, quiet=flags.quiet)
+    return run_command(NAME, print_result, verbose=flags.verbose, quiet=flags.quiet)
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
@@ -125,6 +125,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     refuse_secret(flags.api_base)
     if flags.min_spearman is not None and not -1 <= flags.min_spearman <= 1:
         raise SettingsError(f"--min-spearman {flags.min_spearman:g}: rho is between -1 and 1")
+    if flags.probes and not flags.report:
+        raise SettingsError("--probes is shown on the page: give --report FILE")
     if flags.report:
         # Before anything is asked and paid for.
         folder = Path(flags.report).parent
@@ -177,8 +179,21 @@ def _shortfalls(cell: Cell, number: int, min_spearman: float | None) -> list[str
     return reasons
 
 
+def _check_name(judge: Judge, flags: argparse.Namespace) -> None:
+    """Raise SettingsError where a flag names something else than what the judge judges."""
+    own = "--pairwise" if judge.kind == "pairwise" else "--dimension"
+    for flag, word in (("--dimension", flags.dimension), ("--pairwise", flags.pairwise)):
+        subject = find_subject(word) if word else None
+        name = subject.name if subject else word
+        if word and (flag, name) != (own, judge.name):
+            raise SettingsError(
+                f"{flags.judge} judges {own} {judge.name}, not {flag} {word}: leave {flag} out"
+            )
+
+
 def _measure_judge(loaded: Judge, flags: argparse.Namespace) -> Measured:
     """Have the judge score the labelled items, and measure its scores."""
+    _check_name(loaded, flags)
     if note := constructed_note(loaded):
         print_note(f"note: {note}")
     judge = on_labels_scale(loaded, flags.scale)

@@ -110,7 +110,7 @@ def _tuning_splits(labelled: Labelled, dimension: str, judges: Sequence[Judge]) 
     for judge in judges:
         provenance: Mapping[str, Any] = judge.provenance or {}
         data, split = provenance.get("data", {}), provenance.get("split", {})
-        if data.get("sha256") != labelled.sha256 or provenance.get("shipped") != "tuned":
+        if data.get("sha256") != labelled.sha256 or provenance.get("shipped") == "seed":
             continue
         if split.get("sha256") not in splits:
             again = split_labelled(labelled, dimension, provenance.get("seed", 0))

@@ -9,6 +9,7 @@ import numpy as np
 
 import data
 import judges.define
+from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
@@ -23,6 +24,7 @@ from optimize.search.objective import Level, choose_level, levels_of
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
+READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +127,13 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
+def shipped_labels(source: object) -> Labelled | None:
+    """The starter outputs or pairs, by the names that check takes; None for any other source."""
+    if not isinstance(source, str) or source not in SHIPPED_NAMES:
+        return None
+    return data.starter() if source == "starter" else data.starter_pairs()
+
+
 def load_labels(
     source: AnyPath | Labelled | Rows | None,
     name: str,
@@ -145,11 +154,13 @@ def load_labels(
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
+    if (shipped := shipped_labels(source)) is not None:
+        source = shipped
     how: dict[str, Any] = {"map": mapping, "values": values}
     if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
         mapping or values or annotations
     ):
-        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
+        raise SettingsError(READING_NEEDS_A_FILE)
     if source is None:
         labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
     elif isinstance(source, LabelledSet | LabelledPairs):

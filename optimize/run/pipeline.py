@@ -49,9 +49,10 @@ from optimize.run.run_budget import (
 )
 from optimize.run.run_estimate import RunEstimate, estimate_run
 from optimize.run.spending import spending_summary
+from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, Pricing
 from optimize.search.finalists import FinalistFigures, SearchResult
-from optimize.search.gate import as_asked, unmeasured
+from optimize.search.gate import as_asked, reason_of, unmeasured
 from optimize.search.trial_log import TrialLog
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
@@ -131,7 +132,7 @@ def _budget_by_seed(
 
 
 def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], RunEvidence]:
-    """Search, choose the plan, measure and write the run's files; as `run`.
+    """Search, choose on dev, measure and write the run's files; as `run`.
 
     A judge that has been paid for is written before its measurement, whatever becomes of that.
     """
@@ -142,7 +143,7 @@ def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], R
         result = replace(result, choice=as_asked(result.choice))
     table = measure_finally(run, evaluator, result, test=False)
     write_finalists(run, result)
-    write = partial(_write_result, run, start)
+    write = partial(_write_result, run, start, result.tuned)
     write(result, table)
     run.models.budget.set_aside()
     try:
@@ -165,14 +166,20 @@ def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], R
 def _write_result(
     run: ActiveRun,
     start: float,
+    candidate: Candidate,
     result: SearchResult,
     table: FinalTable,
     plain: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Freeze the judge and write the summary, with whatever has been measured."""
+    """Freeze the judge and write the summary, with whatever has been measured.
+
+    `candidate` is what the search chose, also where the budget ended before its measurement.
+    """
     summary = summarize(run, result, table, time.monotonic() - start) | dict(plain or {})
     judge = shipped_judge_with_provenance(run, result, summary)
     judge.save(run.folder / run_folder.JUDGE, overwrite=True)
+    if candidate.id != run.seed.id:
+        _save_tuned(run, candidate, result, judge)
     run_folder.write_json(run.folder / run_folder.SUMMARY, summary)
     return summary
 
@@ -233,7 +240,8 @@ def summarize(
         summary["request_changes"] = changes
     if settings.pairwise:
         summary["accuracy"] = table.accuracy
-    if not result.choice.ship and (run.folder / run_folder.TUNED).exists():
+    has_tuned = result.tuned.id != run.seed.id or (run.folder / run_folder.TUNED).exists()
+    if not result.choice.ship and has_tuned:
         summary["tuned_file"] = run_folder.TUNED
     if result.finalists:
         summary["finalists"] = [_finalist_row(run, result, figures) for figures in result.finalists]
@@ -284,25 +292,36 @@ def shipped_judge_with_provenance(
 
 
 def write_finalists(run: ActiveRun, result: SearchResult) -> None:
-    """Freeze the tuned judge, and each candidate that met dev and shows none of its labels.
-
-    These a panel may join; the tuned judge's own file is for a user who takes it unshipped.
-    """
-    folder = run.folder / run_folder.FINALISTS
-    folder.mkdir(exist_ok=True)
-    files = {
-        folder / f"{candidate.id}.json": (candidate, "a finalist of the search")
-        for candidate in result.on_dev
-        if candidate.id != run.seed.id and not result.cross_fit.is_needed_for(candidate)
-    }
+    """Freeze each candidate that met dev and shows none of its labels: these a panel may join."""
     (run.folder / run_folder.TUNED).unlink(missing_ok=True)
-    if result.tuned.id != run.seed.id:
-        files[run.folder / run_folder.TUNED] = result.tuned, result.choice.why
-    for path, (candidate, why) in files.items():
-        prompt = candidate.prompt(run.judge.prompt)
-        origin = {**_origin(run), "shipped": "tuned", "why": why}
-        judge = replace(run.judge, prompt=prompt, plan=run.models.plan, provenance=origin)
-        judge.save(path, overwrite=True)
+    folder = run.folder / run_folder.FINALISTS
+    for candidate in result.on_dev:
+        if candidate.id != run.seed.id and not result.cross_fit.is_needed_for(candidate):
+            folder.mkdir(exist_ok=True)
+            origin = {**_origin(run), "why": "a finalist of the search"}
+            _save(run, candidate, folder / f"{candidate.id}.json", origin)
+
+
+def _save_tuned(run: ActiveRun, candidate: Candidate, result: SearchResult, shipped: Judge) -> None:
+    """Freeze the tuned judge in a file of its own, for a user who takes it unshipped.
+
+    Where it did not ship it has no `shipped`: "seed" would say that it learned from no labels.
+    """
+    provenance = dict(shipped.provenance or {})
+    if not result.choice.ship:
+        del provenance["shipped"]
+        provenance["why"] = f"tuned, but not shipped: {reason_of(result.choice)}"
+    if candidate.id != result.tuned.id:
+        # The figures are those of the untuned judge in its place.
+        del provenance["tuned_judge"], provenance["gain"]
+    _save(run, candidate, run.folder / run_folder.TUNED, provenance)
+
+
+def _save(run: ActiveRun, candidate: Candidate, path: Path, provenance: Mapping[str, Any]) -> None:
+    """Freeze a candidate with the run's plan."""
+    prompt = candidate.prompt(run.judge.prompt)
+    judge = replace(run.judge, prompt=prompt, plan=run.models.plan, provenance=provenance)
+    judge.save(path, overwrite=True)
 
 
 def _origin(run: ActiveRun) -> dict[str, Any]:

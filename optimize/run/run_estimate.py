@@ -133,7 +133,6 @@ def estimate_run(
     embedded, thinks = is_embedded(settings.lm), is_reasoning(settings.lm.rpartition("/")[2])
     per_call = EMBEDDED_SECONDS if embedded else THINKING_SECONDS if thinks else ENDPOINT_SECONDS
     concurrency = 1 if embedded else settings.concurrency
-    n_unseen = len(labels.unseen.documents) if labels.unseen else 0
     return RunEstimate(
         rows=rows,
         seconds=round(total_spending(rows).calls * per_call / concurrency, 1),
@@ -144,7 +143,8 @@ def estimate_run(
         documents={
             "train": len(labels.train.documents),
             "dev": len(labels.dev.documents),
-            "test": len(labels.test.documents) + n_unseen,
+            # Outputs of unseen systems are for test's documents: none counts twice.
+            "test": len({name for part in labels.measured.values() for name in part.documents}),
         },
         fewest_documents=fewest_documents(settings.risk),
     )

@@ -118,6 +118,12 @@ def check_resumed(folder: Path, prepared: PreparedRun) -> None:
         )
 
 
+def write_settings(folder: Path, prepared: PreparedRun) -> None:
+    """Write the settings of a run that is resumed: some may differ from those it began with."""
+    config = read_object(folder / CONFIG)
+    write_json(folder / CONFIG, config | {"settings": prepared.settings.to_json()})
+
+
 def _config(prepared: PreparedRun) -> dict[str, Any]:
     """What a run is made with; `prompt` tells one definition from another."""
     text = str(prepared.seed_judge.template())

@@ -118,12 +118,16 @@ def unmeasured(choice: Choice) -> Choice:
     return replace(choice, best=None, ship=False, why=why)
 
 
+def reason_of(choice: Choice) -> str:
+    """Why the untuned judge ships, without saying that it does."""
+    return choice.why.removeprefix(UNTUNED).strip()
+
+
 def as_asked(choice: Choice) -> Choice:
     """The choice of a user who ships the tuned judge whatever the gate says, if there is one."""
     if choice.best is None or choice.ship:
         return choice
-    reason = choice.why.removeprefix(UNTUNED).strip()
-    why = f"Shipped: the tuned judge, by --ship tuned. {reason}"
+    why = f"Shipped: the tuned judge, by --ship tuned. {reason_of(choice)}"
     return replace(choice, ship=True, why=why)
 
 

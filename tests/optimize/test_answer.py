@@ -7,7 +7,14 @@ import pytest
 from report_cases import outputs, pairs, plain, result, run_page, run_summary, text_of
 
 import data
-from optimize.answer import run_answer, scale_warning, verification_answer, what_settles
+from optimize.answer import (
+    run_answer,
+    scale_warning,
+    short_warnings,
+    verification_answer,
+    verification_step,
+    what_settles,
+)
 from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.screen import scorecard
 from optimize.statistics.bootstrap import Interval, documents_for_difference
@@ -149,3 +156,11 @@ def test_a_verification_that_falls_short_says_so_after_its_answer() -> None:
     same = outputs([1, 2], [[3], [3]], ["a", "a"])
     nothing = verification_answer({**result(same), "order": order_figures(same)})
     assert nothing[0].startswith("There is no agreement to report: people order no two")
+
+
+def test_a_judge_is_to_be_measured_on_labels_that_it_was_not_tuned_on() -> None:
+    tuned = {"data": run()["data"], "correlations": [CELL], "tuned_on_these_labels": True}
+    assert verification_step(tuned) == "measure it on labels that it was not tuned on (--data FILE)"
+    assert short_warnings(tuned) == [
+        "It was tuned on these very labels, so every figure here flatters it"
+    ]

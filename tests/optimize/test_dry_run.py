@@ -8,6 +8,8 @@ import pytest
 from openai_server import OpenAIServer
 
 from optimize.cli.tune import command
+from optimize.run.labels import prepare
+from optimize.run.settings import read_settings
 
 LM = "openai/gpt-4.1-mini"
 RUN = ["--dimension", "relevance", "--lm", LM]
@@ -76,3 +78,14 @@ def test_what_a_run_would_refuse_a_dry_run_refuses_in_the_same_words(
         lines.append(capsys.readouterr().err.splitlines()[-1])
     assert lines[0] == lines[1]
     assert "--max-cost: the price of openai/unheard-of is not known" in lines[0]
+
+
+def test_documents_are_counted_once_though_unseen_systems_share_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = dry_run(capsys, "--dimension", "relevance")
+    settings = read_settings({"dimension": "relevance"})
+    measured = prepare(settings).labels.measured
+    assert len(measured) == 2
+    assert counts["documents"]["test"] == len(measured["test"].documents)
+    assert sum(counts["documents"].values()) == counts["data"]["n_documents"]

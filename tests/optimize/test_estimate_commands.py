@@ -105,3 +105,18 @@ def test_annotators_are_told_by_name_or_place(tmp_path: Path, files: list[str]) 
     assert len(names) == 3
     assert np.isnan(matrix[2:6]).all()
     assert np.isnan(read_scores(Path(files[3]), "clarity")["7-plain"])
+
+
+def test_the_starter_set_is_estimated_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = [
+        {"id": output.id, "dimension": "relevance", "score": output.rating("relevance")}
+        for output in data.starter().outputs
+        if output.ratings.get("relevance")
+    ]
+    flags = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "relevance"]
+    assert estimate_command.command([*flags, "--data", "starter", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["name"] == "starter"
+    assert estimate_command.command([*flags, "--data", "starter_pairs"]) == 1
+    assert "starter_pairs: holds pairs" in capsys.readouterr().err

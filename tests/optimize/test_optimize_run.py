@@ -65,7 +65,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     for word in ("unseen systems", "Shipped: the", "judge calls", "risk of a false claim"):
         assert word in out
     folder = here / "runs" / "relevance-001"
-    assert {path.name for path in folder.iterdir()} == {*FILES, "finalists", "tuned.json"}
+    assert {path.name for path in folder.iterdir()} == {*FILES, "tuned.json"}
     summary = read(folder / "summary.json")
     assert set(summary) == {
         *("dimension", "lm", "optimizer", "seed", "level", "data", "seed_judge", "tuned_judge"),

@@ -146,12 +146,24 @@ def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(
     kept = optimize.tune("fluency", **flags)  # type: ignore[arg-type]
     assert (kept.summary["shipped"], kept.summary["risk"]) == ("seed", 1e-6)
     assert "dspy-judges score kept/tuned.json --data FILE --out FILE" in str(kept)
+    unshipped = judges.load("kept/tuned.json").provenance
+    own = kept.judge.provenance
+    assert own is not None
+    assert unshipped is not None
+    assert unshipped["why"] == "tuned, but not shipped: " + own["why"].partition("judge. ")[2]
+    # "seed" would say that it learned from no labels, and take their mark away.
+    assert {**own, "why": ""} == {**unshipped, "why": "", "shipped": "seed"}
+    assert judges.load("kept/tuned.json").constructed
+    assert not Path("kept/finalists").exists()
+    before = json.loads(Path("kept/config.json").read_text())
     rows = Path("rows.jsonl")
     rows.write_text('{"summary": "It is a fluent sentence."}\n')
     score = ["-m", "judges", "score", "kept/tuned.json", "--data", "rows.jsonl"]
     run_python(*score, "--out", "scored.jsonl", check=True)
     asked = optimize.tune("fluency", **flags, ship="tuned", resume=True)  # type: ignore[arg-type]
     assert asked.summary["shipped"] == "tuned"
+    settings = before["settings"] | {"ship": "tuned"}
+    assert json.loads(Path("kept/config.json").read_text()) == before | {"settings": settings}
     assert asked.judge.prompt == judges.load("kept/tuned.json").prompt
     assert asked.judge.provenance is not None
     assert asked.judge.provenance["ship"] == "tuned"
