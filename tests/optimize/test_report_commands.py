@@ -36,4 +36,4 @@ def test_annotators_give_the_published_ceiling_and_the_judge_s_share(tmp_path: P
     html = page.read_text(encoding="utf-8")
     # Leave-one-out ceilings per document lie between .44 and .50.
     assert "Share of the human ceiling: 0.899 [0.815, 0.989] (0.425 of 0.473)" in html
-    assert "alternative-annotator test" in html
+    assert "Alternative-annotator test" in html
