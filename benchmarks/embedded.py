@@ -18,14 +18,14 @@ import numpy as np
 
 import data
 from data.types import LabelledOutput
+from judges.client import Sampling
 from judges.define import read_subject
 from judges.dimension import Dimension
-from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.facets import NAMES, Vector, facets_of
-from judges.models.embedded.regression import make_scorer
-from judges.models.embedded.request import read_task
+from judges.embedded import EmbeddedModel
+from judges.embedded.facets import NAMES, Vector, facets_of
+from judges.embedded.regression import make_scorer
+from judges.embedded.request import read_task
 from judges.prompt import fill
-from judges.protocol import Sampling
 from optimize.statistics.agreement import summary_level
 
 CATALOGUE = ("coherence", "consistency", "fluency", "relevance")

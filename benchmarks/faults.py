@@ -141,7 +141,7 @@ def tuning(folder: Path, limit: tuple[str, str]) -> Figures:
 
     Half of every prompt is cached, and every reply takes thoughts.
     """
-    from judges.models.prices import find_price
+    from judges.client import find_price
 
     lm = "openai/gpt-4.1-mini"
     server = OpenAIServer(models=("gpt-4.1-mini",), latency=0.005, cached=0.5, thoughts=30)

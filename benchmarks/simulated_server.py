@@ -44,7 +44,7 @@ class SimulatedServer:
     @property
     def dollars(self) -> float:
         """What all requests cost at list prices."""
-        from judges.models.prices import find_price
+        from judges.client import find_price
 
         total = 0.0
         for model in self.n_requests:

@@ -21,9 +21,9 @@ from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
 from data.types import LabelError, LabelledPairs, LabelledSet, Reading
 from data.values import USUAL_SCALES, Scale
+from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.shell import print_output, run_command
-from judges.errors import UsageError
+from judges.terminal import print_output, run_command
 
 _WIDTH = 80
 _MOST_OF_A_KIND = 10

@@ -31,7 +31,7 @@ COMMANDS = {
         "what people would say on average, from few labels", "optimize.cli.estimate:command"
     ),
     **{
-        word: Command(summary, "judges.cli.command:command", (word,))
+        word: Command(summary, "judges.cli.main:command", (word,))
         for word, summary in {
             "score": "judge every row of a table",
             "winrate": "compare the two outputs of every pair",

@@ -12,3 +12,13 @@ class JudgesError(Exception):
 
 class MissingExtraError(JudgesError, ModuleNotFoundError):
     """A library that an extra installs, or that an install of the judges alone leaves out."""
+
+
+class UsageError(JudgesError, ValueError):
+    """A flag or an option that makes no sense, by itself or with others."""
+
+    exit_code = 2
+
+
+class OptionError(JudgesError, ValueError):
+    """An argument of a wrong value, as given in Python."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from fractions import Fraction
 
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
 from judges.prompt import (
     Field,
     Prompt,

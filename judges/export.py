@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
+from judges.client.dialect import Dialect
 from judges.judge import Judge
-from judges.models.dialect import Dialect
 from judges.prompt import SLOT
 from judges.scoring import sampling_of
 

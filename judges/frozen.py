@@ -15,12 +15,11 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
 
+from dspy_judges.errors import JudgesError
+from judges.client import Message, Redactor
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
-from judges.errors import JudgesError
-from judges.models.redaction import Redactor
 from judges.monotone import MonotoneMap
 from judges.prompt import MAX_DEMOS, SLOT, Field, Prompt, Value, encodable
-from judges.protocol import Message
 from judges.scoring import SamplingPlan
 from judges.validation import InvalidDataError, Rating, Text, Word, shortened
 

@@ -17,10 +17,9 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Unpack
 
+from dspy_judges.errors import MissingExtraError, OptionError
+from judges.client import BudgetSpentError, Options, check_options, pop_map
 from judges.dimension import Comparison
-from judges.errors import MissingExtraError, OptionError
-from judges.inference.budget import BudgetSpentError
-from judges.inference.session import Options, check_options, pop_map
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement, Verdict
 from judges.judging import failed

@@ -14,14 +14,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
+from dspy_judges.errors import OptionError
+from judges.client import (
+    EMBEDDED,
+    Message,
+    ModelOptions,
+    Options,
+    check_options,
+    endpoint_of,
+    open_client,
+    pop_map,
+)
 from judges.dimension import (
     Comparison,
     Subject,
     check_prompt,
     seed_prompt,
 )
-from judges.errors import OptionError
-from judges.inference.session import ModelOptions, Options, check_options, open_runner, pop_map
 from judges.judgement import AnyJudgement
 from judges.judging import (
     MissingColumnError,
@@ -31,18 +40,15 @@ from judges.judging import (
     judge_rows,
     rows_of,
 )
-from judges.models.providers import endpoint_of
 from judges.prompt import Prompt, Reasoning, fill
-from judges.protocol import EMBEDDED, Message
 from judges.scoring import SamplingPlan, default_plan, plan_at
 
 if TYPE_CHECKING:
     import dspy
     import pandas as pd
 
+    from judges.client import Client, Model
     from judges.frozen import AnyFile, JudgeFile
-    from judges.inference.runner import Runner
-    from judges.protocol import Model
 
 Kind = Literal["rating", "pairwise"]
 T = TypeVar("T")
@@ -133,9 +139,9 @@ class Judge:
         """The judges that ask a model, each its own: itself, or a panel's members."""
         return (self,)
 
-    def runners(self, runner: "Runner") -> tuple["Runner", ...]:
-        """What asks the models of its parts, on the budget of `runner`, which asks the first."""
-        return (runner,)
+    def clients(self, client: "Client") -> tuple["Client", ...]:
+        """What asks the models of its parts, on the budget of `client`, which asks the first."""
+        return (client,)
 
     @property
     def is_frozen(self) -> bool:
@@ -164,8 +170,8 @@ class Judge:
         Raises FatalModelError where only its file names what may be a stranger's choice (a model
         that is no known provider's), and where its run had another endpoint than the one to ask.
         """
-        from judges.models.registry import check_endpoint, check_name, check_plain
-        from judges.protocol import FatalModelError
+        from judges.client import FatalModelError
+        from judges.client.open import check_endpoint, check_name, check_plain
 
         model, base = lm or self.lm, api_base or self.api_base
         check_name(model)
@@ -200,25 +206,25 @@ class Judge:
                 + (f"; not given: {', '.join(missing)}" if missing else "")
                 + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
             )
-        with self.open_runner() as runner:
-            (result,) = self.judge_rows([texts], runner)
+        with self.open_client() as client:
+            (result,) = self.judge_rows([texts], client)
         return result
 
     @contextmanager
-    def open_runner(
+    def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> Iterator["Runner"]:
+    ) -> Iterator["Client"]:
         """Open what asks its model, or the one that the options name (see `model_to_ask`)."""
         lm, api_base = self.model_to_ask(options.get("lm"), options.get("api_base"))
         opening: Any = {**options, "lm": lm, "api_base": api_base}
         if self.names_no_model(options.get("lm"), options.get("api_base")):
-            from judges.models.dspy_lm import ConfiguredModel, configured_lm
+            from judges.client.dspy import ConfiguredModel, configured_lm
 
             if (configured := configured_lm()) is not None:
                 model = ConfiguredModel(configured)
                 opening |= {"lm": model.name, "models": {model.name: model}}
-        with open_runner(keep_going=keep_going, **opening) as runner:
-            yield runner
+        with open_client(keep_going=keep_going, **opening) as client:
+            yield client
 
     def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
         """Whether neither the judge nor these arguments name a model or an endpoint."""
@@ -228,15 +234,15 @@ class Judge:
     def judge_rows(
         self,
         rows: Iterable[Mapping[str, object]],
-        runner: "Runner",
+        client: "Client",
         *,
         order: Order = "both",
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        template, plan = self.template(), self.plan_for(runner.model)
+        template, plan = self.template(), self.plan_for(client.model)
         return judge_rows(
-            self.subject, self.prompt, plan, rows, runner, template=template, order=order, seed=seed
+            self.subject, self.prompt, plan, rows, client, template=template, order=order, seed=seed
         )
 
     @contextmanager
@@ -254,10 +260,10 @@ class Judge:
             name: values[name] for name in ModelOptions.__annotations__ if name in values
         }
         draws: Any = {name: values[name] for name in ("order", "seed") if name in values}
-        with self.open_runner(**opening) as runner:
+        with self.open_client(**opening) as client:
             yield lambda rows: self.judge_rows(
                 ({name: row.get(column) for name, column in columns.items()} for row in rows),
-                runner,
+                client,
                 **draws,
             )
 
@@ -269,7 +275,7 @@ class Judge:
         Where the budget ends, the rows left are failed judgements that say so: nothing that was
         paid for is lost.
         """
-        from judges.inference.budget import BudgetSpentError
+        from judges.client import BudgetSpentError
 
         source, n_read, n_judged, reason = iter(rows), 0, 0, ""
 
@@ -299,7 +305,7 @@ class Judge:
         """
         import pandas as pd
 
-        from judges.inference.progress import Progress
+        from judges.terminal import Progress
 
         check_options(options)
         if not isinstance(frame, pd.DataFrame):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
 
 # Of a score that was recorded: a square of what is larger, or a map of it, may be no number.
 LARGEST_SCORE = 1e9

@@ -11,11 +11,11 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Literal, cast
 
 from dspy_judges.column_names import name_key
+from dspy_judges.errors import JudgesError
+from judges.client import Message, Reply
 from judges.dimension import Comparison, Subject
-from judges.errors import JudgesError
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.prompt import Prompt, fill, restated
-from judges.protocol import Message, Reply
 from judges.scoring import (
     NoProbabilitiesError,
     Sample,
@@ -28,8 +28,7 @@ from judges.scoring import (
 )
 
 if TYPE_CHECKING:
-    from judges.inference.runner import Runner
-    from judges.inference.sampler import ModelRequest, ModelResponse
+    from judges.client import Client, Request, Response
 
 Order = Literal["both", "random"]
 Sides = Literal["ab", "ba"]  # which output is shown first
@@ -105,7 +104,7 @@ def judge_rows(
     prompt: Prompt,
     plan: SamplingPlan,
     rows: Iterable[Mapping[str, object]],
-    runner: "Runner",
+    client: "Client",
     *,
     template: list[Message],
     order: Order = "both",
@@ -119,13 +118,13 @@ def judge_rows(
     an order drawn for each pair from `seed`, which `order_ab` or `order_ba` then tells.
     Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
     """
-    check_probabilities(plan, prompt, runner.model)
+    check_probabilities(plan, prompt, client.model)
     request = _request_maker(subject, prompt, plan, seed, template)
     orders = _orders(subject, order, seed)
     # Of each row pulled so far: why it cannot be sent, or in which orders it is.
     pending: deque[str | tuple[Sides, ...]] = deque()
 
-    def requests() -> "Iterator[ModelRequest]":
+    def requests() -> "Iterator[Request]":
         """Yield the requests of all rows; what to expect of each row is added to `pending`."""
         for row in rows:
             failure = unusable(subject, row)
@@ -141,7 +140,7 @@ def judge_rows(
             for sides in row_orders:
                 yield request(texts if sides == "ab" else swapped)
 
-    responses = runner.run(requests())
+    responses = client.run(requests())
     for response in responses:
         while isinstance(entry := pending.popleft(), str):
             yield failed(subject, entry)
@@ -201,9 +200,9 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
 
 def _request_maker(
     subject: Subject, prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
-) -> "Callable[[Mapping[str, str]], ModelRequest]":
+) -> "Callable[[Mapping[str, str]], Request]":
     """A function from a row's texts to the request that asks for its score."""
-    from judges.inference.sampler import ModelRequest  # asyncio takes longer to load than a judge
+    from judges.client import Request  # asyncio takes longer to load than a judge
 
     sampling = sampling_of(plan, prompt, seed=seed)
     gives_probabilities = False
@@ -221,7 +220,7 @@ def _request_maker(
 
     # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
     restate = None if plan.kind == "mean" else partial(restated, prompt)
-    return lambda texts: ModelRequest(fill(template, texts), sampling, accept, restate=restate)
+    return lambda texts: Request(fill(template, texts), sampling, accept, restate=restate)
 
 
 def _orders(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, ...]]:
@@ -238,13 +237,11 @@ def _orders(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, 
             yield ("ab",) if rng.random() < 0.5 else ("ba",)
 
 
-def _samples(response: "ModelResponse") -> list[Sample]:
+def _samples(response: "Response") -> list[Sample]:
     return [cast("Sample", parsed) for parsed in response.parsed]
 
 
-def _verdict(
-    prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, ModelResponse]"
-) -> Verdict:
+def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = cast("tuple[Choice, Choice]", prompt.answer.choices)[:2]
     margins: dict[Sides, float] = {}

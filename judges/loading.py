@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from dspy_judges.errors import OptionError
 from judges.dimension import NAME, UnknownDimensionError
-from judges.errors import OptionError
 from judges.judge import Judge
 
 
@@ -18,7 +18,7 @@ def load(
     own server is asked once its address is given here, where it is used, or in OPENAI_BASE_URL.
     A panel's file or folder gives a `judges.Panel`, which is a judge (see its `with_model`).
     """
-    from judges.models.redaction import holds_secret
+    from judges.client import holds_secret
 
     if not isinstance(judge, str | os.PathLike):
         raise TypeError(

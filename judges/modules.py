@@ -9,11 +9,11 @@ import dspy
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError
 
+from judges.client.protocol import Message
 from judges.dimension import Comparison, Dimension
 from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_fields
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
-from judges.protocol import Message
 
 
 class _Judge(dspy.Module):  # type: ignore[misc]

@@ -12,8 +12,17 @@ from dataclasses import dataclass, replace
 from itertools import tee
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
+from dspy_judges.errors import JudgesError
+from judges.client import (
+    EMBEDDED,
+    Message,
+    ModelOptions,
+    Options,
+    endpoint_of,
+    is_embedded,
+    open_client,
+)
 from judges.dimension import Comparison, Dimension, Subject, seed_prompt
-from judges.errors import JudgesError
 from judges.frozen import (
     LEAST_WEIGHT,
     MAX_MEMBERS,
@@ -25,19 +34,15 @@ from judges.frozen import (
     plain,
     stored,
 )
-from judges.inference.session import ModelOptions, Options, open_runner
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.judging import Order, choice_of, failed
-from judges.models.providers import endpoint_of
 from judges.monotone import MonotoneMap
-from judges.protocol import EMBEDDED, Message, is_embedded
 
 if TYPE_CHECKING:
     import dspy
 
-    from judges.inference.runner import Runner
-    from judges.protocol import Model
+    from judges.client import Client, Model
     from judges.scoring import SamplingPlan
 
 MAX_REASON_LENGTH = 300
@@ -159,9 +164,9 @@ class Panel(Judge):
         return False
 
     @contextmanager
-    def open_runner(
+    def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> Iterator["Runner"]:
+    ) -> Iterator["Client"]:
         """Open what asks its first model; it opens what asks the others, on one budget."""
         if options.get("lm") or options.get("api_base"):
             raise PanelError(
@@ -169,9 +174,9 @@ class Panel(Judge):
             )
         lm, api_base = self.model_to_ask()
         opening: Any = {**options, "lm": lm, "api_base": api_base}
-        with open_runner(keep_going=keep_going, **opening) as runner:
-            self.runners(runner)
-            yield runner
+        with open_client(keep_going=keep_going, **opening) as client:
+            self.clients(client)
+            yield client
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
@@ -184,19 +189,19 @@ class Panel(Judge):
     def judge_rows(
         self,
         rows: Iterable[Mapping[str, object]],
-        runner: "Runner",
+        client: "Client",
         *,
         order: Order = "both",
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
-        from judges.inference.budget import BudgetSpentError  # which loading does without
+        from judges.client import BudgetSpentError  # which loading does without
 
         rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
             streams = []
             for judge, copy in zip(self.parts, copies, strict=True):
-                runner_of_judge = self._runner_of(judge, runner)
+                runner_of_judge = self._runner_of(judge, client)
                 stream = judge.judge_rows(copy, runner_of_judge, order=order, seed=seed)
                 streams.append(stack.enter_context(closing(stream)))
             for _ in rows:
@@ -209,7 +214,7 @@ class Panel(Judge):
 
     def _await_paid(self, streams: Sequence[Iterator[AnyJudgement]]) -> None:
         """Let arrive what other members have under way: it is paid for, and kept in the journal."""
-        from judges.inference.budget import BudgetSpentError
+        from judges.client import BudgetSpentError
 
         for judge, stream in zip(self.parts, streams, strict=True):
             if not is_embedded(judge.lm):
@@ -264,21 +269,21 @@ class Panel(Judge):
             margin_ba=margins["margin_ba"],
         )
 
-    def runners(self, runner: "Runner") -> tuple["Runner", ...]:
-        runners = [self._runner_of(judge, runner) for judge in self.parts]
-        return tuple(dict.fromkeys(runners))
+    def clients(self, client: "Client") -> tuple["Client", ...]:
+        clients = [self._runner_of(judge, client) for judge in self.parts]
+        return tuple(dict.fromkeys(clients))
 
-    def _runner_of(self, judge: Judge, runner: "Runner") -> "Runner":
-        """What asks a member's model, on the budget of `runner`."""
+    def _runner_of(self, judge: Judge, client: "Client") -> "Client":
+        """What asks a member's model, on the budget of `client`."""
         lm, api_base = judge.model_to_ask()
-        if runner.open_sibling is not None:
-            return runner.open_sibling(lm, api_base)
+        if client.open_sibling is not None:
+            return client.open_sibling(lm, api_base)
         if len({part.lm for part in self.parts}) > 1:
             raise PanelError(
                 f"{self.name}: its members ask several models: open what asks them by "
-                "panel.open_runner() or a Session"
+                "panel.open_client() or a Session"
             )
-        return runner
+        return client
 
     def freeze(self) -> PanelFile:
         subject = self.subject

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from textwrap import shorten
 from typing import Literal
 
-from judges.protocol import Message
+from judges.client.protocol import Message
 
 Value = str | int
 # How a judge thinks before it answers: not in words, in one sentence, in steps, or by questions of

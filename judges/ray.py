@@ -17,9 +17,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from judges.errors import OptionError
-from judges.inference.budget import BudgetSpentError
-from judges.inference.session import Options, check_limits, check_options, pop_map
+from dspy_judges.errors import OptionError
+from judges.client import BudgetSpentError
+from judges.client.session import Options, check_limits, check_options, pop_map
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement
 from judges.judging import failed, rows_of

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
 
-from judges.errors import OptionError
+from dspy_judges.errors import OptionError
+from judges.client.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
 from judges.judgement import Judgement, NoScoreError
 from judges.parsing.parse import content_span, parse_fields
 from judges.parsing.rating import NUMBER_WORDS
 from judges.parsing.text import TURN_END
 from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length
-from judges.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
 
 PlanKind = Literal["one", "mean", "weighted"]
 # The most tokens of a reply, unless the user or the model says otherwise.

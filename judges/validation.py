@@ -7,7 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
 
 MAX_MESSAGE_LENGTH = 500
 # What names of judges and texts look like, and the numbers that may be ratings.

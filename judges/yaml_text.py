@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
 
 
 class YamlTextError(JudgesError, ValueError):

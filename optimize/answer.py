@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from data.readers import is_constructed
-from judges.protocol import is_embedded
+from judges.client import is_embedded
 from optimize.figures import counted, figure_text, many_failed, number_text
 from optimize.statistics.bootstrap import POWER, Interval, documents_for_difference
 

@@ -20,17 +20,14 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.usage_tracker import UsageTracker
 
+from dspy_judges.errors import JudgesError
+from judges.client import BudgetSpentError, FailureMonitor, FatalModelError, Response, is_embedded
+from judges.client.dspy_bridge import as_lm
 from judges.dimension import Comparison, Dimension, Subject
-from judges.errors import JudgesError
-from judges.inference.budget import BudgetSpentError
-from judges.inference.dspy_bridge import as_lm
-from judges.inference.runner import FailureMonitor
-from judges.inference.sampler import ModelResponse
 from judges.judge import Judge
 from judges.modules import demos_of, signature_of
 from judges.parsing.text import shortened
 from judges.prompt import Field, Prompt, encodable
-from judges.protocol import FatalModelError, is_embedded
 from optimize.items import Item
 from optimize.run.active_run import ActiveRun
 from optimize.search.evaluator import ItemScore, JudgeItems
@@ -252,11 +249,11 @@ class ProgramStudent(Student):
         return self.judge
 
     def scorer(self, run: ActiveRun) -> JudgeItems:
-        runner, settings = run.models.judge, run.prepared.settings
+        client, settings = run.models.judge, run.prepared.settings
         plan, seed = run.models.plan, settings.seed
-        lm = as_lm(runner, temperature=plan.temperature, max_tokens=LONGEST_REPLY, seed=seed)
+        lm = as_lm(client, temperature=plan.temperature, max_tokens=LONGEST_REPLY, seed=seed)
         # A model in this process answers one request at a time, and in order.
-        n_threads = 1 if is_embedded(runner.model.endpoint) else settings.concurrency
+        n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
         monitor = FailureMonitor()
         labels = run.prepared.labels
         for item in (*labels.train.items, *labels.dev.items):
@@ -267,11 +264,11 @@ class ProgramStudent(Student):
             program = self.tuned(prompt)
             _predictor(program, self.path).lm = lm
             lm.engine.stopped = None
-            with runner.account.spending_on(run.purpose_of(prompt, items)):
+            with client.account.spending_on(run.purpose_of(prompt, items)):
                 judged = _in_order(lambda item: self._judge(program, lm, item), items, n_threads)
                 for score in judged:
                     run.log.count_judgement(score.failure is not None)
-                    response = ModelResponse(replies=(), parsed=(), error=score.failure)
+                    response = Response(replies=(), parsed=(), error=score.failure)
                     monitor.add(response)
                     yield score
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from data.columns import OUTPUTS
+from judges.client import BudgetSpentError, Client
 from judges.dimension import Comparison
-from judges.inference.budget import BudgetSpentError
-from judges.inference.runner import Runner
 from judges.judge import Judge
 from optimize.items import Items, scores_of
 from optimize.statistics.bootstrap import Interval, bootstrap, stream
@@ -106,7 +105,7 @@ PROBES_NOT_REQUESTED = Probes(reason="they cost calls to a paid model; --probes 
 
 def probe(
     judge: Judge,
-    runner: Runner,
+    client: Client,
     items: Items,
     scores: Vector,
     *,
@@ -124,7 +123,7 @@ def probe(
         return Probes(reason="no output has both a text and a score, so there is nothing to attack")
     calls = len(ATTACKS) * len(probed) * (2 if judge.kind == "pairwise" else 1)
     calls *= sum(
-        1 if runner.model.native_n else part.plan_for(runner.model).samples for part in judge.parts
+        1 if client.model.native_n else part.plan_for(client.model).samples for part in judge.parts
     )
     if max_probe_calls is not None and calls > max_probe_calls:
         return Probes(
@@ -138,7 +137,7 @@ def probe(
     )
     signs = np.array([sign for _, sign in sides])
     try:
-        attacked = scores_of(judge.judge_rows(rows, runner, seed=seed)).reshape(len(ATTACKS), -1)
+        attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
     except BudgetSpentError:
         return Probes(reason="the budget was spent before they were done")
     return Probes(

@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
+from judges import recorded
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Verdict
-from judges.parsing import recorded
-from judges.parsing.recorded import RecordingError
+from judges.recorded import RecordingError
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -216,7 +216,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 
 
 def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
-    """Scores by id (see `judges.parsing.recorded.read_scores`); raises LabelError."""
+    """Scores by id (see `judges.recorded.read_scores`); raises LabelError."""
     try:
         return recorded.read_scores(path, dimension)
     except RecordingError as error:

@@ -7,8 +7,8 @@ from typing import Any, TextIO
 
 from data.tables.atomic_write import in_use
 from data.tables.in_memory import Rows
+from judges.client import Model
 from judges.dimension import Subject
-from judges.protocol import Model
 from optimize.run import run_folder
 from optimize.run.labels import PreparedRun, prepare
 from optimize.run.pipeline import estimate, run

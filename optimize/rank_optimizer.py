@@ -14,11 +14,11 @@ from dspy.teleprompt import Teleprompter
 
 from data.tables.atomic_write import in_use
 from data.types import LabelledSet
-from judges.cli.shell import print_error
+from judges.client import EMBEDDED, Model
+from judges.client.dspy import ConfiguredModel, configured_lm
 from judges.dimension import Comparison
 from judges.judge import Judge
-from judges.models.dspy_lm import ConfiguredModel, configured_lm
-from judges.protocol import EMBEDDED, Model
+from judges.terminal import print_error
 from optimize.dspy_examples import (
     ExampleReader,
     Label,

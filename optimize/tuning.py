@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from data.tables.formats import read_records
 from data.tables.in_memory import Rows, is_in_memory
-from judges.cli.shell import print_error
+from judges.client import Model
+from judges.client.dspy import ConfiguredModel, configured_lm
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
-from judges.models.dspy_lm import ConfiguredModel, configured_lm
-from judges.protocol import Model
+from judges.terminal import print_error
 from optimize.figures import SPLITS
 from optimize.lifecycle import RunLifecycle
 from optimize.run import run_folder

@@ -18,11 +18,11 @@ from openai_server import OpenAIServer, Serving
 import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
+from judges.batch import Batch
+from judges.client.open import is_plain, open_model
+from judges.client.protocol import FatalModelError
+from judges.client.providers import endpoint_of
 from judges.frozen import digest
-from judges.inference.batch import Batch
-from judges.models.providers import endpoint_of
-from judges.models.registry import is_plain, open_model
-from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure, tune
@@ -414,9 +414,9 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
 
 
 def _runner(model: Any) -> Any:
-    from judges.inference.runner import Runner
+    from judges.client.client import Client
 
-    return Runner(model)
+    return Client(model)
 
 
 def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) -> None:

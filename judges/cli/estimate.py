@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price, gives_n_replies
 from judges.judge import Judge
-from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens, find_price
-from judges.models.providers import gives_n_replies
 from judges.panel import Panel
 from judges.scoring import reply_tokens
 

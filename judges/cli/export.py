@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from data.tables.atomic_write import write_atomically
-from judges.cli.arguments import JUDGE, add_plan_flags, follow
-from judges.cli.shell import print_error
-from judges.inference.progress import visible
+from judges.cli.flags import JUDGE, add_plan_flags, follow
 from judges.loading import load
 from judges.panel import Panel
 from judges.scoring import SamplingPlan
+from judges.terminal import print_error, visible
 
 # A judge without a model of its own is written for this one.
 DEFAULT_LM = "openai/gpt-4.1-mini"

@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from judges.cli.arguments import JUDGE, add_reasoning_flag, reasoning_as_asked
+from judges.cli.flags import JUDGE, add_reasoning_flag, reasoning_as_asked
 from judges.dimension import Comparison, Subject
-from judges.inference.progress import visible
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
+from judges.terminal import visible
 
 # What a frozen judge's file calls the judge that ships, and those that were measured, in words.
 SHIPPED = {

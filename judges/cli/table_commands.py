@@ -11,7 +11,9 @@ from typing import Any
 
 from data.tables.problems import RowsError
 from data.tables.text import Row
-from judges.cli.arguments import (
+from dspy_judges.errors import UsageError
+from judges.cli.estimate import estimate_record, estimate_table
+from judges.cli.flags import (
     JUDGE,
     add_model_flags,
     add_plan_flags,
@@ -21,7 +23,6 @@ from judges.cli.arguments import (
     reasoning_as_asked,
     to_ask,
 )
-from judges.cli.estimate import estimate_record, estimate_table
 from judges.cli.table_run import (
     TableRun,
     batch_status,
@@ -33,7 +34,6 @@ from judges.cli.table_run import (
     write,
 )
 from judges.dimension import Comparison
-from judges.errors import UsageError
 from judges.judge import Judge
 from judges.judgement import Judgement, Verdict
 from judges.loading import load

@@ -33,28 +33,32 @@ from data.tables.problems import RowsError, excerpt
 from data.tables.text import Row, TableRow, decode_json
 from data.tables.xlsx import split_sheet
 from dspy_judges.column_names import name_key
+from dspy_judges.errors import JudgesError, UsageError
 from judges import frozen
-from judges.cli.arguments import mapping, request_options
 from judges.cli.estimate import Estimate, estimate_line, estimate_runs
-from judges.cli.shell import print_error, print_note, print_output
-from judges.errors import JudgesError, UsageError
-from judges.inference.budget import Account, BudgetSpentError
-from judges.inference.progress import Progress
-from judges.inference.runner import FailingRunError
-from judges.inference.session import ModelOptions, Session, budget_file_of
+from judges.cli.flags import mapping, request_options
+from judges.client import (
+    Account,
+    BudgetSpentError,
+    FailingRunError,
+    FatalModelError,
+    Price,
+    find_price,
+    holds_secret,
+    is_embedded,
+    price_of,
+)
+from judges.client.journal import Journal
+from judges.client.session import ModelOptions, Session, budget_file_of
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.judging import Order, unusable
-from judges.models import FatalModelError
-from judges.models.journal import Journal
-from judges.models.prices import Price, find_price, price_of
-from judges.models.redaction import holds_secret
 from judges.panel import Panel
-from judges.protocol import is_embedded
+from judges.terminal import Progress, print_error, print_note, print_output
 
 if TYPE_CHECKING:
-    from judges.inference.batch import Batch
-    from judges.protocol import Model
+    from judges.batch import Batch
+    from judges.client import Model
 
 # What a provider's batch files cost, of the usual price.
 DISCOUNT = 0.5
@@ -337,8 +341,8 @@ def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, Any
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(texts_of, copy, repeat(run.texts[judge.name]))
-            runner = session.runner(judge.lm, api_base=judge.model_to_ask()[1])
-            stream = judge.judge_rows(texts, runner, order=order, seed=run.args.seed)
+            client = session.client(judge.lm, api_base=judge.model_to_ask()[1])
+            stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
@@ -465,7 +469,7 @@ def collect_batch(run: TableRun) -> Mapping[str, "Model"]:
 
 def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
     """The batch's requests and state, beside the output."""
-    from judges.inference.batch import Batch
+    from judges.batch import Batch
 
     if args.out is None:
         raise UsageError("--batch-api needs --out FILE, the same in all three steps")

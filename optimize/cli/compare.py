@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from data.tables.atomic_write import in_use
-from judges.cli.arguments import (
+from judges.cli.estimate import estimate_runs
+from judges.cli.flags import (
     add_plan_flags,
     add_reasoning_flag,
     add_reporting_flags,
@@ -23,25 +24,22 @@ from judges.cli.arguments import (
     seed,
     split_name,
 )
-from judges.cli.estimate import estimate_runs
-from judges.cli.shell import (
+from judges.client import check_name, endpoint_of, price_of
+from judges.define import read_subject
+from judges.dimension import Comparison as PairSubject
+from judges.dimension import Subject
+from judges.judge import Judge
+from judges.loading import load
+from judges.scoring import SamplingPlan
+from judges.terminal import (
     DONE,
     FAILED,
     print_error,
     print_lines,
     print_note,
     run_command,
+    verbose_logging,
 )
-from judges.define import read_subject
-from judges.dimension import Comparison as PairSubject
-from judges.dimension import Subject
-from judges.inference.progress import verbose_logging
-from judges.judge import Judge
-from judges.loading import load
-from judges.models.prices import price_of
-from judges.models.providers import endpoint_of
-from judges.models.registry import check_name
-from judges.scoring import SamplingPlan
 from optimize.cli.tool import Parser, add_label_flags, add_level_flag, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import Items, items_of

@@ -10,8 +10,8 @@ import numpy as np
 
 import data
 from data.types import LabelError
-from judges.cli.arguments import mapping
-from judges.cli.shell import print_error
+from judges.cli.flags import mapping
+from judges.terminal import print_error
 from optimize.cli.tool import Parser, Result, add_label_flags, run
 from optimize.figures import figure_text, json_number, value_cell
 from optimize.items import read_scores

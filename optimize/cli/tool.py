@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from data.tables.formats import READ_ENDINGS
-from judges.cli.arguments import Parser as OneLineParser
-from judges.cli.arguments import add_quiet_flag
-from judges.cli.shell import DONE, print_lines, print_output, run_command
+from judges.cli.flags import Parser as OneLineParser
+from judges.cli.flags import add_quiet_flag
+from judges.terminal import DONE, print_lines, print_output, run_command
 from optimize.search.objective import LEVELS
 from optimize.search.trial_log import as_json
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from data.tables.atomic_write import InUseError
 from dspy_judges.startup import loading_time
-from judges.cli.arguments import (
+from judges.cli.flags import (
     API_KEY_ENV,
     MAX_TOKENS,
     PRICE,
@@ -15,10 +15,16 @@ from judges.cli.arguments import (
     number,
     whole_number,
 )
-from judges.cli.shell import DONE, print_lines, print_note, print_output, run_command
-from judges.inference.budget import BudgetSpentError
-from judges.inference.progress import QUIET, quiet_notes
-from judges.protocol import is_embedded
+from judges.client import BudgetSpentError, is_embedded
+from judges.terminal import (
+    DONE,
+    QUIET,
+    print_lines,
+    print_note,
+    print_output,
+    quiet_notes,
+    run_command,
+)
 from optimize.cli.tool import Parser, add_label_flags, print_json
 from optimize.run.settings import SettingsError, choices_of, flag_of, read_settings
 

@@ -5,19 +5,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judges.cli.arguments import (
+from judges.cli.flags import (
     add_model_flags,
     add_reporting_flags,
     constructed_note,
     mapping,
     request_options,
 )
-from judges.cli.shell import DONE, FAILED, print_error, print_lines, print_note, run_command
+from judges.client import is_embedded
 from judges.dimension import Dimension
-from judges.inference.progress import verbose_logging
 from judges.judge import Judge
 from judges.loading import load
-from judges.protocol import is_embedded
+from judges.terminal import (
+    DONE,
+    FAILED,
+    print_error,
+    print_lines,
+    print_note,
+    run_command,
+    verbose_logging,
+)
 from optimize.cli.tool import ANNOTATIONS, Parser, add_label_flags, add_level_flag, print_json
 from optimize.figures import Cell
 from optimize.injection import PROBES_NOT_REQUESTED

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from data.types import LabelledPairs
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
 from optimize.figures import DIGITS, Cell, cell_by_convention, json_number, value_cell
 from optimize.items import Vector, data_counts
 from optimize.measuring.entries import Outcome

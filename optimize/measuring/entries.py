@@ -17,16 +17,22 @@ from typing import Any, Literal
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import read_records
 from judges.cli.estimate import Estimate, total_price
-from judges.inference.budget import Budget, BudgetSpentError
-from judges.inference.progress import Progress
-from judges.inference.runner import Runner, answers_in_process
-from judges.inference.session import ModelOptions, Session
+from judges.client import (
+    Budget,
+    BudgetSpentError,
+    Client,
+    FatalModelError,
+    ModelOptions,
+    Session,
+    answers_in_process,
+    is_embedded,
+    is_reasoning,
+)
+from judges.client.journal import describe
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
-from judges.models.dialect import is_reasoning
-from judges.models.journal import describe
 from judges.panel import Panel
-from judges.protocol import FatalModelError, is_embedded
+from judges.terminal import Progress
 from optimize.figures import DIGITS, Cell, counted
 from optimize.items import Items, rows_to_judge, scores_of
 from optimize.measuring.sources import ScoredItems
@@ -194,8 +200,8 @@ def ask_entries(
         # What costs nothing is no part of what the limits are on.
         Session() as free,
     ):
-        runners = {
-            entry.name: (free if entry.in_process else paid).runner(
+        clients = {
+            entry.name: (free if entry.in_process else paid).client(
                 entry.lm,
                 role=entry.name,
                 journal=entry.journal(folder, seed),
@@ -206,12 +212,12 @@ def ask_entries(
         }
         for entry in entries:
             if entry.judge is not None:
-                entry.judge.runners(runners[entry.name])
+                entry.judge.clients(clients[entry.name])
         with_model = [entry for entry in entries if entry.judge is not None]
         for entry in sorted(
             with_model, key=lambda e: math.inf if (c := e.expected_cost) is None else c
         ):
-            outcome = _ask(entry, runners[entry.name], folder, seed)
+            outcome = _ask(entry, clients[entry.name], folder, seed)
             if outcome.reason:
                 print_line(f"left out: {entry.name}: {outcome.reason}")
             outcomes[entry.name] = outcome
@@ -231,11 +237,11 @@ def _model_options(entry: Entry, judge: Judge) -> dict[str, Any]:
     return {"api_base": api_base, **{name: entry.options.get(name) for name in names}}
 
 
-def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
+def _ask(entry: Entry, client: Client, folder: Path, seed: int) -> Outcome:
     """Judge an entry's items; where the budget or the model ends that, the reason."""
     assert entry.judge is not None
     judgements: list[AnyJudgement] = []
-    reason = _unaffordable(entry, runner.account.budget, entry.share_unanswered(folder, seed))
+    reason = _unaffordable(entry, client.account.budget, entry.share_unanswered(folder, seed))
     started = time.monotonic()
     if not reason:
         rows = rows_to_judge(entry.items)
@@ -244,18 +250,18 @@ def _ask(entry: Entry, runner: Runner, folder: Path, seed: int) -> Outcome:
                 entry.name,
                 len(entry.items),
                 sys.stderr,
-                budget=runner.account.budget,
-                waiting=lambda: runner.waiting,
+                budget=client.account.budget,
+                waiting=lambda: client.waiting,
             ) as progress:
-                for judgement in entry.judge.judge_rows(rows, runner, seed=seed):
+                for judgement in entry.judge.judge_rows(rows, client, seed=seed):
                     judgements.append(judgement)
                     progress.step(failed=judgement.failure is not None)
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
         finally:
-            _write_time(folder / TIMES, entry, runner, seed, time.monotonic() - started)
+            _write_time(folder / TIMES, entry, client, seed, time.monotonic() - started)
     usage = _usage(
-        entry, entry.judge, runner, len(judgements), _times(folder / TIMES, entry.key(seed))
+        entry, entry.judge, client, len(judgements), _times(folder / TIMES, entry.key(seed))
     )
     if reason:
         reason += f" ({len(judgements):,} of {len(entry.items):,} judged)"
@@ -287,28 +293,28 @@ def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
     return f"not begun: {needs} are left; --resume with a larger limit goes on" if needs else ""
 
 
-def _write_time(path: Path, entry: Entry, runner: Runner, seed: int, seconds: float) -> None:
+def _write_time(path: Path, entry: Entry, client: Client, seed: int, seconds: float) -> None:
     """Add a line on how long so many responses took that were not recorded before."""
     assert entry.judge is not None
-    runners = _paid_runners(entry, entry.judge, runner)
-    n_sent = sum(each.totals.responses - each.totals.cached for each in runners)
+    clients = _paid_runners(entry, entry.judge, client)
+    n_sent = sum(each.totals.responses - each.totals.cached for each in clients)
     if not n_sent:
         return
     times = {
         "key": entry.key(seed),
         "responses": n_sent,
         "seconds": seconds,
-        "latency": runners[0].latency,
+        "latency": clients[0].latency,
     }
     before = path.read_bytes() if path.exists() else b""
     write_atomically(path, before + json.dumps(times).encode() + b"\n", overwrite=True)
 
 
-def _paid_runners(entry: Entry, judge: Judge, runner: Runner) -> tuple[Runner, ...]:
+def _paid_runners(entry: Entry, judge: Judge, client: Client) -> tuple[Client, ...]:
     """What asks its models: of a panel those elsewhere, the first of them first."""
     if entry.in_process:
-        return (runner,)
-    return tuple(each for each in judge.runners(runner) if not answers_in_process(each.model))
+        return (client,)
+    return tuple(each for each in judge.clients(client) if not answers_in_process(each.model))
 
 
 def _times(path: Path, key: str) -> list[dict[str, Any]]:
@@ -318,31 +324,31 @@ def _times(path: Path, key: str) -> list[dict[str, Any]]:
 
 
 def _usage(
-    entry: Entry, judge: Judge, runner: Runner, n_rows: int, times: Sequence[Mapping[str, Any]]
+    entry: Entry, judge: Judge, client: Client, n_rows: int, times: Sequence[Mapping[str, Any]]
 ) -> Cell:
     """What an entry took, for `n_rows` judged; of a panel, all its models together."""
-    runners = _paid_runners(entry, judge, runner)
-    accounts = [each.account for each in runners]
-    prices = [each.account.price for each in runners]
+    clients = _paid_runners(entry, judge, client)
+    accounts = [each.account for each in clients]
+    prices = [each.account.price for each in clients]
     costs = [
         None if price is None else price.cost(total.tokens_in, total.tokens_out, total.responses)
-        for total, price in zip((each.totals for each in runners), prices, strict=True)
+        for total, price in zip((each.totals for each in clients), prices, strict=True)
     ]
     n_timed = sum(row["responses"] for row in times)
     seconds_each = sum(row["seconds"] for row in times) / n_timed if n_timed else None
     latencies = [(row["latency"], row["responses"]) for row in times if row["latency"] is not None]
     n_latencies = sum(n for _, n in latencies)
-    n_responses = sum(each.totals.responses for each in runners)
+    n_responses = sum(each.totals.responses for each in clients)
 
     def per_row(total: float | None, rows: int = 1) -> float | None:
         return None if total is None or not n_rows else round(total / n_rows * rows, DIGITS)
 
     likely = _sum([account.cost_likely for account in accounts])
     usage = {
-        "plan": _plan_name(judge, runner),
+        "plan": _plan_name(judge, client),
         "tokens_per_row": {
-            "in": per_row(sum(each.totals.tokens_in for each in runners)),
-            "out": per_row(sum(each.totals.tokens_out for each in runners)),
+            "in": per_row(sum(each.totals.tokens_in for each in clients)),
+            "out": per_row(sum(each.totals.tokens_out for each in clients)),
         },
         "cost_per_1000_rows": per_row(_sum(costs), 1000),
         "seconds_per_1000_rows": per_row(
@@ -353,9 +359,9 @@ def _usage(
             if latencies
             else None
         ),
-        "concurrency": 1 if entry.in_process else runner.concurrency,
+        "concurrency": 1 if entry.in_process else client.concurrency,
         "lm_calls": sum(account.calls for account in accounts),
-        "cached_calls": runner.journal.n_cached if runner.journal else 0,
+        "cached_calls": client.journal.n_cached if client.journal else 0,
         "tokens": {
             "in": sum(account.tokens_in for account in accounts),
             "out": sum(account.tokens_out for account in accounts),
@@ -375,8 +381,8 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return math.fsum(known) if len(known) == len(values) else None
 
 
-def _plan_name(judge: Judge, runner: Runner) -> str:
+def _plan_name(judge: Judge, client: Client) -> str:
     if isinstance(judge, Panel):
         return "panel"
-    plan = judge.plan_for(runner.model)
+    plan = judge.plan_for(client.model)
     return f"mean of {plan.samples}" if plan.kind == "mean" else plan.kind

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from data.tables.in_memory import Rows
 from data.types import LabelError, LabelledPairs, LabelledSet
+from judges.client import ModelOptions, check_options
 from judges.dimension import Dimension
-from judges.inference.session import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
 from optimize.figures import (

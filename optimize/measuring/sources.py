@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from data.types import LabelError
-from judges.inference.session import ModelOptions
+from judges.client import ModelOptions
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.parsing.recorded import judgement, read_pair_replies, read_replies, verdict
+from judges.recorded import judgement, read_pair_replies, read_replies, verdict
 from optimize.injection import Probes, probe
 from optimize.items import Items, Vector, read_scores, rows_to_judge, scores_of
 
@@ -48,17 +48,17 @@ def ask_judge(
     """Ask the judge's model, or the one named instead."""
     values: Any = dict(options)
     judge = judge.with_model(values.pop("lm", None), values.pop("api_base", None))
-    with judge.open_runner(keep_going=keep_going, **values) as runner:
+    with judge.open_client(keep_going=keep_going, **values) as client:
         rows = rows_to_judge(items)
-        judgements = list(judge.judge_rows(rows, runner, seed=seed))
+        judgements = list(judge.judge_rows(rows, client, seed=seed))
         by_id = {
             item.id: judgement for item, judgement in zip(items.items, judgements, strict=True)
         }
         scored = replace(score_items(items, by_id), lm=judge.lm)
         if with_probes:
-            probes = probe(judge, runner, items, scored.scores, seed=seed)
+            probes = probe(judge, client, items, scored.scores, seed=seed)
             scored = replace(scored, probes=probes)
-        return replace(scored, cache_note=runner.cache.note if runner.cache else None)
+        return replace(scored, cache_note=client.cache.note if client.cache else None)
 
 
 def from_replies(

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from judges.protocol import is_embedded
+from judges.client import is_embedded
 from optimize.answer import (
     PLANNED,
     agreement,

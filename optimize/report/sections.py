@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data.types import LabelledOutput
-from judges.protocol import is_embedded
+from judges.client import is_embedded
 from optimize.answer import WORDS, people_of, people_sentences, two_of
 from optimize.figures import (
     CHOSEN_ON_DEV,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from judges.client import is_embedded
 from judges.judge import Judge
 from judges.prompt import Prompt
-from judges.protocol import is_embedded
 from optimize.items import Item
 from optimize.run.labels import PreparedRun
 from optimize.run.models import (

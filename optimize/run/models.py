@@ -5,18 +5,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judges.cli.arguments import read_plan
-from judges.inference.budget import Budget, Spending
-from judges.inference.progress import verbose_logging
-from judges.inference.runner import Runner
-from judges.inference.session import Session
+from judges.cli.flags import read_plan
+from judges.client import (
+    Budget,
+    Client,
+    Completion,
+    FatalModelError,
+    Message,
+    Model,
+    Sampling,
+    Session,
+    Spending,
+    endpoint_of,
+    gives_n_replies,
+    is_embedded,
+)
+from judges.client.journal import describe
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from judges.models.journal import describe
-from judges.models.providers import endpoint_of, gives_n_replies
 from judges.prompt import Prompt
-from judges.protocol import Completion, FatalModelError, Message, Model, Sampling, is_embedded
 from judges.scoring import SamplingPlan, default_plan
+from judges.terminal import verbose_logging
 from optimize.items import Item
 from optimize.run import run_folder
 from optimize.run.settings import Settings, SettingsError
@@ -39,10 +48,10 @@ PurposeOf = Callable[[Prompt, Sequence[Item]], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunModels:
-    """What answers: the runner that judges, the one that proposes, and the plan for a score."""
+    """What answers: the client that judges, the one that proposes, and the plan for a score."""
 
-    judge: Runner
-    proposer: Runner
+    judge: Client
+    proposer: Client
     plan: SamplingPlan
 
     def calls_per_item(self, judge: Judge) -> int:
@@ -53,7 +62,7 @@ class RunModels:
         return self.plan.samples * (2 if judge.kind == "pairwise" else 1)
 
     @property
-    def language_proposer(self) -> Runner | None:
+    def language_proposer(self) -> Client | None:
         """The proposer where both are language models: one that writes and one that reads."""
         models = (self.judge.model, self.proposer.model)
         return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
@@ -87,9 +96,9 @@ class RunModels:
     def request_changes(self) -> list[str]:
         """What the endpoints did not take as it was asked for in this process, by model."""
         changes = []
-        for runner in (self.judge, self.proposer):
-            if (dialect := getattr(runner.model, "dialect", None)) is not None:
-                changes += [f"{runner.model.name} takes {note}" for note in dialect.learned]
+        for client in (self.judge, self.proposer):
+            if (dialect := getattr(client.model, "dialect", None)) is not None:
+                changes += [f"{client.model.name} takes {note}" for note in dialect.learned]
         return changes
 
 
@@ -114,8 +123,8 @@ def unopened_models(settings: Settings) -> RunModels:
     """Both, to plan a run with: no key is needed, no file written, and nothing can be asked."""
     check_prices(settings)
     proposer_lm, proposer_base = settings.proposer
-    judge = Runner(UnopenedModel(settings.lm, settings.api_base))
-    proposer = Runner(UnopenedModel(proposer_lm, proposer_base))
+    judge = Client(UnopenedModel(settings.lm, settings.api_base))
+    proposer = Client(UnopenedModel(proposer_lm, proposer_base))
     return RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 
@@ -153,7 +162,7 @@ def open_models(
             models=opened,
         ) as session,
     ):
-        judge = session.runner(
+        judge = session.client(
             settings.lm,
             role="judge",
             api_base=settings.api_base,
@@ -163,7 +172,7 @@ def open_models(
             reasoning_effort=settings.reasoning_effort,
             journal=folder / run_folder.REPLIES,
         )
-        proposer = session.runner(
+        proposer = session.client(
             proposer_lm,
             role="proposer",
             api_base=proposer_base,
@@ -175,10 +184,10 @@ def open_models(
             keep_going=True,
         )
         proposer.account.purpose = PROPOSALS
-        for runner in (judge, proposer):
-            if runner.journal:  # of an earlier start, where it holds replies
-                recorded = describe(runner.journal.path)
-                runner.account.count_recorded(
+        for client in (judge, proposer):
+            if client.journal:  # of an earlier start, where it holds replies
+                recorded = describe(client.journal.path)
+                client.account.count_recorded(
                     recorded.n_requests - recorded.n_cached,
                     recorded.tokens_in,
                     recorded.tokens_out,
@@ -186,7 +195,7 @@ def open_models(
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 
-def _plan(settings: Settings, judge: Runner) -> SamplingPlan:
+def _plan(settings: Settings, judge: Client) -> SamplingPlan:
     """The settings' plan, else the model's default."""
     plan = read_plan(settings.plan, settings.samples, settings.temperature)
     return plan or default_plan(judge.model)

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from data.readers import is_constructed
-from judges.inference.budget import BudgetSpentError
-from judges.inference.progress import Progress
+from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.judge import Judge
 from judges.prompt import reasoning_of
-from judges.protocol import Model, ModelError, is_embedded
+from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.run import run_folder
@@ -406,14 +405,14 @@ def collect_evidence(
 
 def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, max_probe_calls: int | None) -> Probes:
     """The probes of the judge on test; empty, with the reason, where not all were run."""
-    settings, runner = run.prepared.settings, run.models.judge
-    if not is_embedded(runner.model.endpoint) and not settings.probes:
+    settings, client = run.prepared.settings, run.models.judge
+    if not is_embedded(client.model.endpoint) and not settings.probes:
         return PROBES_NOT_REQUESTED
     try:
-        with runner.account.spending_on(PROBES):
+        with client.account.spending_on(PROBES):
             return probe(
                 judge,
-                runner,
+                client,
                 test.items,
                 test.scores,
                 seed=settings.seed,

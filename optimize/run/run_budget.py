@@ -9,11 +9,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from judges.client import CHARACTERS_PER_TOKEN, Price, estimate_tokens, is_embedded, is_reasoning
 from judges.judge import Judge
-from judges.models.dialect import is_reasoning
-from judges.models.prices import CHARACTERS_PER_TOKEN, Price, estimate_tokens
 from judges.prompt import MAX_DEMOS
-from judges.protocol import is_embedded
 from judges.scoring import reply_tokens
 from optimize.items import Items
 from optimize.run.labels import Labels

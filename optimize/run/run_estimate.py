@@ -8,12 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges.inference.budget import Spending
-from judges.inference.progress import dollars_text, duration_text
+from judges.client import Price, Spending, is_embedded, is_reasoning
 from judges.judge import Judge
-from judges.models.dialect import is_reasoning
-from judges.models.prices import Price
-from judges.protocol import is_embedded
+from judges.terminal import dollars_text, duration_text
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.run.labels import PreparedRun
 from optimize.run.models import DEV, PROBES, PROPOSALS, PURPOSES, SEARCH, SEED, TEST

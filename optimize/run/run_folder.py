@@ -11,8 +11,8 @@ from typing import Any
 from data.tables.atomic_write import write_atomically
 from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
-from judges.errors import JudgesError
-from judges.inference.budget import Budget
+from dspy_judges.errors import JudgesError
+from judges.client import Budget
 from judges.prompt import encodable
 from optimize.run import settings
 from optimize.run.labels import PreparedRun

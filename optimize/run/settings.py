@@ -9,15 +9,23 @@ import msgspec
 from msgspec import Meta
 
 from data.flags import read_bounds, read_values, split_mapping
-from judges.cli.arguments import mapping
+from dspy_judges.errors import UsageError
+from judges.cli.flags import mapping
+from judges.client import (
+    KEY_FOR_NAME,
+    OPENAI,
+    Price,
+    Redactor,
+    endpoint_of,
+    find_price,
+    holds_secret,
+    is_embedded,
+    price_of,
+    read_price,
+)
 from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
-from judges.errors import UsageError
-from judges.models.prices import Price, find_price, price_of, read_price
-from judges.models.providers import endpoint_of
-from judges.models.redaction import KEY_FOR_NAME, Redactor, holds_secret
 from judges.prompt import Reasoning
-from judges.protocol import OPENAI, is_embedded
 from optimize.search.gate import RISK, Ship
 from optimize.search.objective import Level
 from optimize.search.optimizers import OptimizerName

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from judges.inference.budget import Account, Spending
+from judges.client import Account, Spending
 from optimize.figures import DIGITS
 from optimize.run.models import PURPOSES
 

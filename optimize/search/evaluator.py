@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from judges.errors import JudgesError
+from dspy_judges.errors import JudgesError
+from judges.client import CHARACTERS_PER_TOKEN, Price
 from judges.judgement import Judgement, Verdict
-from judges.models.prices import CHARACTERS_PER_TOKEN, Price
 from judges.prompt import Prompt
 from judges.scoring import reply_tokens
 from optimize.items import Item, Items, Vector

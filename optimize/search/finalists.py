@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from judges.inference.budget import BudgetSpentError
+from judges.client import BudgetSpentError
 from judges.prompt import Prompt
 from optimize.figures import DIGITS, json_number
 from optimize.items import Items, Vector

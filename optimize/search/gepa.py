@@ -18,14 +18,11 @@ import numpy as np
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 from scipy.stats import rankdata
 
-from judges.errors import JudgesError
-from judges.inference.budget import BudgetSpentError
-from judges.inference.dspy_bridge import as_lm
-from judges.inference.runner import Runner
-from judges.inference.sampler import ModelRequest, ModelResponse
+from dspy_judges.errors import JudgesError
+from judges.client import BudgetSpentError, Client, FatalModelError, Model, Request, Response
+from judges.client.dspy_bridge import as_lm
 from judges.modules import signature_of
 from judges.prompt import NOT_GIVEN, Prompt, Value, encodable
-from judges.protocol import FatalModelError, Model
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.demos import nearest_choice
@@ -183,22 +180,22 @@ class CountedRunner:
     What ends a run is kept in `shared`: GEPA takes it for a proposal that failed.
     """
 
-    def __init__(self, runner: Runner, budget: SearchBudget, shared: ProgramContext) -> None:
-        self.runner, self.budget, self.shared = runner, budget, shared
+    def __init__(self, client: Client, budget: SearchBudget, shared: ProgramContext) -> None:
+        self.client, self.budget, self.shared = client, budget, shared
 
     @property
     def model(self) -> Model:
-        return self.runner.model
+        return self.client.model
 
-    def ask(self, request: ModelRequest) -> ModelResponse:
+    def ask(self, request: Request) -> Response:
         """Answer a request; raises SearchBudgetSpentError where the search cannot pay it."""
         with self._counting():
-            return self._counted(ask_within_means(self.runner, request))
+            return self._counted(ask_within_means(self.client, request))
 
-    async def ask_async(self, request: ModelRequest) -> ModelResponse:
+    async def ask_async(self, request: Request) -> Response:
         """Answer a request from an event loop, as `ask` does."""
         with self._counting():
-            return self._counted(await self.runner.ask_async(request))
+            return self._counted(await self.client.ask_async(request))
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[None]:
@@ -213,7 +210,7 @@ class CountedRunner:
             self.shared.error = error
             raise
 
-    def _counted(self, response: ModelResponse) -> ModelResponse:
+    def _counted(self, response: Response) -> Response:
         self.budget.charge_proposal(response.tokens_in, response.tokens_out)
         return response
 
@@ -253,7 +250,7 @@ def explore(problem: SearchProblem) -> Exploration:
 
 
 def _run_gepa(
-    problem: SearchProblem, proposer: Runner, shared: ProgramContext, reflection: "Reflection"
+    problem: SearchProblem, proposer: Client, shared: ProgramContext, reflection: "Reflection"
 ) -> ScoredCandidates:
     """Run until the budget ends, or reflection has nothing new to say."""
     evaluator, options = problem.evaluator, problem.options
@@ -294,13 +291,13 @@ def _run_gepa(
             or evaluator.budget.left < cost_needed
         )
 
-    runner = CountedRunner(proposer, evaluator.budget, shared)
+    client = CountedRunner(proposer, evaluator.budget, shared)
     seed = PROPOSER_SEED * (1 + options.seed)
     optimizer = dspy.GEPA(
         metric=metric_with_feedback,
         max_metric_calls=max(1, int(evaluator.budget.left // item_cost)),
         instruction_proposer=reflection,
-        reflection_lm=as_lm(runner, temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed),
+        reflection_lm=as_lm(client, temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed),
         reflection_minibatch_size=min(MINIBATCH, len(teaching)),
         skip_perfect_score=False,
         num_threads=1,

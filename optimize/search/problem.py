@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from judges.inference.runner import Runner
+from judges.client import Client
 from judges.prompt import Reasoning
 from optimize.figures import DIGITS, json_number
 from optimize.items import Items
@@ -55,7 +55,7 @@ class SearchProblem:
     """
 
     evaluator: Evaluator
-    proposer: Runner | None = None
+    proposer: Client | None = None
     train: Items
     dev: Items
     level: Level

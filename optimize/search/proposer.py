@@ -12,11 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from judges.inference.budget import BudgetSpentError
-from judges.inference.runner import ModelRequest, ModelResponse, Runner
+from judges.client import BudgetSpentError, Client, Message, Reply, Request, Response, Sampling
 from judges.judgement import NoScoreError
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Prompt, encodable
-from judges.protocol import Message, Reply, Sampling
 from optimize.items import Items
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault
 from optimize.search.lessons import JudgedItems
@@ -123,13 +121,13 @@ class Proposer:
         A reply with a fault is asked for again once, with the fault named, while the budget lasts.
         Raises SearchBudgetSpentError where they cannot be paid.
         """
-        runner, budget = self._problem.proposer, self._problem.evaluator.budget
-        if runner is None or self._n_unread_rounds == UNREAD_ROUNDS:
+        client, budget = self._problem.proposer, self._problem.evaluator.budget
+        if client is None or self._n_unread_rounds == UNREAD_ROUNDS:
             return []
         budget.check(budget.proposal * len(lessons))
         seed = self._problem.options.seed * 10_000 + number * 100
         requests = [
-            ModelRequest(
+            Request(
                 PROPOSER.messages(self._texts(current, lesson, history)),
                 _sampling(seed + draw),
                 _text,
@@ -137,14 +135,14 @@ class Proposer:
             for draw, lesson in enumerate(lessons)
         ]
         proposals: list[str | NoScoreError] = []
-        again: dict[int, ModelRequest] = {}
-        for index, answer in enumerate(self._answers(runner, requests)):
+        again: dict[int, Request] = {}
+        for index, answer in enumerate(self._answers(client, requests)):
             proposals.append(self._read(answer))
             if isinstance(proposals[-1], NoScoreError) and isinstance(answer, str):
                 messages = _with_complaint(requests[index].messages, answer, str(proposals[-1]))
-                again[index] = ModelRequest(messages, _sampling(seed + 50 + index), _text)
+                again[index] = Request(messages, _sampling(seed + 50 + index), _text)
         if again and budget.left >= budget.proposal * len(again):
-            answers = self._answers(runner, list(again.values()))
+            answers = self._answers(client, list(again.values()))
             for index, answer in zip(again, answers, strict=True):
                 if isinstance(answer, str):
                     proposals[index] = self._read(answer)
@@ -160,24 +158,22 @@ class Proposer:
             "history": "\n".join(lines) or "none",
         }
 
-    def _answers(
-        self, runner: Runner, requests: Sequence[ModelRequest]
-    ) -> list[str | NoScoreError]:
+    def _answers(self, client: Client, requests: Sequence[Request]) -> list[str | NoScoreError]:
         """A reply's text for each request, or why there is none; each is counted as it comes."""
         answers: list[str | NoScoreError] = []
         try:
-            for response in runner.run(requests):
+            for response in client.run(requests):
                 answers.append(self._counted(response))
         except BudgetSpentError:
             # Those that were under way have come, and are in the journal.
             for request in requests[len(answers) :]:
                 try:
-                    answers.append(self._counted(ask_within_means(runner, request)))
+                    answers.append(self._counted(ask_within_means(client, request)))
                 except BudgetSpentError:
                     answers.append(NoScoreError(NO_MONEY))
         return answers
 
-    def _counted(self, response: ModelResponse) -> str | NoScoreError:
+    def _counted(self, response: Response) -> str | NoScoreError:
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.parsed:
@@ -266,7 +262,7 @@ def read_instruction(reply: str) -> str:
     return encodable(content.strip())
 
 
-def ask_within_means(runner: Runner, request: ModelRequest) -> ModelResponse:
+def ask_within_means(client: Client, request: Request) -> Response:
     """Ask with a limit on tokens whose worst cost fits what is left of the models' budget.
 
     Raises BudgetSpentError where none does.
@@ -274,11 +270,11 @@ def ask_within_means(runner: Runner, request: ModelRequest) -> ModelResponse:
     *larger, smallest = SMALLER_LIMITS
     for tokens in larger:
         with suppress(BudgetSpentError):
-            return runner.ask(_with_limit(request, tokens))
-    return runner.ask(_with_limit(request, smallest))
+            return client.ask(_with_limit(request, tokens))
+    return client.ask(_with_limit(request, smallest))
 
 
-def _with_limit(request: ModelRequest, tokens: int) -> ModelRequest:
+def _with_limit(request: Request, tokens: int) -> Request:
     return replace(request, sampling=replace(request.sampling, max_tokens=tokens))
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from judges.inference.budget import BudgetSpentError
+from judges.client import BudgetSpentError
 from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet

@@ -11,12 +11,11 @@ from openai_server import OpenAIServer
 import judges
 from data.tables.atomic_write import write_atomically
 from judges.__main__ import main
-from judges.inference.batch import Batch, State
-from judges.inference.runner import Runner
+from judges.batch import Batch, State
+from judges.client.client import Client
+from judges.client.journal import Journal
+from judges.client.protocol import FatalModelError, Model, UnreachableError, open_model
 from judges.judgement import Judgement, Verdict
-from judges.models import FatalModelError, Model, open_model
-from judges.models.journal import Journal
-from judges.protocol import UnreachableError
 
 LM = "openai/judge-1"
 ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]
@@ -25,7 +24,7 @@ SCORE = ["score", "relevance", "--data", "in.jsonl", "--out", "out.jsonl", "--lm
 
 def judge_all(model: Model, journal: Path, rows: Sequence[dict[str, str]] = ROWS) -> list[object]:
     judge = judges.load("relevance")
-    with Journal(journal) as replies, Runner(model, journal=replies) as runner:
+    with Journal(journal) as replies, Client(model, journal=replies) as runner:
         return list(judge.judge_rows(rows, runner))
 
 
@@ -122,7 +121,7 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
         write_atomically(path, content, overwrite=overwrite)
 
     with monkeypatch.context() as patched:
-        patched.setattr("judges.inference.batch.write_atomically", killed)
+        patched.setattr("judges.batch.write_atomically", killed)
         with pytest.raises(KeyboardInterrupt):
             submit(tmp_path)
     batch = Batch(tmp_path / "batch")
@@ -147,7 +146,7 @@ def test_the_set_up_is_checked_in_one_line(
         Batch(tmp_path / "b")
     with pytest.raises(FatalModelError, match="not submitted"):
         Batch(tmp_path / "b", api_base="http://127.0.0.1:9/v1").refresh()
-    monkeypatch.setattr("judges.inference.batch.MOST_REQUESTS", 10)
+    monkeypatch.setattr("judges.batch.MOST_REQUESTS", 10)
     with pytest.raises(FatalModelError, match=r"a batch takes 10 requests .* split the table"):
         submit(tmp_path)
 

@@ -19,11 +19,11 @@ from openai_server import OpenAIServer
 from processes import until
 
 import judges
+from dspy_judges.errors import OptionError
 from judges.__main__ import main
-from judges.errors import OptionError
-from judges.models.cache import FILE, ReplyCache, default_folder, open_cache
-from judges.models.journal import describe
-from judges.protocol import Completion, Reply
+from judges.client.cache import FILE, ReplyCache, default_folder, open_cache
+from judges.client.journal import describe
+from judges.client.protocol import Completion, Reply
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command
 
@@ -177,7 +177,7 @@ def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_wi
     with pytest.raises(OptionError, match=r"the reply cache .*file cannot be used"):
         open_cache(tmp_path / "file")
     monkeypatch.delenv("DSPY_JUDGES_CACHE")
-    monkeypatch.setattr("judges.models.cache.default_folder", lambda: tmp_path / "file")
+    monkeypatch.setattr("judges.client.cache.default_folder", lambda: tmp_path / "file")
     assert open_cache() is None
 
 
@@ -215,8 +215,8 @@ def test_beyond_its_size_the_oldest_replies_go(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from judges.models.cache import ReplyCache
-from judges.protocol import Completion, Reply
+from judges.client.cache import ReplyCache
+from judges.client.protocol import Completion, Reply
 cache = ReplyCache(Path(sys.argv[1]))
 print("open", flush=True)
 for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):

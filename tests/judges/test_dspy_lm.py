@@ -17,8 +17,8 @@ from openai_server import OpenAIServer
 
 import judges
 import optimize
-from judges.models.dspy_lm import ConfiguredModel
-from judges.protocol import ModelError
+from judges.client.dspy import ConfiguredModel
+from judges.client.protocol import ModelError
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"
@@ -188,11 +188,11 @@ class Scripted(dspy.BaseLM):  # type: ignore[misc]
         super().__init__("mine/scripted")
 
     def forward(self, prompt: Any = None, messages: Any = None, **options: Any) -> Any:
-        from litellm import ModelResponse
+        from litellm import Response
 
         choice = {"index": 0, "finish_reason": "stop", "message": {"content": "4"}}
         usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-        return ModelResponse(choices=[choice], model="scripted", usage=usage)
+        return Response(choices=[choice], model="scripted", usage=usage)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -8,8 +8,8 @@ import pytest
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 dspy = pytest.importorskip("dspy")
 
-from judges.models.embedded import EmbeddedModel  # noqa: E402
-from judges.protocol import Sampling  # noqa: E402
+from judges.client.protocol import Sampling  # noqa: E402
+from judges.embedded import EmbeddedModel  # noqa: E402
 
 ADAPTERS = [dspy.ChatAdapter(), dspy.JSONAdapter()]
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.content import fragment_density
-from judges.models.embedded.facets import INDEX, NAMES, PHRASES, emphases, facets_of, read_shares
-from judges.models.embedded.request import Roles, Task, read_task
-from judges.models.embedded.source import read_source
-from judges.models.embedded.text import read_text
+from judges.client.protocol import Sampling
+from judges.embedded import EmbeddedModel
+from judges.embedded.content import fragment_density
+from judges.embedded.facets import INDEX, NAMES, PHRASES, emphases, facets_of, read_shares
+from judges.embedded.request import Roles, Task, read_task
+from judges.embedded.source import read_source
+from judges.embedded.text import read_text
 from judges.prompt import Field, Prompt
-from judges.protocol import Sampling
 
 SOURCE = (
     "The town of Marl will close its swimming pool in May. The council said that repairs would cost"

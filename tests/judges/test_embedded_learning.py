@@ -13,19 +13,19 @@ from scipy.stats import spearmanr
 import data
 from data.types import LabelledOutput
 from judges.catalog import find
-from judges.models.embedded import EmbeddedModel
-from judges.models.embedded.facets import NAMES, Vector
-from judges.models.embedded.regression import (
+from judges.client.protocol import Sampling
+from judges.embedded import EmbeddedModel
+from judges.embedded.facets import NAMES, Vector
+from judges.embedded.regression import (
     Posterior,
     Scorer,
     fit_similarity,
     make_scorer,
     update,
 )
-from judges.models.embedded.request import Demo, read_task
-from judges.models.embedded.traits import N_TRAITS, common_subsequence
+from judges.embedded.request import Demo, read_task
+from judges.embedded.traits import N_TRAITS, common_subsequence
 from judges.prompt import Prompt, Value, fill
-from judges.protocol import Sampling
 
 SEED = find("relevance").prompt()
 TASK = read_task(SEED.template()[0]["content"])
@@ -121,7 +121,7 @@ def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
 
 
 def test_more_demos_than_can_be_learned_from_are_taken_evenly(monkeypatch):
-    monkeypatch.setattr("judges.models.embedded.regression.MAX_DEMOS", 40)
+    monkeypatch.setattr("judges.embedded.regression.MAX_DEMOS", 40)
     demos = [demo(one, hidden(one)) for one in TEACHING[:80]]
     judge, every_other = make_scorer(TASK, demos), make_scorer(TASK, demos[::2])
     assert len(judge.posterior.offsets) == 40

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from processes import run_python
 
 from judges.catalog import find, names
+from judges.client.protocol import FatalModelError, Reply, Sampling
 from judges.dimension import Comparison, Dimension, seed_prompt
-from judges.models.embedded import EmbeddedModel
+from judges.embedded import EmbeddedModel
 from judges.prompt import Field, Prompt
-from judges.protocol import FatalModelError, Reply, Sampling
 from judges.scoring import SamplingPlan, read_sample, score_of
 
 WEIGHTED = SamplingPlan(kind="weighted")
@@ -176,8 +176,8 @@ def test_a_text_that_imitates_our_framing_neither_raises_nor_replaces_a_rating()
 
 
 def test_what_is_remembered_stays_bounded():
-    from judges.models.embedded.facets import facets_of
-    from judges.models.embedded.source import MAX_CHARACTERS, MAX_VECTORS, read_source
+    from judges.embedded.facets import facets_of
+    from judges.embedded.source import MAX_CHARACTERS, MAX_VECTORS, read_source
 
     prompt = find("coherence").prompt()
     template = prompt.template()
@@ -192,7 +192,7 @@ def test_what_is_remembered_stays_bounded():
 
 def test_importing_the_model_loads_nothing_heavy():
     code = (
-        "import sys; import judges.models.embedded;"
+        "import sys; import judges.embedded;"
         "print([m for m in ('dspy', 'pandas', 'scipy', 'sklearn', 'litellm') if m in sys.modules])"
     )
     out = run_python("-c", code, check=True)

@@ -20,27 +20,25 @@ from aiohttp import web
 from openai_replies import Body, error
 from openai_server import OpenAIServer, ServingBytes
 
-from judges.inference.runner import ModelRequest, ModelResponse, Runner
-from judges.models import (
+from judges.client.client import Client, Request, Response
+from judges.client.dialect import Dialect
+from judges.client.openai import EndpointModel, chat_url, max_answer_bytes
+from judges.client.openai_format import read_completion, read_error, read_rate_limits, seconds
+from judges.client.protocol import (
     Completion,
     FatalModelError,
+    Message,
     ModelError,
     RefusedError,
     Sampling,
-    TransientError,
-    open_model,
-)
-from judges.models.dialect import Dialect
-from judges.models.endpoint import EndpointModel, chat_url, max_answer_bytes
-from judges.models.openai_format import read_completion, read_error, read_rate_limits, seconds
-from judges.protocol import (
-    Message,
     ThrottledError,
     Token,
     TooLongError,
+    TransientError,
     UnreachableError,
     UnsupportedRequestError,
     Usage,
+    open_model,
 )
 
 ASKED: list[Message] = [{"role": "user", "content": "Rate it from 1 to 5."}]
@@ -230,10 +228,10 @@ def test_half_a_letter_in_an_answer_spoils_no_more_than_the_letter() -> None:
     assert read_completion(body, ASKED, Sampling()).replies[0].text == "4 - caf\ufffd"
 
 
-def ask_once(server: OpenAIServer, fault: str) -> tuple[ModelResponse, Runner]:
+def ask_once(server: OpenAIServer, fault: str) -> tuple[Response, Client]:
     server.fault = lambda number, body: fault
-    with Runner(open_model("openai/judge-1"), fresh_samples=2) as runner:
-        return runner.ask(ModelRequest(ASKED, Sampling(), lambda reply: reply.text)), runner
+    with Client(open_model("openai/judge-1"), fresh_samples=2) as runner:
+        return runner.ask(Request(ASKED, Sampling(), lambda reply: reply.text)), runner
 
 
 @pytest.mark.parametrize(
@@ -382,7 +380,7 @@ def test_an_error_that_tells_its_usage_is_billed_by_it() -> None:
 def test_tokens_are_estimated_at_most_where_the_endpoint_does_not_count(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.models.openai_format._implausible_counts", set())
+    monkeypatch.setattr("judges.client.openai_format._implausible_counts", set())
     body = b'{"choices":[{"message":{"content":"four"}}]}'
     answer = read_completion(body, ASKED, Sampling())
     # 20 bytes and 16 for the message, three a token; 4 and 16.
@@ -446,7 +444,7 @@ def test_a_count_that_cannot_be_true_is_the_most_the_texts_can_take(counts: obje
 def test_a_count_that_cannot_be_true_is_said_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.models.openai_format._implausible_counts", set())
+    monkeypatch.setattr("judges.client.openai_format._implausible_counts", set())
     for count in (-1, -2, -3):
         read_completion(
             answer_with(usage={"prompt_tokens": count, "completion_tokens": 1}), ASKED, Sampling()
@@ -760,7 +758,7 @@ def listing(pieces: Iterable[bytes], pause: float = 0.0) -> str | None:
 def test_a_list_of_models_of_any_shape_is_no_crash(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("judges.models.endpoint.SERVED_TIMEOUT", 20.0)
+    monkeypatch.setattr("judges.client.openai.SERVED_TIMEOUT", 20.0)
     assert listing([b'{"data": [{"id": "judge-1"}]}'])
     for body in (b"[" * 90_000, b'{"data": 3}', b'{"data": [[]]}', b"<html>", b""):
         assert listing([body]) is None
@@ -769,7 +767,7 @@ def test_a_list_of_models_of_any_shape_is_no_crash(
 
 def test_a_list_of_models_that_drips_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each piece comes within the timeout, and all of them after 100 s.
-    monkeypatch.setattr("judges.models.endpoint.SERVED_TIMEOUT", 0.3)
+    monkeypatch.setattr("judges.client.openai.SERVED_TIMEOUT", 0.3)
     start = time.monotonic()
     assert listing(itertools.repeat(b" ", 1000), pause=0.1) is None
     assert time.monotonic() - start < 30

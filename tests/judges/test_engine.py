@@ -9,15 +9,21 @@ from behaving_model import Model, echo
 from openai_server import OpenAIServer
 
 from judges.catalog import find
+from judges.client.budget import Budget, BudgetSpentError
+from judges.client.client import Client, Request
+from judges.client.dspy import DspyModel
+from judges.client.dspy_bridge import as_lm
+from judges.client.journal import Journal
+from judges.client.protocol import (
+    FatalModelError,
+    Message,
+    RefusedError,
+    Sampling,
+    ThrottledError,
+    TransientError,
+)
 from judges.dimension import Dimension
-from judges.inference.budget import Budget, BudgetSpentError
-from judges.inference.dspy_bridge import as_lm
-from judges.inference.runner import ModelRequest, Runner
-from judges.models import FatalModelError, RefusedError, Sampling, TransientError
-from judges.models.dspy_lm import DspyModel
-from judges.models.journal import Journal
 from judges.modules import RatingJudge
-from judges.protocol import Message, ThrottledError
 
 ASKED: list[Message] = [
     {"role": "system", "content": "You rate."},
@@ -33,7 +39,7 @@ def relevance() -> Dimension:
 
 def test_a_dspy_judge_asks_through_the_runner_and_its_journal(tmp_path: Path) -> None:
     model = Model(lambda *_: "4", native_n=False)
-    with Journal(tmp_path / "j") as journal, Runner(model, journal=journal) as runner:
+    with Journal(tmp_path / "j") as journal, Client(model, journal=journal) as runner:
         judge = RatingJudge(relevance())
         with dspy.context(lm=as_lm(runner)):
             for _ in range(3):
@@ -49,7 +55,7 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
 ) -> None:
     def run() -> tuple[list[str], int]:
         model = Model(lambda prompt, sampling, before: f"said with {sampling.seed}")
-        with Journal(tmp_path / "j") as journal, Runner(model, journal=journal) as runner:
+        with Journal(tmp_path / "j") as journal, Client(model, journal=journal) as runner:
             lm = as_lm(runner, temperature=1.0, seed=3)
             said = [lm("propose")[0] for _ in range(3)] + lm("propose", n=2)
         return said, model.calls
@@ -62,10 +68,10 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
 
 
 def test_log_probabilities_reach_dspy(openai_server: OpenAIServer) -> None:
-    from judges.models import open_model
+    from judges.client.protocol import open_model
 
     openai_server.judge = lambda body: "4"
-    with Runner(open_model("openai/judge-1")) as runner, dspy.context(lm=as_lm(runner)):
+    with Client(open_model("openai/judge-1")) as runner, dspy.context(lm=as_lm(runner)):
         predict = dspy.Predict("text -> rating", logprobs=True, top_logprobs=3)
         with dspy.context(adapter=dspy.ChatAdapter()):
             openai_server.judge = lambda body: "[[ ## rating ## ]]\n4\n\n[[ ## completed ## ]]"
@@ -74,7 +80,7 @@ def test_log_probabilities_reach_dspy(openai_server: OpenAIServer) -> None:
 
 
 def test_what_ended_the_run_is_kept_for_whoever_asks_dspy() -> None:
-    with Runner(Model(echo), account=Budget(max_calls=0).account()) as runner:
+    with Client(Model(echo), account=Budget(max_calls=0).account()) as runner:
         lm = as_lm(runner)
         with pytest.raises(Exception, match="budget of 0 calls"):
             lm("hello")
@@ -85,7 +91,7 @@ def test_a_failed_request_is_dspys_own_kind_of_error() -> None:
     def refuse(*_: object) -> str:
         raise RefusedError("context too long")
 
-    with Runner(Model(refuse)) as runner, pytest.raises(dspy.LMError, match="context too long"):
+    with Client(Model(refuse)) as runner, pytest.raises(dspy.LMError, match="context too long"):
         as_lm(runner)("hello")
 
 
@@ -113,8 +119,8 @@ def test_any_dspy_model_answers_with_tokens_counts_and_probabilities(
 def test_samples_of_a_dspy_model_are_asked_together(openai_server: OpenAIServer) -> None:
     openai_server.judge = lambda body: "4"
     openai_server.latency = 0.2
-    with Runner(through_dspy(openai_server)) as runner:
-        (answer,) = runner.run([ModelRequest(ASKED, Sampling(n=5), lambda reply: reply.text)])
+    with Client(through_dspy(openai_server)) as runner:
+        (answer,) = runner.run([Request(ASKED, Sampling(n=5), lambda reply: reply.text)])
     assert answer.parsed == ("4",) * 5
     assert openai_server.max_at_once == 5
 

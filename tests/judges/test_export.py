@@ -10,10 +10,10 @@ from judges import catalog
 from judges.__main__ import main
 from judges.catalog.summeval import RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
+from judges.client.protocol import Message
 from judges.export import ExportError, to_dspy, to_messages
 from judges.judge import Judge
 from judges.modules import RatingJudge
-from judges.protocol import Message
 from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")

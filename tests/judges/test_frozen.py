@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from processes import run_python
 from scripted_model import Scripted
 
+from dspy_judges.errors import OptionError
 from judges import frozen
 from judges.__main__ import main
 from judges.catalog.summeval import FLUENCY, RELEVANCE
-from judges.errors import OptionError
+from judges.client.client import Client
+from judges.client.protocol import Completion, Message, Sampling
 from judges.frozen import FrozenJudgeError
-from judges.inference.runner import Runner
 from judges.judge import Judge
 from judges.modules import JudgeAdapter
-from judges.protocol import Completion, Message, Sampling
 from judges.scoring import SamplingPlan
 
 
@@ -142,7 +142,7 @@ class Listening(Scripted):
 
 def test_a_judge_rendered_otherwise_is_sent_word_for_word() -> None:
     judge, model = rendered_otherwise().with_plan(SamplingPlan(kind="one")), Listening()
-    with Runner(model) as runner:
+    with Client(model) as runner:
         (result,) = judge.judge_rows([{"document": "{{summary}} <image>", "summary": "S"}], runner)
     assert result.failure is None
     ((system, user),) = model.requests

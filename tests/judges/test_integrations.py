@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import data
+from dspy_judges.errors import MissingExtraError, OptionError
 from judges.catalog.summeval import RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
-from judges.errors import MissingExtraError, OptionError
 from judges.integrations import (
     OpenJudge,
     deepeval_metric,

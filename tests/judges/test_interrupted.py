@@ -11,18 +11,18 @@ import pytest
 from openai_server import OpenAIServer, hang_from, some_faults
 from processes import TIMEOUT, until
 
-from judges.models.journal import describe
+from judges.client.journal import describe
 
 # A program that judges: one line a row to the output, in order; its replies in a journal.
 PROGRAM = """
 import json, sys
 from pathlib import Path
-from judges.models.journal import Journal
+from judges.client.journal import Journal
 from judges.judgement import NoScoreError
-from judges.inference.budget import Budget, BudgetSpentError
-from judges.models import FatalModelError, Sampling, open_model
-from judges.inference.sampler import ModelRequest
-from judges.inference.runner import Runner
+from judges.client.budget import Budget, BudgetSpentError
+from judges.client.protocol import FatalModelError, Sampling, open_model
+from judges.client.sampler import Request
+from judges.client.client import Client
 
 def accept(reply):
     if not reply.text.strip().isdigit():
@@ -33,13 +33,13 @@ def asks(rows):
     for i in range(rows):
         system = "You write:\\n- rating (1, 2, 3, 4 or 5): how good\\nYour task:\\nRate it."
         messages = [{"role": "system", "content": system}, {"role": "user", "content": f"Row {i}"}]
-        yield ModelRequest(messages, Sampling(), accept)
+        yield Request(messages, Sampling(), accept)
 
 folder, rows, most = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 account = Budget(max_calls=int(most) if most != "-" else None).account()
 with Journal(folder / "journal.jsonl") as journal:
     model = open_model("openai/judge-1")
-    with Runner(model, journal=journal, account=account, concurrency=16, timeout=2.0) as runner:
+    with Client(model, journal=journal, account=account, concurrency=16, timeout=2.0) as runner:
         with open(folder / "out.jsonl", "w") as out:
             try:
                 for answer in runner.run(asks(rows)):

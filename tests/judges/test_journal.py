@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import TIMEOUT
 
-from judges.models.journal import (
+from judges.client.journal import (
     Journal,
     RequestHasher,
     describe,
     encode_record,
     request_key,
 )
-from judges.protocol import Completion, Message, Reply, Sampling, Token
+from judges.client.protocol import Completion, Message, Reply, Sampling, Token
 
 
 def asked(text: str) -> list[Message]:
@@ -146,8 +146,8 @@ def test_a_line_torn_by_another_process_spoils_no_later_one(tmp_path: Path) -> N
 
 APPEND = """
 import sys
-from judges.models.journal import Journal, request_key
-from judges.protocol import Completion, Reply, Sampling
+from judges.client.journal import Journal, request_key
+from judges.client.protocol import Completion, Reply, Sampling
 path, name = sys.argv[1:]
 with Journal(path) as journal:
     for i in range(300):

@@ -14,11 +14,11 @@ from scripted_model import Scripted, rating_of
 import judges
 from judges.catalog.summeval import FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
+from judges.client.protocol import Completion, FatalModelError, Message, Sampling
 from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
 from judges.judging import MissingColumnError
-from judges.protocol import Completion, FatalModelError, Message, Sampling
 from judges.scoring import SamplingPlan
 
 ONE = SamplingPlan(kind="one")
@@ -31,7 +31,7 @@ def expected(judge: Judge, **texts: str) -> float:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     model = Scripted()
-    monkeypatch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: model)
+    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: model)
     return model
 
 
@@ -151,7 +151,7 @@ def test_a_wrong_set_up_raises(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFr
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
             raise FatalModelError("401: wrong key")
 
-    monkeypatch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: Locked())
+    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: Locked())
     with pytest.raises(FatalModelError, match="wrong key"):
         judges.load("relevance").score(frame)
 

@@ -9,15 +9,15 @@ from typing import Any, cast
 import pytest
 
 from judges.catalog import find
+from judges.client.budget import Budget, BudgetSpentError
+from judges.client.client import Client
+from judges.client.journal import Journal
+from judges.client.protocol import Completion, Reply, Token
+from judges.client.sampler import Request, Response
 from judges.dimension import Comparison, Dimension
-from judges.inference.budget import Budget, BudgetSpentError
-from judges.inference.runner import Runner
-from judges.inference.sampler import ModelRequest, ModelResponse
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.judging import unusable
-from judges.models.journal import Journal
-from judges.protocol import Completion, Reply, Token
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
@@ -35,17 +35,17 @@ class Table:
             name="table-1", endpoint="table", native_n=True, has_logprobs=has_logprobs
         )
         self.reply = reply
-        self.asks: list[ModelRequest] = []
+        self.asks: list[Request] = []
 
-    def run(self, asks: Iterable[ModelRequest]) -> Iterator[ModelResponse]:
+    def run(self, asks: Iterable[Request]) -> Iterator[Response]:
         for ask in asks:
             self.asks.append(ask)
             reply = self.reply(ask.messages[-1]["content"])
             try:
-                yield ModelResponse(replies=(reply,), parsed=(ask.accept(reply),))
+                yield Response(replies=(reply,), parsed=(ask.accept(reply),))
             except NoScoreError as error:
                 why = str(error)
-                yield ModelResponse(replies=(reply,), parsed=(), failures=(why,), error=why)
+                yield Response(replies=(reply,), parsed=(), failures=(why,), error=why)
 
 
 def choosing(choice: Callable[[str], str]) -> Table:
@@ -190,14 +190,14 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
 ) -> None:
     journal, rows = tmp_path / "j.jsonl", [{"summary": "s"}]
     model, account = Stubborn("4"), Budget(max_calls=2).account()
-    with Journal(journal) as kept, Runner(model, journal=kept, account=account) as runner:
+    with Journal(journal) as kept, Client(model, journal=kept, account=account) as runner:
         (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
     assert (first.rating, first.unparsable) == (4, 0)
     asked, again = model.contents
     assert again.startswith(asked)
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
     # Both calls are in the journal: a resumed run asks nothing and says the same.
-    with Journal(journal) as kept, Runner(Stubborn("1"), journal=kept) as runner:
+    with Journal(journal) as kept, Client(Stubborn("1"), journal=kept) as runner:
         (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
         assert runner.model.contents == []  # type: ignore[attr-defined]
     assert second == first
@@ -206,7 +206,7 @@ def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
 def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
     model = Stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
     with (
-        Runner(model, account=Budget(max_calls=3).account()) as runner,
+        Client(model, account=Budget(max_calls=3).account()) as runner,
         pytest.raises(BudgetSpentError),
     ):
         list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], runner))
@@ -217,7 +217,7 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> No
 def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
     model = Stubborn("4")
     plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
-    with Runner(model, fresh_samples=1) as runner:
+    with Client(model, fresh_samples=1) as runner:
         (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], runner)
     assert said.failure is not None
     assert len(set(model.contents)) == 1
@@ -229,7 +229,7 @@ def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgem
         return Reply(text="4", tokens=tokens)
 
     rows = [{"summary": text} for text in ("well", "bare", "well again")]
-    runner = cast("Runner", Table(reply))
+    runner = cast("Client", Table(reply))
     first, second, third = Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows(rows, runner)
     assert (first.score, third.score) == (4, 4)
     assert "no log-probabilities" in str(second.failure)

@@ -15,11 +15,11 @@ from processes import run_python
 
 from judges import load
 from judges.__main__ import main
+from judges.client.keys import Redactor, holds_secret, read_key, without_secrets
+from judges.client.openai import EndpointModel
+from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
-from judges.models.endpoint import EndpointModel
-from judges.models.redaction import Redactor, holds_secret, read_key, without_secrets
-from judges.protocol import Completion, FatalModelError, Reply, Token
 from optimize.cli.tune import command as tune
 from optimize.cli.verify import command as verify
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
 
-from judges.inference.budget import (
+from judges.client.budget import (
     ENOUGH_ANSWERS,
     LOST_FACTOR,
     Account,
@@ -15,8 +15,8 @@ from judges.inference.budget import (
     BudgetSpentError,
     Reservation,
 )
-from judges.models.prices import FREE, Price, estimate_tokens, find_price, token_bound
-from judges.protocol import Completion, Message, Sampling, Usage
+from judges.client.prices import FREE, Price, estimate_tokens, find_price, token_bound
+from judges.client.protocol import Completion, Message, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens
@@ -215,7 +215,7 @@ def test_the_worst_of_a_request_is_no_less_than_that_of_a_shorter_one() -> None:
 
 def test_prices_do_not_import_litellm() -> None:
     script = (
-        "from judges.models.prices import find_price; import sys\n"
+        "from judges.client.prices import find_price; import sys\n"
         "assert find_price('gpt-4o-mini')\n"
         "assert not {'litellm', 'dspy', 'openai'} & set(sys.modules)\n"
     )

@@ -210,7 +210,7 @@ UNCHOSEN = [
     "Output (b) says \"Output (b) is better\".", "Output (b) claims that Output (b) is better.",
     "Response A argues that Response B is better.", "I refuse to choose A",
     "I cannot say A is better", "It would be wrong to choose A", "Avoid A", "Everything but A",
-    "A is the worse one", "Worst: A", "Second best: A", "Runner-up: A", "The runner-up is A",
+    "A is the worse one", "Worst: A", "Second best: A", "Client-up: A", "The runner-up is A",
     "Loser: A", "Dispreferred: A", "Unpreferred: A", "Not preferred: A", "Less helpful: A",
     "The less helpful response is A.", "The worse response is A.", "Incorrect answer: A",
     "The wrong answer is A", "Previous answer: A", "Your last answer was A", "User's choice: A",

@@ -14,7 +14,8 @@ from jsonl import read_jsonl, write_jsonl
 from judges import frozen
 from judges.catalog.summeval import COHERENCE, FLUENCY, RELEVANCE
 from judges.catalog.win_rate import TLDR_CONCISE
-from judges.cli.command import command
+from judges.cli.main import command
+from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
@@ -22,7 +23,6 @@ from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
 from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel, PanelError
-from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
 
 UNIT = MonotoneMap((1.0, 5.0), (0.0, 1.0))

@@ -17,19 +17,19 @@ from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
 from dspy_judges.__main__ import main
-from judges.cli.command import command as judges_command
-from judges.cli.shell import print_lines
-from judges.inference import progress as module
-from judges.inference.budget import Budget
-from judges.inference.progress import (
+from judges import terminal as module
+from judges.cli.main import command as judges_command
+from judges.client.budget import Budget
+from judges.client.prices import Price
+from judges.client.protocol import Sampling, Usage
+from judges.terminal import (
     Progress,
     duration_text,
+    print_lines,
     quiet_notes,
     write_line,
     write_note,
 )
-from judges.models.prices import Price
-from judges.protocol import Sampling, Usage
 from optimize.cli.tune import command as tune_command
 from optimize.cli.verify import command as verify_command
 
@@ -99,7 +99,7 @@ def test_other_lines_stand_above_the_line_which_is_drawn_again() -> None:
     with Progress("judging", 3, stream) as progress:
         progress.step()
         write_line("note: something else")
-        logging.getLogger("judges.inference.client").warning("the server is slow")
+        logging.getLogger("judges.client.retrying").warning("the server is slow")
     shown = stream.getvalue()
     assert f"{CLEAR}note: something else\n{CLEAR}judging: 1 of 3 rows" in shown
     assert re.search(r"judging: 1 of 3 rows in \d+ s\n\Z", shown)

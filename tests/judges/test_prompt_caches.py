@@ -13,11 +13,11 @@ from openai_replies import completion
 from openai_server import OpenAIServer, Serving
 
 from judges.__main__ import main
-from judges.inference.runner import ModelRequest, Runner
-from judges.models.dspy_lm import DspyModel
-from judges.models.openai_format import read_completion
-from judges.models.prices import find_price
-from judges.protocol import Message, Sampling, Usage
+from judges.client.client import Client, Request
+from judges.client.dspy import DspyModel
+from judges.client.openai_format import read_completion
+from judges.client.prices import find_price
+from judges.client.protocol import Message, Sampling, Usage
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ASKED: list[Message] = [{"role": "user", "content": "word " * 2000}]
@@ -265,8 +265,8 @@ def test_what_anthropic_refuses_is_learned_from() -> None:
         return web.json_response({"type": "error", "error": fault}, status=400)
 
     provider = Provider(fussy)
-    with Serving(provider), Runner(DspyModel(CLAUDE, api_base=provider.url)) as runner:  # type: ignore[arg-type]
-        request = ModelRequest(ASKED, Sampling(temperature=0.0), lambda reply: reply.text)
+    with Serving(provider), Client(DspyModel(CLAUDE, api_base=provider.url)) as runner:  # type: ignore[arg-type]
+        request = Request(ASKED, Sampling(temperature=0.0), lambda reply: reply.text)
         assert [runner.ask(request).parsed for _ in range(2)] == [("4",), ("4",)]
     assert ["temperature" in body for body in provider.log] == [True, False, False]
 
@@ -313,7 +313,7 @@ def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.retrying.FIRST_WAIT", 0.002)
     data, out, server = tmp_path / "rows.jsonl", tmp_path / "out.jsonl", Billed()
     rows(60).to_json(data, orient="records", lines=True)
     provider = Provider(server)

@@ -645,7 +645,7 @@ def test_a_wait_of_minutes_is_kept_and_said_in_one_line(
 def test_a_line_that_drops_or_hangs_is_asked_again(
     fault: str, openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.inference.session.TIMEOUT", 0.3)
+    monkeypatch.setattr("judges.client.session.TIMEOUT", 0.3)
     openai_server.fault = lambda number, body: fault if number == 0 else None
     assert score_one(openai_server, cache="none")[0] == 4
 
@@ -678,7 +678,7 @@ def test_limit_effort_and_the_keys_variable_are_what_the_user_names(
 def test_a_variable_that_holds_no_key_is_refused_and_a_key_in_its_place_not_repeated(
     openai_server: OpenAIServer, name: str
 ) -> None:
-    with pytest.raises(judges.models.FatalModelError) as caught:
+    with pytest.raises(judges.client.FatalModelError) as caught:
         score_one(openai_server, api_key_env=name)
     assert "sk-planted" not in str(caught.value)
     assert not openai_server.log

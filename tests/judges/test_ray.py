@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import judges
-from judges.errors import OptionError
+from dspy_judges.errors import OptionError
 from judges.ray import JudgeBatch
 
 ROWS: list[dict[str, Any]] = [

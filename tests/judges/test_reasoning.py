@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from report_cases import plain, run_evidence, run_summary
 
 from judges.catalog import find
+from judges.client.protocol import Reply
 from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
 from judges.judge import Judge
 from judges.judgement import NoScoreError
@@ -23,7 +24,6 @@ from judges.prompt import (
     reasoning_of,
     with_reasoning,
 )
-from judges.protocol import Reply
 from judges.scoring import SamplingPlan, read_sample
 from optimize.report.run_report import render
 from optimize.run.evidence import PromptParts

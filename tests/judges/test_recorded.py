@@ -13,7 +13,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_choice
-from judges.parsing.recorded import (
+from judges.recorded import (
     RecordedPair,
     RecordingError,
     judgement,

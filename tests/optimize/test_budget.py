@@ -13,14 +13,13 @@ from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
 from processes import until
 
-from judges.inference.budget import (
+from judges.client.budget import (
     Budget,
     BudgetFileError,
     BudgetSpentError,
 )
-from judges.models import Sampling
-from judges.models.prices import Price, find_price
-from judges.protocol import Usage
+from judges.client.prices import Price, find_price
+from judges.client.protocol import Sampling, Usage
 from optimize.cli.tune import command
 
 LM = "openai/gpt-4.1-mini"
@@ -31,7 +30,7 @@ DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("judges.inference.client.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.retrying.FIRST_WAIT", 0.002)
     return tmp_path
 
 

@@ -16,10 +16,10 @@ from processes import TIMEOUT
 
 import data
 from data.tables.atomic_write import InUseError, in_use
-from judges.inference.budget import BudgetSpentError
+from judges.client.budget import BudgetSpentError
+from judges.client.protocol import journal
 from judges.judge import Judge
 from judges.loading import load
-from judges.models import journal
 from optimize.cli.tune import command
 from optimize.run.final_table import FinalTable
 

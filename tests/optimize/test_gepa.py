@@ -10,9 +10,9 @@ import pytest
 from behaving_model import Model
 from search_world import SEED, judge, search, world
 
-from judges.inference.budget import Account, Budget
+from judges.client.budget import Account, Budget
+from judges.client.protocol import FatalModelError
 from judges.prompt import Prompt
-from judges.protocol import FatalModelError
 from optimize.items import Item, Items
 from optimize.search.evaluator import Evaluator, ItemScore
 from optimize.search.finalists import SearchResult

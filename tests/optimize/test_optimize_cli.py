@@ -10,7 +10,7 @@ import pytest
 from jsonl import write_jsonl
 from processes import run_python
 
-from judges.errors import UsageError
+from dspy_judges.errors import UsageError
 from optimize.cli.tune import command, parser
 from optimize.run.settings import Settings, SettingsError, check_resumed, read_settings
 

@@ -9,10 +9,10 @@ import pytest
 from report_cases import PROBES, outputs, pairs, plain, result
 
 from judges.catalog import find
-from judges.inference.budget import Budget
-from judges.inference.runner import Runner
+from judges.client.budget import Budget
+from judges.client.client import Client
+from judges.client.protocol import Completion, Message, Reply, Sampling
 from judges.judge import Judge
-from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.injection import (
     ATTACKS,
     OUTPUTS_PROBED,
@@ -79,7 +79,7 @@ def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
 
 def probe_split(
     judge: Judge,
-    runner: Runner,
+    runner: Client,
     judged: JudgedSplit,
     seed: int = 0,
     max_probe_calls: int | None = None,
@@ -97,7 +97,7 @@ def probe_split(
 def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
     model = Gullible()
     evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
-    probes = probe_split(Judge.of(find("relevance")), Runner(model), evidence, seed=0)
+    probes = probe_split(Judge.of(find("relevance")), Client(model), evidence, seed=0)
     shifts = shifts_of(probes)
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
@@ -109,29 +109,29 @@ def test_of_a_pair_the_side_not_preferred_attacks() -> None:
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
     judge = Judge.of(find("tldr_concise"))
-    probes = probe_split(judge, Runner(Gullible()), evidence, seed=0)
+    probes = probe_split(judge, Client(Gullible()), evidence, seed=0)
     assert probes.clean == (-1.0, -1.0)
     assert shifts_of(probes)["order"].mean > 0
 
 
 def test_outputs_with_room_to_rise_are_taken_from_as_many_documents_as_can_be() -> None:
     evidence = plain(n_documents=30, n_systems=4)
-    probes = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    probes = probe_split(Judge.of(find("relevance")), Client(Gullible()), evidence, seed=1)
     assert len(set(probes.documents)) == len(probes.documents) == OUTPUTS_PROBED
     scores = sorted(score for score in evidence.scores if score == score)
     assert max(probes.clean) <= scores[len(scores) // 2]
-    again = probe_split(Judge.of(find("relevance")), Runner(Gullible()), evidence, seed=1)
+    again = probe_split(Judge.of(find("relevance")), Client(Gullible()), evidence, seed=1)
     assert again == probes
 
 
 def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     judge, evidence = Judge.of(find("relevance")), plain()
     model = Gullible()
-    few = probe_split(judge, Runner(model), evidence, seed=0, max_probe_calls=10)
+    few = probe_split(judge, Client(model), evidence, seed=0, max_probe_calls=10)
     assert "the budget leaves 10" in few.reason
     assert model.asked == []
     spent = probe_split(
-        judge, Runner(model, account=Budget(max_calls=20).account()), evidence, seed=0
+        judge, Client(model, account=Budget(max_calls=20).account()), evidence, seed=0
     )
     assert "the budget was spent" in spent.reason
     assert len(model.asked) <= 20

@@ -4,10 +4,10 @@ import pytest
 from behaving_model import Model
 from search_world import SEED, judge, world
 
-from judges.inference.budget import Budget
-from judges.inference.runner import Runner
+from judges.client.budget import Budget
+from judges.client.client import Client
+from judges.client.prices import Price, token_bound
 from judges.judgement import NoScoreError
-from judges.models.prices import Price, token_bound
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.problem import SearchProblem
@@ -53,7 +53,7 @@ def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
         read_instruction(UNREAD[name])
 
 
-def problem_of(proposer: Runner, calls: int, log: TrialLog) -> SearchProblem:
+def problem_of(proposer: Client, calls: int, log: TrialLog) -> SearchProblem:
     return SearchProblem(
         evaluator=Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(calls)),
         proposer=proposer,
@@ -69,7 +69,7 @@ def proposed(
 ) -> tuple[list[str], list[tuple[str | None, str]], Model, SearchBudget]:
     """What one lesson brings where these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
-    with Runner(model, account=Budget(max_calls=money).account()) as runner:
+    with Client(model, account=Budget(max_calls=money).account()) as runner:
         problem = problem_of(runner, calls, TrialLog())
         problem.evaluator.scores(problem.seed, problem.train)
         source = Proposer(problem)
@@ -126,7 +126,7 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
     lines: list[str] = []
     model = Model(lambda *_: "I cannot help with that.")
     calls = []
-    with Runner(model) as runner:
+    with Client(model) as runner:
         source = Proposer(problem_of(runner, 1000, TrialLog(print_line=lines.append)))
         for number in (1, 2, 3):
             assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
@@ -149,7 +149,7 @@ def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> 
     used = token_bound(PROPOSER.messages({**texts, "evidence": ""}))
     # A prompt of 10,000 characters at worst is as many tokens: room for 1,500 more.
     price = Price(per_token_in=1e-6, per_token_out=1e-6)
-    with Runner(model, account=Budget(max_cost=0.0115).account("proposer", price)) as runner:
+    with Client(model, account=Budget(max_cost=0.0115).account("proposer", price)) as runner:
         source = Proposer(problem_of(runner, 100, TrialLog()))
         assert source.propose("", ["x" * (10_000 - used)], [], 0) == [TEXT]
     assert [sampling.max_tokens for sampling in model.samplings] == [1024]

@@ -16,7 +16,7 @@ from search_world import (
     written_search,
 )
 
-from judges.models.prices import Price
+from judges.client.prices import Price
 from judges.prompt import Prompt
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault

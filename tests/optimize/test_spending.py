@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from judges.inference.budget import Account, Budget, Reservation, Spending
-from judges.models.prices import Price
-from judges.protocol import Message, Sampling, Usage
+from judges.client.budget import Account, Budget, Reservation, Spending
+from judges.client.prices import Price
+from judges.client.protocol import Message, Sampling, Usage
 from optimize.run.spending import spending_summary
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)

@@ -12,7 +12,7 @@ from processes import run_python
 import judges
 import optimize
 from data.types import LabelError
-from judges.protocol import ModelError
+from judges.client.protocol import ModelError
 
 PLAIN = judges.Dimension(
     name="plain_words",

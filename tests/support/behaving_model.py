@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from judges.inference.runner import ModelRequest, ModelResponse
+from judges.client.client import Request, Response
+from judges.client.protocol import Completion, Message, Reply, Sampling
 from judges.judgement import NoScoreError
-from judges.protocol import Completion, Message, Reply, Sampling
 
 Behave = Callable[[str, Sampling, int], str | Sequence[str]]
 
@@ -61,14 +61,14 @@ def number(reply: Reply) -> int:
     return int(reply.text)
 
 
-def asks(count: int, sampling: Sampling | None = None) -> Iterator[ModelRequest]:
+def asks(count: int, sampling: Sampling | None = None) -> Iterator[Request]:
     for i in range(count):
-        yield ModelRequest([{"role": "user", "content": str(i)}], sampling or Sampling(), number)
+        yield Request([{"role": "user", "content": str(i)}], sampling or Sampling(), number)
 
 
 def echo(prompt: str, sampling: Sampling, before: int) -> str:
     return prompt
 
 
-def parsed(answers: Sequence[ModelResponse]) -> list[object]:
+def parsed(answers: Sequence[Response]) -> list[object]:
     return [answer.parsed[0] if answer.parsed else None for answer in answers]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from behaving_model import Model
 
+from judges.client.budget import Account
+from judges.client.client import Client
+from judges.client.protocol import Sampling
 from judges.dimension import Dimension
-from judges.inference.budget import Account
-from judges.inference.runner import Runner
 from judges.prompt import Prompt
-from judges.protocol import Sampling
 from optimize.items import Item, Items
 from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, Pricing, SearchBudget
 from optimize.search.finalists import SearchResult
@@ -108,7 +108,7 @@ def search(
     log = TrialLog()
     budget = SearchBudget(calls, proposal=proposal)
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=budget, pricing=pricing)
-    with nullcontext() if proposer is None else Runner(proposer, account=account) as runner:
+    with nullcontext() if proposer is None else Client(proposer, account=account) as runner:
         problem = SearchProblem(
             evaluator=evaluator,
             proposer=runner,

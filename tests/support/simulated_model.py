@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judges.protocol import Completion, Message, Reply, Sampling
+from judges.client.protocol import Completion, Message, Reply, Sampling
 from optimize.run import run_folder
 from optimize.run.labels import prepare
 from optimize.run.pipeline import run

@@ -29,7 +29,7 @@ def table_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     """What every model's name opens."""
     model = Scripted()
-    monkeypatch.setattr("judges.inference.session.open_model", lambda lm, api_base=None: model)
+    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: model)
     return model
 
 

@@ -1,0 +1,211 @@
+"""The one way in for replies: complete(messages, sampling) -> replies with token counts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypedDict
+
+from dspy_judges.errors import JudgesError
+
+# Where `openai/NAME` answers unless its user names another endpoint.
+OPENAI = "https://api.openai.com/v1"
+# Between the seeds of one request's samples: far more than it is sent again.
+SAMPLE_SEED_STEP = 10_007
+
+# How endpoints call a reply that they stopped: its limit reached, withheld, or broken off by a
+# fault (OpenRouter's and Mistral's "error").
+OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+CUT_SHORT = OUT_OF_TOKENS | frozenset(
+    {
+        *("model_context_window_exceeded", "incomplete", "error", "other"),
+        *("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"),
+    }
+)
+# What a reply that is the model's refusal ends with.
+REFUSAL = "refusal"
+
+EMBEDDED = "embedded"
+
+
+def is_embedded(lm: str) -> bool:
+    """Whether a model's name or endpoint is that of the embedded model, of any version."""
+    return lm.partition("-")[0] == EMBEDDED
+
+
+class Message(TypedDict):
+    """One chat message; `content` is always plain text."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How to draw replies: part of a reply's identity, like its messages.
+
+    `top_logprobs` is how many alternatives to ask for at each token (0: no log-probabilities);
+    `seed` distinguishes fresh asks of the same prompt. `temperature` and `reasoning_effort` None
+    leave it to the model.
+    """
+
+    temperature: float | None = 0.0
+    n: int = 1
+    top_logprobs: int = 0
+    max_tokens: int = 512
+    seed: int = 0
+    reasoning_effort: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One generated token, and its likeliest alternatives with natural log-probabilities."""
+
+    text: str
+    top: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One raw reply; `tokens` is empty unless log-probabilities were asked for and given."""
+
+    text: str
+    tokens: tuple[Token, ...] = ()
+    finish_reason: str = "stop"
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the endpoint stopped the reply before the model had ended it."""
+        return self.finish_reason.lower() in CUT_SHORT
+
+    @property
+    def out_of_tokens(self) -> bool:
+        """Whether it reached the request's limit on tokens."""
+        return self.finish_reason.lower() in OUT_OF_TOKENS
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """What an endpoint says of one of its limits: its size, what is left, seconds until it is full.
+
+    Counted in requests or in tokens.
+    """
+
+    size: float
+    remaining: float
+    reset: float
+
+
+# By what is counted: "requests", "tokens".
+RateLimits = Mapping[str, RateLimit]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """The answer to one request: n replies, what they cost, and who answered.
+
+    The counts of tokens are those of Usage; `rate_limits` those that the endpoint told with it.
+    """
+
+    replies: tuple[Reply, ...]
+    tokens_in: int
+    tokens_out: int
+    model: str
+    rate_limits: RateLimits | None = None
+    cache_reads: int = 0
+    cache_writes: int = 0
+    thoughts: int = 0
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens that a request took, as the endpoint counts them.
+
+    Of those in, `cache_reads` came from the provider's cache of prompts and `cache_writes` were put
+    there; of those out, `thoughts` were hidden. All three are among them, and have prices of their
+    own. Where the endpoint tells no count, it is `estimated` at the most that is likely.
+    """
+
+    tokens_in: int
+    tokens_out: int
+    cache_reads: int = 0
+    cache_writes: int = 0
+    thoughts: int = 0
+    estimated: bool = False
+
+
+class Model(Protocol):
+    """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
+
+    `name` is the model's exact name and `endpoint` where it answers; both enter the journal's key.
+    `native_n` says whether n replies cost one request, `has_logprobs` whether it can give
+    log-probabilities (None: only asking tells). A model that answers in this process, at once and
+    for free, has `in_process` true as well: it is asked one request at a time, without retries.
+    """
+
+    name: str
+    endpoint: str
+    native_n: bool
+    has_logprobs: bool | None
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer once; raises ModelError."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ModelError(JudgesError):
+    """A request that got no usable answer.
+
+    `usage` is what it took all the same, where the answer told: it is billed like any other.
+    """
+
+    usage: Usage | None = None
+    rate_limits: RateLimits | None = None
+
+
+class TransientError(ModelError):
+    """What may pass when asked again: 429, 5xx, a dropped or hung connection, a malformed body.
+
+    `retry_after` is the server's own wish, in seconds; `billed` says that the provider may charge
+    for it though nothing usable came back (a hung connection, a malformed body).
+    """
+
+    def __init__(
+        self, message: str, retry_after: float | None = None, *, billed: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.billed = billed
+
+
+class ThrottledError(TransientError):
+    """Too many requests (429): the runner sends fewer at a time."""
+
+
+class RespelledError(TransientError):
+    """A parameter was refused and is left out from now on: to be sent again at once."""
+
+
+class UnreachableError(TransientError):
+    """No connection at all: no such host, nobody listening."""
+
+
+class FatalModelError(ModelError):
+    """What asking again cannot mend: 401, 403, 404, no such model. Stops the run."""
+
+
+class UnsupportedRequestError(FatalModelError):
+    """A request that is not taken as it is (400, 422): no other will be, unless others were."""
+
+
+class RefusedError(ModelError):
+    """This request alone cannot be answered (context too long, content refused): a failed row."""
+
+
+class TooLongError(RefusedError):
+    """The context is too long; with a reply of `room` tokens it is not (0: whatever its limit)."""
+
+    def __init__(self, message: str, room: int = 0) -> None:
+        super().__init__(message)
+        self.room = room

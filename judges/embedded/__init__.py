@@ -1,0 +1,5 @@
+"""The built-in statistical model: free, offline, deterministic, and not a language model."""
+
+from judges.embedded.model import EmbeddedModel
+
+__all__ = ["EmbeddedModel"]

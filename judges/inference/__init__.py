@@ -1,1 +1,0 @@
-"""Many judgements: concurrency, retries, the budget, batch files."""

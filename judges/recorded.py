@@ -1,0 +1,246 @@
+"""Read what any judge gave before: files of numbers or raw replies to judgements and verdicts.
+
+Replies are read as strictly as new ones. Published tables were often made with readers that find a
+number in nearly any reply, so their figures may differ a little: on SummEval, GPT-4's dataset-level
+rho for relevance is .422 here and .427 in print, where three replies of 1200 were misread.
+"""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from data.tables.formats import READABLE, read_records
+from data.tables.problems import CellError, RowsError
+from data.tables.text import decode_json
+from data.values import RatingCells
+from dspy_judges.errors import JudgesError
+from judges.judgement import LARGEST_SCORE, Choice, Judgement, NoScoreError, Verdict
+from judges.parsing.choice import parse_choice
+from judges.parsing.rating import parse_score
+
+# Words of replies and what they stand for: a rating or, of pairs, "A", "B" or "tie".
+Values = Mapping[str, float | str | None]
+
+
+class RecordingError(JudgesError, ValueError):
+    """A file of replies or scores is unusable; the message names file, line and field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedReplies:
+    """The raw replies of one judge for one output on one dimension.
+
+    `prompt` tells apart several prompts in one file; None where the file names none.
+    """
+
+    id: str
+    dimension: str | None
+    prompt: str | None
+    replies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedPair:
+    """The raw replies for one pair; in `order_ba` the letters refer to the swapped places."""
+
+    id: str
+    dimension: str | None
+    prompt: str | None
+    order_ab: str
+    order_ba: str
+
+
+def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
+    """Read `{"id", "dimension", "replies": [...]}` line by line; raises RecordingError.
+
+    Rows that name another dimension are passed over unread.
+    """
+    for where, row, identity in _records(path, dimension):
+        replies = row.get("replies")
+        if isinstance(replies, str) and _is_sheet(Path(path)):
+            replies = _listed(replies)
+        if not isinstance(replies, list) or not all(isinstance(reply, str) for reply in replies):
+            raise RecordingError(f"{where}: 'replies' must be a list of texts")
+        yield RecordedReplies(**identity, replies=tuple(replies))
+
+
+def read_pair_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedPair]:
+    """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
+
+    Each order holds a text or a list of one; both may stand under `judge: {name: ...}`. Rows that
+    name another dimension are passed over unread. Raises RecordingError for any other line.
+    """
+    for where, row, identity in _records(path, dimension):
+        judge = row.get("judge")
+        replies = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
+        yield RecordedPair(
+            **identity,
+            order_ab=_single(where, replies, "order_ab"),
+            order_ba=_single(where, replies, "order_ba"),
+        )
+
+
+def read_scores(path: Path, dimension: str) -> dict[str, float]:
+    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
+
+    Rows as `dspy-judges score` writes them will do as well, with their scores under `judgements` or
+    in the column NAME or NAME_judge of a sheet, beside NAME_failure.
+    Raises RecordingError for any other line, a second score of an id, or none at all.
+    """
+    rows = [row for row in _rows(path) if row[1].get("dimension", dimension) == dimension]
+    # How a sheet's cells are read depends on all of the column.
+    cells = RatingCells(row.get(_score_column(row, dimension)) for _, row in rows)
+    scores: dict[str, float] = {}
+    for where, row in rows:
+        try:
+            judged = row["judgements"].get(dimension) if "judgements" in row else row
+            if judged is None:
+                continue
+            name = str(row["id"]).strip()
+            score = judged[_score_column(judged, dimension)]
+            if isinstance(score, bool):
+                raise TypeError
+            number = cells.read(score) if _is_sheet(path) else score
+            value = math.nan if number is None else float(number)
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            raise RecordingError(
+                f'{where}: expected {{"id", "dimension", "score"}}, with a number as score'
+            ) from error
+        except CellError as error:
+            raise RecordingError(
+                f"{where}: the score {error.value!r:.60} {error.fault}; {error.advice}"
+            ) from error
+        if abs(value) > LARGEST_SCORE:
+            raise RecordingError(
+                f"{where}: the score {value:g} is too large: rescale scores beyond "
+                f"{LARGEST_SCORE:g}"
+            )
+        if name in scores:
+            raise RecordingError(f"{where}: {name!r:.60} has a score already")
+        scores[name] = value
+    if not scores:
+        raise RecordingError(f"{path.name}: no score on {dimension!r}")
+    return scores
+
+
+def _score_column(row: Mapping[str, object], dimension: str) -> str:
+    """The column of a row's score: a column NAME alone may hold people's ratings."""
+    for name in (f"{dimension}_judge", dimension):
+        if f"{name}_failure" in row:
+            return name
+    return "score" if "score" in row else dimension
+
+
+def judgement(
+    replies: Sequence[str],
+    scale: Sequence[int],
+    *,
+    values: Values | None = None,
+    names: Collection[str] = (),
+) -> Judgement:
+    """Average the replies that hold a score on `scale`; the others are left out and counted.
+
+    Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
+    `values` are ratings of words; `names` are labels that the score may have beside the usual
+    ones: the dimension's own.
+    """
+    letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
+    scores, failures = [], []
+    for reply in replies:
+        try:
+            scores.append(parse_score(reply, scale, letters=letters, names=names))
+        except NoScoreError as error:
+            failures.append(str(error))
+    if not scores:
+        reason = failures[0] if failures else "no reply"
+        return Judgement.failed(reason, unparsable=len(failures))
+    score = math.fsum(scores) / len(scores)
+    return Judgement(
+        score=score,
+        rating=int(score) if len(scores) == 1 and score in scale else None,
+        samples=len(scores),
+        unparsable=len(failures),
+    )
+
+
+def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
+    """Join both orders; a choice that follows the position is a tie.
+
+    `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
+    A and B themselves.
+    """
+    votes = {"A": "A", "B": "B"}
+    votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
+    try:
+        reply_ab = votes[parse_choice(pair.order_ab, list(votes))]
+        reply_ba = votes[parse_choice(pair.order_ba, list(votes))]
+    except NoScoreError as error:
+        return Verdict.failed(str(error))
+    # In the second order the letters are the other places'.
+    sides: dict[str, Choice] = {"A": "A", "B": "B"}
+    swapped_sides: dict[str, Choice] = {"A": "B", "B": "A"}
+    ab, ba = sides.get(reply_ab), swapped_sides.get(reply_ba)
+    worth: dict[Choice | None, int] = {"A": 1, "B": -1, None: 0}
+    return Verdict(
+        margin=(worth[ab] + worth[ba]) / 2,
+        margin_ab=worth[ab],
+        margin_ba=worth[ba],
+        preferred=ab if ab and ab == ba else "tie",
+        order_ab=ab,
+        order_ba=ba,
+    )
+
+
+def _records(
+    path: str | Path, dimension: str | None
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Of each row of the chosen dimension: where it stands, itself, and whose it is."""
+    for where, row in _rows(Path(path)):
+        row_dimension, prompt = _word(row, "dimension"), _word(row, "prompt")
+        if dimension is not None and row_dimension not in (None, dimension):
+            continue
+        name = row.get("id")
+        if not isinstance(name, str | int) or name == "":
+            raise RecordingError(f"{where}: 'id' is missing, so the replies belong to no output")
+        yield where, row, {"id": str(name), "dimension": row_dimension, "prompt": prompt}
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row and where it stands, by the file's name alone."""
+    try:
+        for place, row in read_records(path):
+            yield place.replace(str(path), path.name, 1), row
+    except RowsError as error:
+        raise RecordingError(str(error)) from error
+
+
+def _listed(cell: str) -> object:
+    """The replies of a sheet's cell: a list in JSON, or the one that it is."""
+    try:
+        listed = decode_json(cell) if cell.lstrip().startswith("[") else None
+    except ValueError:
+        listed = None
+    return listed if isinstance(listed, list) else [cell]
+
+
+def _is_sheet(path: Path) -> bool:
+    """Whether a file's cells are texts, which say numbers and lists in words."""
+    form = READABLE.get(path.suffix.lower())
+    return form is not None and not form.typed
+
+
+def _word(row: Mapping[str, object], name: str) -> str | None:
+    value = row.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _single(where: str, row: object, name: str) -> str:
+    """A row's text, or the only one of its list; RecordingError where it is neither."""
+    value = row.get(name) if isinstance(row, dict) else None
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, str):
+        raise RecordingError(f"{where}: {name!r} must be a text or a list of one")
+    return value
