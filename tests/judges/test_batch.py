@@ -14,7 +14,7 @@ from judges.__main__ import main
 from judges.batch import Batch, State
 from judges.client.client import Client
 from judges.client.journal import Journal
-from judges.client.protocol import FatalModelError, Model, UnreachableError, open_model
+from judges.client import FatalModelError, Model, UnreachableError, open_model
 from judges.judgement import Judgement, Verdict
 
 LM = "openai/judge-1"

@@ -188,11 +188,11 @@ class Scripted(dspy.BaseLM):  # type: ignore[misc]
         super().__init__("mine/scripted")
 
     def forward(self, prompt: Any = None, messages: Any = None, **options: Any) -> Any:
-        from litellm import Response
+        from litellm import ModelResponse
 
         choice = {"index": 0, "finish_reason": "stop", "message": {"content": "4"}}
         usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
-        return Response(choices=[choice], model="scripted", usage=usage)
+        return ModelResponse(choices=[choice], model="scripted", usage=usage)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -68,7 +68,7 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
 
 
 def test_log_probabilities_reach_dspy(openai_server: OpenAIServer) -> None:
-    from judges.client.protocol import open_model
+    from judges.client import open_model
 
     openai_server.judge = lambda body: "4"
     with Client(open_model("openai/judge-1")) as runner, dspy.context(lm=as_lm(runner)):

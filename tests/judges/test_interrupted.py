@@ -20,7 +20,7 @@ from pathlib import Path
 from judges.client.journal import Journal
 from judges.judgement import NoScoreError
 from judges.client.budget import Budget, BudgetSpentError
-from judges.client.protocol import FatalModelError, Sampling, open_model
+from judges.client import FatalModelError, Sampling, open_model
 from judges.client.sampler import Request
 from judges.client.client import Client
 
