@@ -401,10 +401,7 @@ class Client:
             more = True
             while more or window:
                 while more and window.has_room and not window.ready and self._may_ask(window):
-                    request = next(remaining, None)
-                    if request is None:
-                        more = False
-                    else:
+                    if more := (request := next(remaining, None)) is not None:
                         window.add(request)
                 if window:
                     window.wait(more=more and self._may_ask(window))
