@@ -401,8 +401,8 @@ class Client:
             more = True
             while more or window:
                 while more and window.has_room and not window.ready and self._may_ask(window):
-                    if more := (request := next(remaining, None)) is not None:
-                        window.add(request)
+                    if more := (following := next(remaining, None)) is not None:
+                        window.add(following)
                 if window:
                     window.wait(more=more and self._may_ask(window))
                 if window.ready:

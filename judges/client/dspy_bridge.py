@@ -58,7 +58,7 @@ class RunnerEngine:
         self.runner = runner
         self.seed = seed
         self.stopped: Exception | None = None
-        self._times: Counter[str] = Counter()
+        self._times: Counter[bytes] = Counter()
         self._lock = threading.Lock()
 
     def complete(self, request: lm15.Request) -> lm15.Response:
