@@ -303,12 +303,14 @@ class _Window:
 
     def _count(self, answer: "Future[Response]") -> None:
         """On the event loop: one more is answered."""
+        if self.stopped:
+            return
         self._n_answered += 1
         error = None if answer.cancelled() else answer.exception()
         if error is not None and not isinstance(error, BudgetSpentError):
             self._fatal = error
         if self.ready or self._n_answered >= self._n_added - self._most // 2:
-            self._awake.set()
+            asyncio.get_running_loop().call_later(WAKE_DELAY, self._awake.set)
 
 
 class Client:
