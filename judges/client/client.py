@@ -292,14 +292,17 @@ class _Window:
     def close(self, grace: float) -> None:
         """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
         self.stopped = True
-        unfinished = [answer for answer in self._answers if not answer.done()]
+        if unfinished := [answer for answer in self._answers if not answer.done()]:
+            self._await_sent(grace)
+            for answer in unfinished:
+                answer.cancel()
+            self._await_sent(GRACE)  # until they are written down as lost
+
+    def _await_sent(self, seconds: float) -> None:
         # The garbage collector may close a forgotten generator in any thread.
-        if unfinished and not on_event_loop():
-            until = time.monotonic() + grace
-            while self._client.n_sent and time.monotonic() < until:
-                time.sleep(POLL)
-        for answer in unfinished:
-            answer.cancel()
+        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        while self._client.n_sent and time.monotonic() < until:
+            time.sleep(POLL)
 
     def _count(self, answer: "Future[Response]") -> None:
         """On the event loop: one more is answered."""
