@@ -126,7 +126,7 @@ class Outcome:
 
 # Of what asking took, all null for a recording: dollars for 1,000 rows are of all replies at list
 # price, whoever paid; seconds are wall time with `concurrency` requests in flight; what follows
-# is the run's, over all its resumes.
+# is the run's, over all its starts.
 NO_USAGE: Cell = dict.fromkeys(
     (
         *("plan", "tokens_per_row", "cost_per_1000_rows", "seconds_per_1000_rows"),
@@ -290,13 +290,14 @@ def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
                 f"about ${cost:.4f} are expected, and ${dollars:.4f} of --max-cost "
                 f"{budget.max_cost:g}"
             )
-    return f"not begun: {needs} are left; --resume with a larger limit goes on" if needs else ""
+    goes_on = "the same command again with a larger limit goes on"
+    return f"not begun: {needs} are left; {goes_on}" if needs else ""
 
 
 def _write_time(path: Path, entry: Entry, client: Client, seed: int, seconds: float) -> None:
     """Add a line on how long so many responses took that were not recorded before."""
     assert entry.judge is not None
-    clients = _paid_runners(entry, entry.judge, client)
+    clients = _paid_clients(entry, entry.judge, client)
     n_sent = sum(each.totals.responses - each.totals.cached for each in clients)
     if not n_sent:
         return
@@ -310,7 +311,7 @@ def _write_time(path: Path, entry: Entry, client: Client, seed: int, seconds: fl
     write_atomically(path, before + json.dumps(times).encode() + b"\n", overwrite=True)
 
 
-def _paid_runners(entry: Entry, judge: Judge, client: Client) -> tuple[Client, ...]:
+def _paid_clients(entry: Entry, judge: Judge, client: Client) -> tuple[Client, ...]:
     """What asks its models: of a panel those elsewhere, the first of them first."""
     if entry.in_process:
         return (client,)
@@ -327,7 +328,7 @@ def _usage(
     entry: Entry, judge: Judge, client: Client, n_rows: int, times: Sequence[Mapping[str, Any]]
 ) -> Cell:
     """What an entry took, for `n_rows` judged; of a panel, all its models together."""
-    clients = _paid_runners(entry, judge, client)
+    clients = _paid_clients(entry, judge, client)
     accounts = [each.account for each in clients]
     prices = [each.account.price for each in clients]
     costs = [

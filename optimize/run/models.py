@@ -88,7 +88,7 @@ class RunModels:
 
     @property
     def cached_calls(self) -> int:
-        """The requests of both, over all resumes, that the reply cache answered."""
+        """The requests of both, over all starts, that the reply cache answered."""
         journals = (self.judge.journal, self.proposer.journal)
         return sum(journal.n_cached for journal in journals if journal is not None)
 
