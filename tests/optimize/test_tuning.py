@@ -106,7 +106,7 @@ def test_a_definition_in_code_is_tuned_and_goes_on_and_another_one_is_begun(labe
     # As a kill before its end leaves it.
     plain.report.unlink()
     other = replace(PLAIN, instruction="Say how few words there are.")
-    with pytest.raises(optimize.RunFolderError, match=r"settings \(the definition has changed\)"):
+    with pytest.raises(optimize.RunFolderError, match="its definition was another"):
         optimize.tune(other, out=plain.folder, **flags)  # type: ignore[arg-type]
     assert optimize.tune(other, **flags).folder != plain.folder  # type: ignore[arg-type]
     again = optimize.tune(PLAIN, **flags)  # type: ignore[arg-type]
