@@ -22,7 +22,7 @@ from judges.cli.flags import (
     seed,
     split_name,
 )
-from judges.client import check_name, endpoint_of, price_of
+from judges.client import Store, check_name, endpoint_of, price_of
 from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
@@ -57,7 +57,7 @@ from optimize.run.labels import (
     find_subject,
     load_labels,
 )
-from optimize.run.run_folder import REPORT, SUMMARY, open_run, write_json, write_text
+from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json, write_text
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 
 NAME = "dspy-judges compare"
@@ -203,17 +203,19 @@ class JudgesRun:
         )
         return next(iter(results), None), code
 
-    def expectation_lines(self, entries: Sequence[Entry], folder: Path | None = None) -> list[str]:
+    def expectation_lines(
+        self, entries: Sequence[Entry], answered: Mapping[str, int] | None = None
+    ) -> list[str]:
         """What asking the judges may take, and the limits on spending."""
         flags = self.flags
         limits = f"; --max-cost ${flags.max_cost:g}" if flags.max_cost else ""
         limits += f"; --max-calls {flags.max_calls:,}" if flags.max_calls else ""
-        return expectation_lines(entries, folder, flags.seed, limits)
+        return expectation_lines(entries, answered or {}, flags.seed, limits)
 
     def ask(self, entries: Sequence[Entry], folder: Path) -> list[Outcome]:
         """Every judge's scores, after a word on what they may take."""
         flags = self.flags
-        for line in self.expectation_lines(entries, folder):
+        for line in self.expectation_lines(entries, Store.answered(folder / REPLIES)):
             print_note(line)
         return ask_entries(
             entries,

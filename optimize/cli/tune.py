@@ -14,7 +14,7 @@ from judges.cli.flags import (
     number,
     whole_number,
 )
-from judges.client import BudgetSpentError, is_embedded
+from judges.client import is_embedded
 from judges.terminal import (
     DONE,
     QUIET,
@@ -136,16 +136,11 @@ def command(arguments: Sequence[str]) -> int:
             print_lines(scorecard(summary, str(folder)).splitlines())
         return DONE
 
-    def advice(error: Exception) -> str:
-        larger = "the same command again with a larger limit goes on from here"
-        return f"; {larger}" if isinstance(error, BudgetSpentError) else ""
-
     return run_command(
         "dspy-judges tune",
         work,
         verbose=bool(flags.get("verbose")),
         quiet=quiet,
-        advice=advice,
         interrupted=lambda: INTERRUPTED_RUN,
     )
 

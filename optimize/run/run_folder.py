@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +12,7 @@ from data.tables.atomic_write import in_use, write_atomically
 from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
 from dspy_judges.errors import JudgesError
-from judges.client import Budget
+from judges.client import Store
 from judges.prompt import encodable
 from optimize.run.labels import PreparedRun
 from optimize.run.settings import FREE, flag_of
@@ -21,9 +21,7 @@ from optimize.search.trial_log import as_json
 CONFIG = "config.json"
 SPLITS = "splits.json"
 LABELS = "labels.jsonl"
-REPLIES = "replies.jsonl"
-PROPOSALS = "proposals.jsonl"
-BUDGET = "budget.json"
+REPLIES = "replies.sqlite"
 TIMES = "times.jsonl"
 TRIALS = "trials.jsonl"
 MEMBER_SCORES = "members.jsonl"
@@ -191,20 +189,10 @@ def _next_free(name: str) -> Path:
 
 def _remove_unanswered(folder: Path) -> None:
     """Take away what a run left that cost nothing; one with replies stays, to be gone on with."""
-    if (folder / JUDGE).exists() or _is_answered(folder):
+    if (folder / JUDGE).exists() or any(Store.answered(folder / REPLIES).values()):
         return
-    for name in (CONFIG, SPLITS, LABELS, TRIALS, TIMES, REPLIES, PROPOSALS, BUDGET):
+    for name in (CONFIG, SPLITS, LABELS, TRIALS, TIMES, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         # Something of the user's own is in it.
         folder.rmdir()
-
-
-def _is_answered(folder: Path) -> bool:
-    replies, budget = folder / REPLIES, folder / BUDGET
-    if replies.exists() and replies.stat().st_size:
-        return True
-    if budget.exists():
-        with closing(Budget(path=budget)) as spending:
-            return spending.answered > 0
-    return False
