@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import dspy
 from dspy import lm15
 
-from judges.client.journal import request_key
+from judges.client.client import Request, Response
 from judges.client.protocol import SAMPLE_SEED_STEP, Message, Model, Sampling, Token
-from judges.client.sampler import Request, Response
+from judges.client.store import request_key
 
 FINISHED = {"stop", "length", "content_filter"}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import dspy
 import pytest
 from behaving_model import Model, echo
+from judges.client.journal import Journal
 from openai_server import OpenAIServer
 
 from judges.catalog import find
@@ -13,7 +14,6 @@ from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client, Request
 from judges.client.dspy import DspyModel
 from judges.client.dspy_bridge import as_lm
-from judges.client.journal import Journal
 from judges.client.protocol import (
     FatalModelError,
     Message,
