@@ -22,9 +22,7 @@ from optimize.run import run_folder
 from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import read_settings
 from optimize.screen import scorecard
-from optimize.search.gate import RISK, Ship
-from optimize.search.objective import Level
-from optimize.search.optimizers import OptimizerName
+from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 if TYPE_CHECKING:
     import pandas as pd
