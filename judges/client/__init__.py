@@ -46,7 +46,9 @@ if TYPE_CHECKING:
         check_options,
         open_client,
         pop_map,
+        shared_client,
     )
+    from judges.client.store import Store
 
 __all__ = [
     "CHARACTERS_PER_TOKEN",
@@ -74,6 +76,7 @@ __all__ = [
     "Sampling",
     "Session",
     "Spending",
+    "Store",
     "Token",
     "answers_in_process",
     "check_name",
@@ -90,6 +93,7 @@ __all__ = [
     "pop_map",
     "price_of",
     "read_price",
+    "shared_client",
 ]
 
 _HOMES = {
@@ -108,6 +112,9 @@ _HOMES = {
         "ModelError Reply Sampling Token is_embedded "
     ),
     "judges.client.providers": "endpoint_of gives_n_replies",
-    "judges.client.session": ("ModelOptions Options Session check_options open_client pop_map "),
+    "judges.client.session": (
+        "ModelOptions Options Session check_options open_client pop_map shared_client "
+    ),
+    "judges.client.store": "Store",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
