@@ -19,7 +19,7 @@ import numpy as np
 import data
 from data.types import LabelledOutput
 from judges.client import Sampling
-from judges.define import read_subject
+from judges.loading import read_subject
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import NAMES, Vector, facets_of

@@ -341,7 +341,7 @@ def judged(run: TableRun, session: Session) -> Iterator[tuple[Row, dict[str, Any
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(texts_of, copy, repeat(run.texts[judge.name]))
-            client = session.client(judge.lm, api_base=judge.model_to_ask()[1])
+            client = session.client(judge.lm, api_base=judge.api_base)
             stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from judges.client.dialect import is_reasoning
     from judges.client.keys import KEY_FOR_NAME, Redactor, holds_secret
-    from judges.client.open import check_name, open_model
+    from judges.client.open import check_name, is_plain, open_model
     from judges.client.prices import (
         CHARACTERS_PER_TOKEN,
         Price,
@@ -87,6 +87,7 @@ __all__ = [
     "gives_n_replies",
     "holds_secret",
     "is_embedded",
+    "is_plain",
     "is_reasoning",
     "open_client",
     "open_model",
@@ -103,7 +104,7 @@ _HOMES = {
     ),
     "judges.client.dialect": "is_reasoning",
     "judges.client.keys": "KEY_FOR_NAME Redactor holds_secret",
-    "judges.client.open": "check_name open_model",
+    "judges.client.open": "check_name is_plain open_model",
     "judges.client.prices": (
         "CHARACTERS_PER_TOKEN Price estimate_tokens find_price price_of read_price "
     ),

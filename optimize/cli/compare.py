@@ -23,11 +23,10 @@ from judges.cli.flags import (
     split_name,
 )
 from judges.client import Store, check_name, endpoint_of, price_of
-from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 from judges.scoring import SamplingPlan
 from judges.terminal import (
     DONE,

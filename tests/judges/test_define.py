@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import judges.define
+from judges.loading import read_subject
 from judges.catalog import RELEVANCE
-from judges.define import read_subject
+from judges.loading import read_subject
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge
 from judges.loading import load
