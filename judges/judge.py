@@ -82,6 +82,8 @@ class Judge:
     lm_from: Origin = field(default="default", compare=False, repr=False)
     plan_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
+    # Rendered once: demonstrations may be whole documents.
+    _template: tuple[Message, ...] = field(default=(), init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
@@ -208,7 +210,8 @@ class Judge:
         """Open what asks its model; without options it is the process's own, which stays open."""
         self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
-        if self._names_no_model and "dspy" in sys.modules:
+        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base or self.plan
+        if not is_named and "dspy" in sys.modules:
             from judges.client.dspy import ConfiguredModel, configured_lm
 
             if (configured := configured_lm()) is not None:
@@ -217,12 +220,6 @@ class Judge:
         if keep_going and not options and "models" not in opening:
             return nullcontext(shared_client(self.lm, self.api_base))
         return open_client(keep_going=keep_going, **opening, **options)
-
-    @property
-    def _names_no_model(self) -> bool:
-        return (
-            self.lm_from == "default" and self.lm == EMBEDDED and not (self.api_base or self.plan)
-        )
 
     def judge_rows(
         self,
@@ -324,9 +321,10 @@ class Judge:
 
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
-        if self.stored_messages is None:
-            return self.prompt.template()
-        return [Message(role=m["role"], content=m["content"]) for m in self.stored_messages]
+        if not self._template:
+            messages = self.stored_messages or self.prompt.template()
+            object.__setattr__(self, "_template", tuple(messages))
+        return list(self._template)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """What it sends for one output; KeyError names a text that is missing."""

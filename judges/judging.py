@@ -171,7 +171,7 @@ def judge_rows(
             yield _verdict(prompt, plan, by_order)
         else:
             failures = response.failures or ((response.error,) if response.error else ())
-            yield score_of(plan, _samples(response), failures)
+            yield score_of(plan, cast(list[Sample], response.parsed), failures)
     for entry in pending:
         yield failed(subject, entry if isinstance(entry, str) else "not asked")
 
@@ -220,17 +220,13 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
     return Verdict.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
 
 
-def _samples(response: "Response") -> list[Sample]:
-    return [cast("Sample", parsed) for parsed in response.parsed]
-
-
 def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = cast("tuple[Choice, Choice]", prompt.answer.choices)[:2]
     margins: dict[Sides, float] = {}
     comparison, failure = None, None
     for sides, response in responses.items():
-        samples = _samples(response)
+        samples = cast(list[Sample], response.parsed)
         if not samples:
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
