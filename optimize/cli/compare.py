@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from data.tables.atomic_write import in_use
-from judges.cli.estimate import estimate_runs
 from judges.cli.flags import (
     add_plan_flags,
     add_reasoning_flag,
@@ -24,6 +23,7 @@ from judges.cli.flags import (
     seed,
     split_name,
 )
+from judges.cli.table import estimate_runs
 from judges.client import check_name, endpoint_of, price_of
 from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
