@@ -19,7 +19,7 @@ from msgspec.json import decode
 from dspy_judges.errors import JudgesError
 from judges.client import Message, Redactor
 from judges.dimension import Comparison, Dimension, Subject, check_prompt
-from judges.prompt import MAX_DEMOS, SLOT, Field, Prompt, Value, encodable
+from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable
 from judges.scoring import SamplingPlan
 
 FORMAT: Final = "dspy-judges frozen judge"

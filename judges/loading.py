@@ -29,6 +29,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, convert
 
+from judges import frozen
 from judges.catalog import JUDGES, find
 from judges.dimension import (
     MAX_RATINGS,
@@ -40,7 +41,6 @@ from judges.dimension import (
     check_prompt,
     seed_prompt,
 )
-from judges import frozen
 from judges.frozen import (
     FrozenJudgeError,
     JudgeFile,

@@ -180,7 +180,7 @@ class Progress:
             total=total,
             file=stream if rewritten else _Lines(stream),
             disable=_quiet,
-            dynamic_ncols=True,
+            ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )

@@ -6,13 +6,13 @@ from pathlib import Path
 import dspy
 import pytest
 from behaving_model import Model, echo
+from judges.client.journal import Journal
 from openai_server import OpenAIServer
 
 from judges.catalog import find
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client, Request
 from judges.client.dspy import DspyModel, as_lm
-from judges.client.journal import Journal
 from judges.client.protocol import (
     FatalModelError,
     Message,
