@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from data.tables.atomic_write import write_atomically
 from judges.client import open_model
+from judges.client.client import REASONING_FACTOR
 from judges.client.dialect import TOKEN_LIMITS, is_reasoning
-from judges.client.journal import Journal, request_key
 from judges.client.keys import read_key
 from judges.client.openai import EndpointModel
 from judges.client.openai_format import LONGEST_EXCERPT, read_completion
@@ -38,7 +38,7 @@ from judges.client.protocol import (
     Sampling,
     UnreachableError,
 )
-from judges.client.sampler import REASONING_FACTOR
+from judges.client.store import request_key
 
 if TYPE_CHECKING:
     from openai import OpenAI

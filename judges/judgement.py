@@ -90,3 +90,9 @@ class Verdict:
 
 
 AnyJudgement = Judgement | Verdict
+
+
+def shortened(reply: str, length: int = 80) -> str:
+    """A reply in one line, quoted, as messages show it."""
+    text = " ".join(reply.split())
+    return repr(text if len(text) <= length else f"{text[: length - 3]}...")

@@ -90,6 +90,7 @@ __all__ = [
     "pop_map",
     "price_of",
     "read_price",
+    "shared_client",
 ]
 
 _HOMES = {
@@ -108,6 +109,8 @@ _HOMES = {
         "ModelError Reply Sampling Token is_embedded "
     ),
     "judges.client.providers": "endpoint_of gives_n_replies",
-    "judges.client.session": ("ModelOptions Options Session check_options open_client pop_map "),
+    "judges.client.session": (
+        "ModelOptions Options Session check_options open_client pop_map shared_client "
+    ),
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,31 +1,34 @@
-"""Open models with their runners, journals and one budget, as a user asked for them."""
+"""Open clients of models as a user asked for them, on one budget and one store."""
 
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import cache, lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from dspy_judges.errors import OptionError
-from judges.client.open import TIMEOUT, open_model
-from judges.client.protocol import EMBEDDED, is_embedded
+from judges.client.open import open_model
+from judges.client.protocol import EMBEDDED, Model, is_embedded
+from judges.client.providers import provider_of
 
 if TYPE_CHECKING:
-    from judges.client.cache import ReplyCache
     from judges.client.client import Client
     from judges.client.prices import Price
-    from judges.client.protocol import Model
+    from judges.client.store import ReplyCache
 
 
 class ModelOptions(TypedDict, total=False):
     """How a model is opened; everything may be left out.
 
     `lm` (the embedded model) and `api_base` name it, `max_calls` and `max_cost` (US dollars) bound
-    what it may take, `concurrency` is how many requests are under way at once, `journal` is a file
-    that keeps every reply so that none is paid twice. `cache` is the folder of the replies that
-    runs share (the user's own unless given; "none": no such). `api_key_env` names the environment
-    variable with the key, `price` is in US dollars for a million tokens read and written, where no
-    table knows it; `max_tokens` of a reply and `reasoning_effort` are the model's own unless given.
+    what it may take, `concurrency` is how many requests are under way at once. `store` is a file
+    that keeps every request and reply, so that the next start with it pays for nothing twice.
+    `cache` is the folder of the replies that runs share (the user's own unless given; "none": no
+    such). `api_key_env` names the environment variable with the key, `price` is in US dollars for a
+    million tokens read and written, where no table knows it; `max_tokens` of a reply and
+    `reasoning_effort` are the model's own unless given.
     """
 
     lm: str | None
@@ -33,7 +36,7 @@ class ModelOptions(TypedDict, total=False):
     max_calls: int | None
     max_cost: float | None
     concurrency: int
-    journal: Path | str | None
+    store: Path | str | None
     cache: Path | str | None
     api_key_env: str | None
     price: tuple[float, float] | None
@@ -55,24 +58,21 @@ class Options(ModelOptions, total=False):
 
 
 class Session:
-    """Runners, opened when first asked for; they share one budget, and are closed together.
+    """Clients, made when first asked for, that share one budget and one store.
 
-    `models` are open already, by their names or their roles. `budget_file` holds what an
-    unfinished run has spent, so that the next one on it counts on (beside the journal, where there
-    are limits); what has finished leaves it behind only with `keep_budget_file`. Unless
-    `keep_going`, a run whose judgements fail, almost all of them, ends with FailingRunError.
+    `models` are open already, by their names or their roles. Unless `keep_going`, a run whose
+    judgements fail, almost all of them, ends with FailingRunError.
     """
 
     def __init__(
         self,
         *,
         keep_going: bool = True,
-        budget_file: Path | None = None,
-        keep_budget_file: bool = False,
-        models: "Mapping[str, Model] | None" = None,
+        models: Mapping[str, Model] | None = None,
         **options: Unpack[ModelOptions],
     ) -> None:
         from judges.client.budget import Budget
+        from judges.client.store import Store
 
         self._options = ModelOptions(**{"concurrency": 64, **options})
         max_calls, max_cost = options.get("max_calls"), options.get("max_cost")
@@ -82,18 +82,14 @@ class Session:
             concurrency=self._options["concurrency"],
             max_tokens=options.get("max_tokens"),
         )
-        journal = options.get("journal")
-        if budget_file is None and journal is not None and (max_calls or max_cost):
-            budget_file = budget_file_of(journal)
-        self.budget = Budget(max_calls, max_cost, budget_file)
-        self._keep_budget_file = keep_budget_file
+        path = options.get("store")
+        self.store = Store(path) if path else None
+        self.budget = Budget(max_calls, max_cost, self.store)
+        # That of all clients, once one of them asks a model elsewhere.
+        self.cache: ReplyCache | None = None
         self._keep_going = keep_going
         self._models = models or {}
         self._clients: dict[str, Client] = {}
-        self._open = ExitStack()
-        # That of all runners, once one of them asks a model elsewhere.
-        self.cache: ReplyCache | None = None
-        self._cache_opened = False
 
     def client(
         self,
@@ -101,7 +97,6 @@ class Session:
         *,
         role: str | None = None,
         api_base: str | None = None,
-        journal: Path | str | None = None,
         keep_going: bool | None = None,
         api_key_env: str | None = None,
         price: "tuple[float, float] | Price | None" = None,
@@ -111,122 +106,123 @@ class Session:
     ) -> "Client":
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
-        What is not said here is as the session's options say; an `api_base` of "" is the
-        provider's own. What is `free` takes nothing of the session's limits.
+        What is not said here is as the session's options say. What is `free` takes nothing of the
+        session's limits.
         """
         from judges.client.budget import Budget
         from judges.client.client import (
             ATTEMPTS,
+            TIMEOUT,
             Client,
             FailureMonitor,
-            is_cacheable,
+            answers_in_process,
         )
-        from judges.client.journal import Journal
         from judges.client.prices import find_price, price_of
+        from judges.client.store import open_cache
 
-        role = role or lm
-        if role not in self._clients:
-            options = self._options
-            budget = Budget() if free else self.budget
-            account = budget.account(
-                role, price_of(price or options.get("price")) or find_price(lm)
+        role, options = role or lm, self._options
+        if role in self._clients:
+            return self._clients[role]
+        base = api_base or options.get("api_base")
+        key_variable = api_key_env or options.get("api_key_env")
+        model = self._models.get(role) or self._models.get(lm) or _opened(lm, base, key_variable)
+        cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
+        if cacheable and self.cache is None:
+            self.cache = open_cache(options.get("cache"))
+        budget = Budget() if free else self.budget
+        own_price = price_of(price or options.get("price")) or find_price(lm)
+        keep_going = self._keep_going if keep_going is None else keep_going
+        client = self._clients[role] = Client(
+            model,
+            account=budget.account(role, own_price),
+            cache=self.cache if cacheable else None,
+            concurrency=options["concurrency"],
+            monitor=None if keep_going else FailureMonitor(),
+            timeout=getattr(model, "timeout", None) or TIMEOUT,
+            attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
+            max_tokens=max_tokens
+            or options.get("max_tokens")
+            or getattr(model, "max_tokens", None),
+            reasoning_effort=reasoning_effort or options.get("reasoning_effort"),
+        )
+
+        def open_sibling(other: str, other_base: str | None) -> "Client":
+            """What asks another model; a price given is this one's, where no table knows it."""
+            if (other, other_base or base) == (lm, base):
+                return client
+            return self.client(
+                other,
+                role=f"{role}: {other}" + (f" at {other_base}" if other_base else ""),
+                api_base=other_base,
+                keep_going=keep_going,
+                api_key_env=api_key_env,
+                price=find_price(other) or price,
+                max_tokens=max_tokens,
+                reasoning_effort=reasoning_effort,
+                free=is_embedded(other),
             )
-            journal = journal or options.get("journal")
-            keep_going = self._keep_going if keep_going is None else keep_going
-            named_base = options.get("api_base") if api_base is None else api_base or None
-            api_key_env = api_key_env or options.get("api_key_env")
-            key: Any = {"api_key_env": api_key_env} if api_key_env else {}
-            model = (
-                self._models.get(role)
-                or self._models.get(lm)
-                or open_model(lm, api_base=named_base, **key)
-            )
-            client = Client(
-                model,
-                journal=self._open.enter_context(Journal(journal)) if journal else None,
-                cache=self._shared_cache() if is_cacheable(model) else None,
-                account=account,
-                concurrency=options["concurrency"],
-                monitor=None if keep_going else FailureMonitor(),
-                timeout=getattr(model, "timeout", None) or TIMEOUT,
-                attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
-                max_tokens=max_tokens
-                or options.get("max_tokens")
-                or getattr(model, "max_tokens", None),
-                reasoning_effort=reasoning_effort or options.get("reasoning_effort"),
-            )
-            self._clients[role] = self._open.enter_context(client)
 
-            def open_sibling(other: str, base: str | None) -> Client:
-                """What asks another model; a price given is this one's, where no table knows it."""
-                if (other, base) in ((lm, api_base or None), (lm, named_base)):
-                    return client
-                own_role = other if base is None else f"{other} at {base}"
-                return self.client(
-                    other,
-                    role=own_role if role == lm else f"{role}: {own_role}",
-                    api_base=base or "",
-                    journal=journal,
-                    keep_going=keep_going,
-                    api_key_env=api_key_env,
-                    price=find_price(other) or price,
-                    max_tokens=max_tokens,
-                    reasoning_effort=reasoning_effort,
-                    free=is_embedded(other),
-                )
-
-            client.open_sibling = open_sibling
-        return self._clients[role]
-
-    def _shared_cache(self) -> "ReplyCache | None":
-        from judges.client.cache import open_cache
-
-        if not self._cache_opened:
-            self._cache_opened = True
-            self.cache = open_cache(self._options.get("cache"))
-            if self.cache is not None:
-                self._open.callback(self.cache.close)
-        return self.cache
+        client.open_sibling = open_sibling
+        return client
 
     def waiting(self) -> str:
         """What a client waits for, and for how long; empty where none does."""
         return next(filter(None, (client.waiting for client in list(self._clients.values()))), "")
 
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            self._open.close()
-        finally:
-            self.budget.close(finished=error is None and not self._keep_budget_file)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @contextmanager
 def open_client(
     *,
     keep_going: bool = True,
-    models: "Mapping[str, Model] | None" = None,
+    models: Mapping[str, Model] | None = None,
     **options: Unpack[ModelOptions],
 ) -> Iterator["Client"]:
-    """Open what asks one model, and close it whatever happens; its journal is kept to it alone.
-
-    `models` are open already and stand for their names.
-    """
-    with ExitStack() as stack:
-        if journal := options.get("journal"):
-            from data.tables.atomic_write import in_use
-
-            path = Path(journal)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(in_use(path))
-        session = stack.enter_context(Session(keep_going=keep_going, models=models, **options))
+    """Open what asks one model; `models` are open already and stand for their names."""
+    with Session(keep_going=keep_going, models=models, **options) as session:
         yield session.client(options.get("lm") or EMBEDDED)
 
 
-def budget_file_of(journal: Path | str) -> Path:
-    """Where an unfinished run's spending is kept: beside its replies."""
-    return Path(f"{journal}.budget.json")
+def shared_client(lm: str, api_base: str | None = None) -> "Client":
+    """The client of this process for a model, without limits: made once, whoever asks it."""
+    return _shared_client(lm, api_base, _environment(lm, None))
+
+
+@lru_cache(maxsize=64)
+def _shared_client(lm: str, api_base: str | None, environment: object) -> "Client":
+    return Session(lm=lm, api_base=api_base).client(lm)
+
+
+def _opened(lm: str, api_base: str | None, key_variable: str | None) -> Model:
+    """The model of this process, with its connections."""
+    return _open_once(lm, api_base, key_variable, _environment(lm, key_variable))
+
+
+@cache
+def _open_once(
+    lm: str, api_base: str | None, key_variable: str | None, environment: object
+) -> Model:
+    from judges.client.client import close_at_end
+
+    model = open_model(lm, api_base=api_base, api_key_env=key_variable)
+    close_at_end(model.close)
+    return model
+
+
+def _environment(lm: str, key_variable: str | None) -> tuple[str | None, ...]:
+    """What the environment says of a model: another address or key makes another model."""
+    provider, _ = provider_of(lm)
+    names = (provider.address_variable, provider.key_variable, provider.version_variable)
+    return tuple(os.environ.get(name) for name in (*names, key_variable or ""))
 
 
 def check_limits(**limits: object) -> None:

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from judges.client.journal import describe
+
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import read_records
 from judges.cli.estimate import Estimate, total_price
@@ -28,7 +30,6 @@ from judges.client import (
     is_embedded,
     is_reasoning,
 )
-from judges.client.journal import describe
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import Panel

@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from judges.client.journal import describe
+
 from judges.cli.flags import read_plan
 from judges.client import (
     Budget,
@@ -20,7 +22,6 @@ from judges.client import (
     gives_n_replies,
     is_embedded,
 )
-from judges.client.journal import describe
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt

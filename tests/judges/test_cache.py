@@ -14,6 +14,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from judges.client.cache import FILE, ReplyCache, default_folder, open_cache
+from judges.client.journal import describe
 from openai_replies import Body
 from openai_server import OpenAIServer
 from processes import until
@@ -21,8 +23,6 @@ from processes import until
 import judges
 from dspy_judges.errors import OptionError
 from judges.__main__ import main
-from judges.client.cache import FILE, ReplyCache, default_folder, open_cache
-from judges.client.journal import describe
 from judges.client.protocol import Completion, Reply
 from judges.scoring import SamplingPlan
 from optimize.cli.tune import command

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from judges.client.journal import describe
 from openai_server import OpenAIServer, hang_from, some_faults
 from processes import TIMEOUT, until
-
-from judges.client.journal import describe
 
 # A program that judges: one line a row to the output, in order; its replies in a journal.
 PROGRAM = """

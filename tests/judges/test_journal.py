@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import TIMEOUT
-
 from judges.client.journal import (
     Journal,
     RequestHasher,
@@ -18,6 +16,8 @@ from judges.client.journal import (
     encode_record,
     request_key,
 )
+from processes import TIMEOUT
+
 from judges.client.protocol import Completion, Message, Reply, Sampling, Token
 
 

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from judges.client.journal import Journal
+from judges.client.sampler import Request, Response
 
 from judges.catalog import find
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
-from judges.client.journal import Journal
 from judges.client.protocol import Completion, Reply, Token
-from judges.client.sampler import Request, Response
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.judgement import NoScoreError

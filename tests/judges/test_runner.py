@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from behaving_model import Model, asks, echo, parsed
+from judges.client.journal import Journal
 from processes import TIMEOUT, until
 
 from judges.client.budget import Budget
 from judges.client.client import Client, Request, Response
-from judges.client.journal import Journal
 from judges.client.protocol import (
     Completion,
     Message,

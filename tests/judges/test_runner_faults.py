@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from behaving_model import Model, asks, echo, parsed
+from judges.client.journal import Journal
 
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
-from judges.client.journal import Journal
 from judges.client.prices import Price
 from judges.client.protocol import (
     Completion,
