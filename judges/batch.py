@@ -23,11 +23,9 @@ from msgspec import Struct
 
 from data.tables.atomic_write import write_atomically
 from judges.client import open_model
-from judges.client.dialect import TOKEN_LIMITS, is_reasoning
 from judges.client.journal import Journal, request_key
 from judges.client.keys import read_key
-from judges.client.openai import EndpointModel
-from judges.client.openai_format import LONGEST_EXCERPT, read_completion
+from judges.client.openai import LONGEST_EXCERPT, EndpointModel, retry_after_of
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import (
     Completion,
@@ -37,6 +35,7 @@ from judges.client.protocol import (
     RefusedError,
     Sampling,
     UnreachableError,
+    is_reasoning,
 )
 from judges.client.sampler import REASONING_FACTOR
 
@@ -94,7 +93,7 @@ class BatchModel:
         self, batch: "Batch", failures: Mapping[str, str] | None, max_tokens: int | None
     ) -> None:
         endpoint = batch.endpoint
-        self.name, self.endpoint, self.served = endpoint.name, endpoint.endpoint, endpoint.served
+        self.name, self.endpoint = endpoint.name, endpoint.endpoint
         self.cacheable = failures is None  # what an earlier run has asked need not be queued
         self.written: set[str] = set()
         self._batch, self._failures, self._max_tokens = batch, failures, max_tokens
@@ -109,7 +108,7 @@ class BatchModel:
             factor = REASONING_FACTOR if is_reasoning(self.name) else 1
             limit = self._max_tokens or factor * sampling.max_tokens
             sampling = dataclasses.replace(sampling, max_tokens=limit)
-            body = self._batch.endpoint.dialect.body(self.name, messages, sampling)
+            body = self._batch.endpoint.spelling.body(messages, sampling)
             self._batch.write({"custom_id": key, "method": "POST", "url": URL, "body": body})
             self.written.add(key)
         raise RefusedError("queued for a batch")
@@ -176,7 +175,7 @@ class Batch:
         return math.fsum(
             price.worst(
                 token_bound(body["messages"]),
-                body.get("n", 1) * next(body[name] for name in TOKEN_LIMITS if name in body),
+                body.get("n", 1) * next(body[name] for name in body if name.endswith("_tokens")),
             )
             for body in bodies
         )
@@ -249,12 +248,11 @@ class Batch:
             reason = str(error.get("message") or f"status {response.get('status_code')}")
             return f"the batch failed it: {' '.join(reason.split())[:LONGEST_EXCERPT]}"
         try:
-            completion = read_completion(json.dumps(body).encode(), (), Sampling())
+            completion = self.endpoint.read_answer(json.dumps(body).encode(), (), Sampling())
         except (ModelError, RecursionError) as error:
             return f"the batch's answer is unusable: {error}"
         if key not in journal:
             model = self.endpoint
-            completion = model.secrets.clean(completion)
             journal.put(key, completion, endpoint=model.endpoint, model=model.name)
         return None
 
@@ -274,7 +272,7 @@ class Batch:
             with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
                 yield c
         except openai.APIStatusError as error:
-            answer, wait = error.response.content, error.response.headers.get("retry-after")
+            answer, wait = error.response.content, retry_after_of(error.response.headers)
             raise self.endpoint.read_error(error.status_code, wait, answer) from None
         except openai.APIConnectionError:
             raise UnreachableError(f"no connection to {self.endpoint.endpoint}") from None

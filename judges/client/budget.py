@@ -95,7 +95,6 @@ class Counts(Struct, forbid_unknown_fields=True):
     lost_calls: Count
     lost_characters: Count
     lost_cost: Dollars
-    estimated_cost: Dollars = 0.0
 
 
 class Budget:
@@ -168,10 +167,7 @@ class Budget:
     @property
     def cost(self) -> float:
         """Dollars that are gone, or may be."""
-        cost = sum(
-            counts.cost + counts.estimated_cost + counts.lost_cost
-            for counts in list(self._counts.values())
-        )
+        cost = sum(counts.cost + counts.lost_cost for counts in list(self._counts.values()))
         return cost - sum(account.overbooked for account in list(self.accounts.values()))
 
     @property
@@ -330,7 +326,7 @@ class Account:
 
     @property
     def cost_unconfirmed(self) -> float:
-        return sum(counts.lost_cost + counts.estimated_cost for counts in self._entries())
+        return sum(counts.lost_cost for counts in self._entries())
 
     @property
     def overbooked(self) -> float:
@@ -429,10 +425,7 @@ class Account:
             counts.characters += reservation.characters
             counts.tokens_in += usage.tokens_in
             counts.tokens_out += usage.tokens_out
-            if usage.estimated:
-                counts.estimated_cost += cost
-            else:
-                counts.cost += cost
+            counts.cost += cost
             if cost > reservation.cost > 0:
                 # Of its own reservation: those in flight with it exceed the same worst.
                 budget.excess = max(budget.excess, reservation.excess * cost / reservation.cost)
@@ -492,4 +485,4 @@ class Account:
 
 def _told_cost(counts: Counts) -> float:
     """Of the requests that were answered."""
-    return counts.cost + counts.estimated_cost
+    return counts.cost

@@ -298,10 +298,7 @@ class Client:
     ) -> None:
         self.model = model
         self.journal = journal
-        served: str | None = ""
-        if cache is not None and hasattr(model, "served"):
-            served = model.served()
-        self.cache = cache if is_cacheable(model) and served is not None else None
+        self.cache = cache if is_cacheable(model) else None
         self.account = account or Budget().account()
         self.concurrency = concurrency
         self._timeout = timeout
@@ -321,7 +318,6 @@ class Client:
             self._client,
             journal=journal,
             cache=self.cache,
-            served=served or "",
             fresh_samples=fresh_samples,
             max_tokens=max_tokens,
             reasoning_effort=reasoning_effort,

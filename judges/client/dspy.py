@@ -14,19 +14,20 @@ from hashlib import sha256
 from numbers import Real
 from typing import Any
 
-from judges.client.dialect import LESS_EXACT, Dialect, is_reasoning
-from judges.client.keys import Redactor, hide, secrets_among
-from judges.client.openai_format import (
-    CONTENT_REFUSALS,
+import msgspec
+
+from judges.client.keys import Redactor, dspy_endpoint, endpoint_of, hide, secrets_among
+from judges.client.openai import (
     FLAGGED,
-    FLAGGING,
+    PLAN,
     QUOTA,
-    read_token,
+    Alternative,
+    Spelling,
+    TokenAnswer,
     read_usage,
     token_of,
-    wait_in_words,
+    wait_in,
 )
-from judges.client.prices import most_likely_tokens
 from judges.client.protocol import (
     CUT_SHORT,
     Completion,
@@ -40,10 +41,8 @@ from judges.client.protocol import (
     ThrottledError,
     TransientError,
     UnreachableError,
-    UnsupportedRequestError,
-    Usage,
+    is_reasoning,
 )
-from judges.client.providers import dspy_endpoint, endpoint_of
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +79,8 @@ class DspyModel:
         self.name = name
         self.endpoint = dspy_endpoint(api_base)
         self._secrets = Redactor([api_key] if api_key else [])
-        self.dialect = Dialect.of(name)
+        self.spelling = Spelling(name)
+        self.changes = self.spelling.changes
         try:
             self._lm = dspy.LM(name, cache=False, num_retries=0, timeout=timeout, **settings)
         except (ValueError, dspy.LMError) as error:
@@ -92,14 +92,14 @@ class DspyModel:
         import dspy
 
         _OWN_REQUEST.set(True)
-        body = self.dialect.body(self.name, messages, sampling)
+        body = self.spelling.body(messages, sampling)
         try:
             with dspy.context(disable_history=True):
                 response = await self._lm.acall(_request(self.name, body))
             completion = self._secrets.clean(_completion(response, messages, self.name))
         except dspy.LMError as error:
             learned_from = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, learned_from) and self.dialect.learn(body, _complaint(error)):
+            if isinstance(error, learned_from) and self.spelling.learn(body, _complaint(error)):
                 raise RespelledError(f"{self.name} wants the request spelled otherwise") from None
             raise _model_error(error, self.name, self._secrets, messages) from None
         # What DSPy's engines let through of an answer that is none.
@@ -109,11 +109,9 @@ class DspyModel:
         for adaptation in response.adaptations:
             name = adaptation.field.removeprefix("config.")
             if adaptation.action == "dropped":
-                self.dialect.refuse(name, f"no {name} ({LESS_EXACT})", body)
+                self.spelling.refuse(name, body.get(name))
             elif adaptation.action == "clamped":
-                self.dialect.note(f"a {name} of {adaptation.applied} at most")
-        if self.dialect.notes:
-            self.dialect.say(self.name)
+                self.spelling.note(f"a {name} of {adaptation.applied} at most")
         return completion
 
     async def close(self) -> None:
@@ -311,7 +309,9 @@ def _completion_of_entry(entry: Mapping[str, Any], messages: Sequence[Message]) 
     logprobs = logprobs if isinstance(logprobs, Mapping) else logprobs.model_dump()
     reply = Reply(
         text=values.get("text") or "",
-        tokens=tuple(map(token_of, logprobs.get("content") or ())),
+        tokens=tuple(
+            token_of(msgspec.convert(token, TokenAnswer)) for token in logprobs.get("content") or ()
+        ),
         finish_reason=_finish_of(response),
     )
     usage = read_usage(entry["usage"] or None, messages, (reply,))
@@ -369,10 +369,12 @@ def _completion(response: Any, messages: Sequence[Message], name: str) -> Comple
         # Beside thoughts, `message.text` is none.
         text="".join(part.text for part in response.message.parts if isinstance(part, TextPart)),
         tokens=tuple(
-            read_token(
-                token.token,
-                token.logprob,
-                ((top.token, top.logprob) for top in token.top or (token,)),
+            token_of(
+                TokenAnswer(
+                    token.token,
+                    token.logprob,
+                    [Alternative(top.token, top.logprob) for top in token.top or ()],
+                )
             )
             for token in response.logprobs or ()
         ),
@@ -429,12 +431,11 @@ def _model_error(
     text = _text_of(error)
     message = f"{name}: {secrets.redact(text)[:300]}"
     words = f"{getattr(error, 'provider_code', '')} {text}"
-    flagged = FLAGGED.search(words) or any(word in words for word in CONTENT_REFUSALS)
-    if flagged and getattr(error, "status", None) in FLAGGING:
+    if FLAGGED.search(words) and getattr(error, "status", None) in {400, 403, 422}:
         return RefusedError(message)
     if isinstance(error, dspy.LMRateLimitError):
-        wait = wait_in_words(text) if error.retry_after is None else error.retry_after
-        if wait is None and QUOTA.search(text):
+        wait = wait_in(text) if error.retry_after is None else error.retry_after
+        if QUOTA.search(words) or (wait is None and PLAN.search(text)):
             return FatalModelError(f"{message}; resume once there is more")
         return ThrottledError(message, wait)
     if isinstance(error, dspy.LMTransportError):
@@ -453,10 +454,10 @@ def _model_error(
     if invalid and error.status is None:
         # An answer in whose place Gemini says that it was withheld: this text's, and billed.
         withheld = RefusedError(message)
-        withheld.usage = Usage(most_likely_tokens(messages), 0, estimated=True)
+        withheld.usage = read_usage(None, messages, ())
         return withheld
     if invalid and error.status in {400, 422}:
-        return UnsupportedRequestError(message)
+        return RefusedError(message)
     return FatalModelError(message)
 
 

@@ -3,20 +3,11 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Mapping
-
-from judges.client.protocol import RateLimit, RateLimits
 
 # The limiter: what it narrows to at a 429 and widens to at an answer, and how early a timer fires.
 NARROWING = 0.7
 WIDENING = 1.02
 TIMER_TOLERANCE = 0.01
-# The pacer: how much of a limit must be used before its refilling is reckoned, how fast a rate that
-# was taken for too slow recovers, and how often requests that wait look again.
-ENOUGH_USED = 0.1
-RECOVERING = 1.02
-PACE_INTERVAL = 0.02
-FORGOTTEN_AFTER = 5.0
 # The timeout: a multiple of the slowest answer, which fades from one answer to the next, and no
 # less than SHORTEST seconds; known after so many answers, and reviewed as often for what waits.
 ENOUGH_ANSWERS = 32
@@ -107,72 +98,6 @@ class Limiter:
             if not place.done():
                 self._busy += 1
                 place.set_result(None)
-
-
-class Pacer:
-    """Keeps requests within the limits that an endpoint's answers tell, before it has to refuse.
-
-    What was sent since the request that told a limit is taken off what it had left. What comes back
-    in the meantime is reckoned by the slowest rate seen, which suits limits that refill steadily
-    and those that refill all at once.
-    """
-
-    def __init__(self) -> None:
-        self.sent = {"requests": 0.0, "tokens": 0.0}
-        self._limits: dict[str, RateLimit] = {}
-        self._rates: dict[str, float] = {}
-        self._at: dict[str, float] = {}
-        self._sent_then: dict[str, float] = {}
-
-    @property
-    def has_limits(self) -> bool:
-        """Whether any answer told a limit; what is sent before is not counted."""
-        return bool(self._limits)
-
-    def delay_for(self, tokens: float) -> float:
-        """Seconds until a request of so many tokens fits all limits, of which there are some."""
-        now = asyncio.get_running_loop().time()
-        costs = {"requests": 1.0, "tokens": tokens}
-        return max(self._delay(kind, costs[kind], now) for kind in self._limits)
-
-    def send(self, tokens: float) -> dict[str, float]:
-        """Count a request; returns what to hand back to `update` with its answer."""
-        self.sent["requests"] += 1.0
-        self.sent["tokens"] += tokens
-        return dict(self.sent)
-
-    def update(
-        self, limits: RateLimits, sent: Mapping[str, float], *, refused: bool = False
-    ) -> None:
-        """Take in what the answer told to a request; `sent` is what had been sent with it.
-
-        A refusal tells that less came back than was reckoned: from then on nothing is, until all
-        does.
-        """
-        now = asyncio.get_running_loop().time()
-        for kind, limit in limits.items():
-            if sent[kind] < self._sent_then.get(kind, 0.0):
-                continue  # a request sent later has told more
-            used = limit.size - limit.remaining
-            if refused:
-                self._rates[kind] = 0.0
-            elif limit.reset > 0 and used >= ENOUGH_USED * limit.size:
-                rate = used / limit.reset
-                self._rates[kind] = min(self._rates.get(kind, rate) * RECOVERING, rate)
-            self._limits[kind], self._at[kind], self._sent_then[kind] = limit, now, sent[kind]
-
-    def _delay(self, kind: str, cost: float, now: float) -> float:
-        limit, rate, elapsed = self._limits[kind], self._rates.get(kind, 0.0), now - self._at[kind]
-        if elapsed > 2 * limit.reset + FORGOTTEN_AFTER:
-            return 0.0  # it told too long ago
-        full = elapsed >= limit.reset + PACE_INTERVAL
-        left = limit.size if full else min(limit.remaining + rate * elapsed, limit.size)
-        lacking = min(cost, limit.size) - (left - (self.sent[kind] - self._sent_then[kind]))
-        if lacking <= 0:
-            return 0.0
-        if full:
-            return PACE_INTERVAL
-        return min(lacking / rate if rate else limit.reset, limit.reset - elapsed) + PACE_INTERVAL
 
 
 class AdaptiveTimeout:

@@ -5,25 +5,21 @@ import logging
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from judges.client.budget import Account, BudgetSpentError, Reservation
-from judges.client.limits import AdaptiveTimeout, Limiter, Pacer
-from judges.client.prices import estimate_tokens
+from judges.client.limits import AdaptiveTimeout, Limiter
 from judges.client.protocol import (
     Completion,
     FatalModelError,
     Message,
     Model,
     ModelError,
-    RefusedError,
+    NoConnectionsError,
     RespelledError,
     Sampling,
     ThrottledError,
-    TooLongError,
     TransientError,
     UnreachableError,
-    UnsupportedRequestError,
     Usage,
 )
 
@@ -32,19 +28,16 @@ LONGEST_WAIT = 60.0
 # As long as an endpoint is waited for at its own word, and what of it is worth a line.
 LONGEST_RETRY_AFTER = 600.0
 NOTABLE_RETRY_AFTER = 20.0
-LONGEST_PACE = 1.0  # between two looks at the endpoint's limits
 THROTTLES_PER_ATTEMPT = 4
 BUDGET_POLL = 0.02
 # A host that never answered any request is given up after these seconds.
 UNREACHED_TIMEOUT = 3.0
 LONGEST_WAIT_UNREACHED = 1.0
 MOST_SPELLINGS = 12  # of one request: each parameter may be refused in turn
-MOST_REFUSALS = 5  # requests refused one after the other, as single ones among others
 
 # What a progress line says of waits, and of which.
 RATE_LIMIT, FAULTS, SHOWN_WAIT = "rate limit", "server faults", 1.0
 
-NOTHING_SENT = {"requests": 0.0, "tokens": 0.0}
 
 _log = logging.getLogger(__name__)
 
@@ -73,12 +66,9 @@ class RetryingClient:
         self._rng = rng
         self._reached = False
         self._unreached_since: float | None = None
-        # Refusals since the last answer to a request that asks for replies of this kind.
-        self._refusals: dict[tuple[int, int | None], int] = {}
         self._waiting_until = 0.0
         # What is waited for now, and until when, by the loop's clock.
         self._wait_reason, self._wait_end = "", 0.0
-        self._pacer = Pacer()
 
     @property
     def latency(self) -> float | None:
@@ -90,18 +80,13 @@ class RetryingClient:
         if self.limiter is None:
             return await self._complete_in_process(messages, sampling)
         faults = throttles = spellings = 0
-        shortened = False
         while True:
-            try:
-                outcome = await self._attempt(self.limiter, messages, sampling, faults)
-            except TooLongError as error:
-                if shortened or not 0 < error.room < sampling.max_tokens:
-                    raise
-                _log.info("%s; asked for %d tokens at most", error, error.room)
-                sampling, shortened = replace(sampling, max_tokens=error.room), True
-                continue
+            outcome = await self._attempt(self.limiter, messages, sampling, faults)
             if isinstance(outcome, Completion):
                 return outcome
+            if isinstance(outcome, NoConnectionsError):
+                await asyncio.sleep(BUDGET_POLL)
+                continue
             if isinstance(outcome, RespelledError) and spellings < MOST_SPELLINGS:
                 spellings += 1
                 continue
@@ -147,9 +132,6 @@ class RetryingClient:
             while reservation is None:  # it may fit once others are settled
                 await asyncio.sleep(BUDGET_POLL)
                 reservation = self.account.reserve(messages, sampling)
-            sending = (
-                await self._pace(messages, sampling) if self._pacer.has_limits else NOTHING_SENT
-            )
             billed, usage = True, None
             timeout = self._timeouts.begin(faults)
             try:
@@ -159,42 +141,24 @@ class RetryingClient:
                 self.account.settle(reservation, completion)
                 reservation = None
                 limiter.answered()
-                if completion.rate_limits:
-                    self._pacer.update(completion.rate_limits, sending)
                 self._reached = True
-                self._refusals[sampling.n, sampling.top_logprobs] = 0
                 return completion
             except TimeoutError:
                 seconds = self._timeouts.waited(timeout)
                 return TransientError(f"no answer within {seconds:.1f} s", billed=True)
             except TransientError as error:
                 billed, usage = error.billed, error.usage
-                if error.rate_limits:
-                    throttled = isinstance(error, ThrottledError)
-                    self._pacer.update(error.rate_limits, sending, refused=throttled)
                 self._reached = self._reached or not isinstance(error, UnreachableError)
                 if isinstance(error, ThrottledError):
                     limiter.throttled(cuts, error.retry_after)
                 return error
             except ModelError as error:
                 billed, usage = False, error.usage
-                if isinstance(error, UnsupportedRequestError) and self._refused_alone(sampling):
-                    raise RefusedError(str(error)) from error
                 raise
             finally:
                 self._timeouts.end(timeout)
                 if reservation is not None:
                     self._close(reservation, usage, billed=billed)
-
-    async def _pace(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, float]:
-        """Wait until the request fits the endpoint's own limits, as far as it tells them."""
-        pacer = self._pacer
-        tokens = estimate_tokens(messages) + sampling.n * sampling.max_tokens
-        while 0 < (wait := pacer.delay_for(tokens)) <= LONGEST_RETRY_AFTER:
-            self._say_wait("the endpoint's rate limit is used up", wait, "until it is filled again")
-            self._note_wait(RATE_LIMIT, wait)
-            await asyncio.sleep(min(wait, LONGEST_PACE))
-        return pacer.send(tokens)
 
     def _close(self, reservation: Reservation, usage: Usage | None, *, billed: bool) -> None:
         """Close the reservation of a request that brought no replies, by its usage where known."""
@@ -202,14 +166,6 @@ class RetryingClient:
             self.account.settle(reservation, usage)
         else:
             self.account.forfeit(reservation, billed=billed)
-
-    def _refused_alone(self, sampling: Sampling) -> bool:
-        """Whether a request is refused for its texts, where others of its kind were answered."""
-        kind = sampling.n, sampling.top_logprobs
-        if kind not in self._refusals:
-            return False
-        self._refusals[kind] += 1
-        return self._refusals[kind] <= MOST_REFUSALS
 
     def _wait(self, tries: int, retry_after: float | None) -> float:
         """Exponential, with jitter; never less than the endpoint asked for."""

@@ -13,7 +13,6 @@ from typing import Any, TypedDict
 
 from judges.client.budget import BudgetSpentError
 from judges.client.cache import ReplyCache
-from judges.client.dialect import is_reasoning
 from judges.client.journal import Journal, RequestHasher
 from judges.client.protocol import (
     REFUSAL,
@@ -26,6 +25,7 @@ from judges.client.protocol import (
     Reply,
     Sampling,
     TransientError,
+    is_reasoning,
 )
 from judges.client.retrying import RetryingClient
 from judges.judgement import NoScoreError
