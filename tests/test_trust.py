@@ -13,6 +13,7 @@ from typing import Any
 import dspy
 import pytest
 from jsonl import write_jsonl
+from judges.client.keys import endpoint_of
 from openai_server import OpenAIServer, Serving
 
 import judges
@@ -21,7 +22,6 @@ from judges.__main__ import main as judges_command
 from judges.batch import Batch
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
-from judges.client.providers import endpoint_of
 from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
