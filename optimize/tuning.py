@@ -11,10 +11,9 @@ from data.tables.formats import read_records
 from data.tables.in_memory import Rows, is_in_memory
 from judges.client import Model
 from judges.client.dspy import ConfiguredModel, configured_lm
-from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 from judges.terminal import print_error
 from optimize.figures import SPLITS
 from optimize.lifecycle import run_in_folder
@@ -22,9 +21,7 @@ from optimize.run import run_folder
 from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import read_settings
 from optimize.screen import scorecard
-from optimize.search.gate import RISK, Ship
-from optimize.search.objective import Level
-from optimize.search.optimizers import OptimizerName
+from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 if TYPE_CHECKING:
     import pandas as pd

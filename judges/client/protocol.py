@@ -187,12 +187,12 @@ class RespelledError(TransientError):
     """A parameter was refused and is left out from now on: to be sent again at once."""
 
 
-class NoConnectionsError(TransientError):
-    """This system has no connection left for it (EMFILE): nothing was sent."""
-
-
 class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
+
+
+class NoConnectionsError(TransientError):
+    """This machine has no free connection (EMFILE, ENFILE): nothing was sent."""
 
 
 class FatalModelError(ModelError):

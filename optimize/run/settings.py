@@ -23,12 +23,10 @@ from judges.client import (
     price_of,
     read_price,
 )
-from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
+from judges.loading import read_subject
 from judges.prompt import Reasoning
-from optimize.search.gate import RISK, Ship
-from optimize.search.objective import Level
-from optimize.search.optimizers import OptimizerName
+from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15

@@ -10,15 +10,13 @@ overcharge near-twins). Test labels have no part in it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
+from optimize.search.choices import RISK as RISK
 from optimize.statistics.difference import Contrast
 
 SWAPS = 2000
-# The chance that a judge which is no better than the untuned one ships, unless the user states it.
-RISK = 0.1
 # What of the risk the test for fewer failures has, where there are failures: both keep to it
 # together.
 FAILURE_SHARE = 0.2
@@ -69,9 +67,6 @@ class ComparedCandidate:
     @property
     def reliable(self) -> bool:
         return self.failure_rate <= max(MOST_FAILED, self.seed_failure_rate)
-
-
-Ship = Literal["better", "tuned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

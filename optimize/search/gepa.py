@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 
 from dspy_judges.errors import JudgesError
 from judges.client import BudgetSpentError, Client, FatalModelError, Model, Request, Response
-from judges.client.dspy_bridge import as_lm
+from judges.client.dspy import as_lm
 from judges.modules import signature_of
 from judges.prompt import NOT_GIVEN, Prompt, Value, encodable
 from optimize.items import Item, Items, Vector

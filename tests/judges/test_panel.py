@@ -10,10 +10,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from judges.monotone import MonotoneMap
 
 from judges import frozen
-from judges.catalog.summeval import COHERENCE, FLUENCY, RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.cli.main import command
 from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
@@ -21,7 +21,6 @@ from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
-from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel, PanelError
 from judges.ray import JudgeBatch
 
