@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import read_records
-from judges.cli.estimate import Estimate, total_price
+from judges.cli.table import Estimate, total_price
 from judges.client import (
     Budget,
     BudgetSpentError,
@@ -249,7 +249,6 @@ def _ask(entry: Entry, client: Client, folder: Path, seed: int, share: float) ->
                 len(entry.items),
                 sys.stderr,
                 budget=client.account.budget,
-                waiting=lambda: client.waiting,
             ) as progress:
                 for judgement in entry.judge.judge_rows(rows, client, seed=seed):
                     judgements.append(judgement)

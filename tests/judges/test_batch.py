@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judges.client.journal import Journal
 from openai_server import OpenAIServer
 
 import judges
@@ -14,7 +15,6 @@ from judges.__main__ import main
 from judges.batch import Batch, State
 from judges.client import FatalModelError, Model, UnreachableError, open_model
 from judges.client.client import Client
-from judges.client.journal import Journal
 from judges.judgement import Judgement, Verdict
 
 LM = "openai/judge-1"

@@ -76,9 +76,9 @@ def test_headers_go_along_and_stay_out_of_what_is_written(
     server.habit = habit
     lm = lm_of(server, extra_body={"user": "me"}, extra_headers={"X-Gate": f"Bearer {GATE}"})
     with dspy.context(lm=lm), pytest.raises(ModelError) as caught:
-        judges.load("fluency").score(ROWS, journal=tmp_path / "replies.jsonl", concurrency=1)
+        judges.load("fluency").score(ROWS, store=tmp_path / "replies.sqlite", concurrency=1)
     assert GATE not in str(caught.value)
-    assert GATE not in (tmp_path / "replies.jsonl").read_text()
+    assert GATE not in (tmp_path / "replies.sqlite").read_bytes()
     assert gates(server) == {f"Bearer {GATE}"}
 
 
@@ -121,7 +121,7 @@ def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
 ) -> None:
     with dspy.context(lm=lm_of(server)):
         run = optimize.tune("fluency", quiet=True, max_calls=900, out=tmp_path / "run")
-        measured = optimize.measure("fluency", journal=tmp_path / "replies.jsonl")
+        measured = optimize.measure("fluency", store=tmp_path / "replies.sqlite")
     assert run.summary["lm"] == "openai/judge-1"
     assert run.summary["lm_calls"] <= 900
     assert len(measured.scores) == 306
@@ -137,7 +137,7 @@ def test_other_arguments_are_other_requests_to_a_journal(
     judge = judges.load("fluency")
     for top_p, expected in ((0.9, 8), (0.9, 8), (0.5, 16)):
         with dspy.context(lm=lm_of(server, top_p=top_p)):
-            judge.score(ROWS, journal=tmp_path / "replies.jsonl")
+            judge.score(ROWS, store=tmp_path / "replies.sqlite")
         assert len(server.log) == expected
 
 
