@@ -444,7 +444,7 @@ def _judged(
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(_texts_of, copy, repeat(run.texts[judge.name]))
-            client = session.client(judge.lm, api_base=judge.model_to_ask()[1])
+            client = session.client(judge.lm, api_base=judge.api_base)
             stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
@@ -574,9 +574,9 @@ def score(args: argparse.Namespace) -> int:
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = load(source)
-    judge.model_to_ask(args.lm, args.api_base)
-    return follow(reasoning_as_asked(judge, source, args), args)
+    judge = follow(reasoning_as_asked(load(source), source, args), args)
+    judge.check_origins()
+    return judge
 
 
 class Scores:
