@@ -13,14 +13,14 @@ from typing import Any
 import dspy
 import pytest
 from jsonl import write_jsonl
-from judges.client.providers import endpoint_of
 from openai_server import OpenAIServer, Serving
 
 import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
-from judges.client.open import is_plain, open_model
+from judges.client.keys import endpoint_of
+from judges.client.open import check_plain, open_model
 from judges.client.protocol import FatalModelError
 from judges.frozen import digest
 from judges.ray import JudgeBatch
@@ -205,12 +205,13 @@ def test_a_data_set_of_the_hub_has_an_owner_and_a_name(
     ],
 )
 def test_a_known_providers_model_is_plain(lm: str) -> None:
-    assert is_plain(lm)
+    check_plain(lm)
 
 
 def test_what_holds_an_address_a_path_or_a_space_is_not_plain() -> None:
     for lm in STRANGE:
-        assert not is_plain(lm.format(address="127.0.0.1:9"))
+        with pytest.raises(FatalModelError, match="its file names the model"):
+            check_plain(lm.format(address="127.0.0.1:9"))
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])

@@ -60,7 +60,8 @@ THOUGHTS = ("reasoning_tokens",)
 
 # What errors say. SAID is what their reader is shown, in this order; NAMED is searched as well.
 SAID = ("error", "message", "detail", "loc", "msg")
-NAMED = (*SAID, "param", "code", "type", "status", "innererror", "details", "quotaId")
+GEMINI = ("details", "violations", "quotaId")
+NAMED = (*SAID, "param", "code", "type", "status", "innererror", *GEMINI)
 QUOTA = re.compile(r"insufficient[_ ](?:quota|credit|balance)|PerDay", re.I)
 # Gemini words a limit on requests a minute alike; there it says how long to wait.
 PLAN = re.compile(r"check your plan|billing", re.I)
