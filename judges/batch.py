@@ -25,7 +25,7 @@ from data.tables.atomic_write import write_atomically
 from judges.client import open_model
 from judges.client.journal import Journal, request_key
 from judges.client.keys import read_key
-from judges.client.openai import LONGEST_EXCERPT, EndpointModel, retry_after_of
+from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error, retry_after_of
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import (
     Completion,
@@ -273,7 +273,7 @@ class Batch:
                 yield c
         except openai.APIStatusError as error:
             answer, wait = error.response.content, retry_after_of(error.response.headers)
-            raise self.endpoint.read_error(error.status_code, wait, answer) from None
+            raise read_error(self.endpoint, error.status_code, wait, answer) from None
         except openai.APIConnectionError:
             raise UnreachableError(f"no connection to {self.endpoint.endpoint}") from None
 

@@ -167,11 +167,11 @@ class Judge:
     ) -> tuple[str, str | None]:
         """The model and the endpoint to ask: those that its user names, else its own model.
 
-        Raises FatalModelError where only its file names what may be a stranger's choice: a model
-        that is no known provider's.
+        Raises FatalModelError where only its file names what may be a stranger's choice (a model
+        that is no known provider's), and where its run had another endpoint than the one to ask.
         """
         from judges.client import FatalModelError
-        from judges.client.open import check_name, check_plain
+        from judges.client.open import check_endpoint, check_name, check_plain
 
         # An empty address is passed on, and refused.
         model, base = lm or self.lm, self.api_base if api_base is None else api_base
@@ -179,6 +179,9 @@ class Judge:
         try:
             if self.from_file and lm is None:
                 check_plain(self.lm)
+            provider = self.lm.partition("/")[0]
+            if self.endpoint and model.partition("/")[0] == provider and "/" in model:
+                check_endpoint(model, self.endpoint, base)
         except FatalModelError as error:
             raise FatalModelError(f"{self.name}: {error}") from None
         return model, base

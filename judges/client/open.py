@@ -15,8 +15,10 @@ from judges.client.keys import (
     EMBEDDED_MODELS,
     KEY_FOR_NAME,
     PROVIDERS,
+    THROUGH_DSPY,
     Provider,
     Redactor,
+    endpoint_of,
     holds_secret,
     provider_of,
     read_key,
@@ -165,9 +167,29 @@ def check_plain(lm: str) -> None:
     """Raise FatalModelError for a model that only a file names and that is no provider's own."""
     known = lm.partition("/")[0] in {*PROVIDERS, *KNOWN_TO_DSPY} and _NAME.fullmatch(lm)
     if lm not in EMBEDDED_MODELS and not known:
-        clean = Redactor().redact(lm)
-        name = shlex.quote(clean if len(clean) <= LONGEST_QUOTED else f"{clean[:LONGEST_QUOTED]}…")
         raise FatalModelError(
-            f"its file names the model {name}, which is no plain PROVIDER/NAME of a known "
-            f"provider; to ask it all the same, name it yourself: --lm {name} (in code: lm=...)"
+            f"its file names the model {_quoted(lm)}, which is no plain PROVIDER/NAME of a known "
+            f"provider; to ask it all the same, name it yourself: --lm {_quoted(lm)} "
+            "(in code: lm=...)"
         )
+
+
+def check_endpoint(lm: str, recorded: str, api_base: str | None) -> None:
+    """Raise FatalModelError where a judge's run asked elsewhere, so that no text goes to another.
+
+    An endpoint that the user names, as an argument or in the environment, is asked in any case.
+    """
+    endpoint, provider = endpoint_of(lm), PROVIDERS.get(lm.partition("/")[0])
+    named = api_base or (provider and os.environ.get(provider.address_variable))
+    if not named and recorded != endpoint:
+        address = _quoted(recorded.removeprefix(THROUGH_DSPY).strip())
+        raise FatalModelError(
+            f"it was made with the endpoint {address}, and not {endpoint or 'another'}: say which "
+            f"to ask, as in --api-base {address} (in code: api_base=...)"
+        )
+
+
+def _quoted(name: str) -> str:
+    """What a file names, in a message: short, fit to be typed again, and without any key."""
+    clean = Redactor().redact(name)
+    return shlex.quote(clean if len(clean) <= LONGEST_QUOTED else f"{clean[:LONGEST_QUOTED]}...")

@@ -221,13 +221,13 @@ def test_probabilities_are_those_of_what_is_read(
         (b'data: {"choices": []}\n\ndata: [DONE]', "a stream of events"),
         (b": PROCESSING\n\n", "a stream of events"),
         (b"", "an empty body"),
-        (b'{"choices": [', "cut short"),
-        (b"\x80\x81", "no JSON"),
+        (b'{"choices": [', "truncated"),
+        (b"\x80\x81", "JSON is malformed"),
         (b"[]", "Expected `object`"),
         (b"null", "Expected `object`"),
         (b"[" * 100_000, "malformed answer"),
         (b'{"choices":' + b"[" * 100_000, "malformed answer"),
-        (b'{"usage":' + b"[" * 100_000, "nested too deeply"),
+        (b'{"usage":' + b"[" * 100_000, "recursion"),
         (b'{"choices":{"message":{"content":"4"}}}', "malformed"),
         (b'{"choices":[{"message":{"content":3}}]}', "malformed"),
         (b'{"choices":[{"message":{"content":["4"]}}]}', "malformed"),
@@ -389,7 +389,7 @@ def test_a_packed_answer_without_end_is_cut_off(status: str) -> None:
     tracemalloc.stop()
     assert isinstance(error, TransientError)
     assert peak < 40_000_000
-    assert (TOO_MUCH in str(error)) == (status == "200 OK")
+    assert TOO_MUCH in str(error)
 
 
 @pytest.mark.parametrize(
