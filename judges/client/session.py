@@ -194,7 +194,7 @@ def open_client(
 
 def shared_client(lm: str, api_base: str | None = None) -> "Client":
     """The client of this process for a model, without limits: made once, whoever asks it."""
-    return _shared_client(lm, api_base, _environment(lm, None))
+    return _shared_client(lm, api_base, _environment(lm, api_base, None))
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +204,7 @@ def _shared_client(lm: str, api_base: str | None, environment: object) -> "Clien
 
 def _opened(lm: str, api_base: str | None, key_variable: str | None) -> Model:
     """The model of this process, with its connections."""
-    return _open_once(lm, api_base, key_variable, _environment(lm, key_variable))
+    return _open_once(lm, api_base, key_variable, _environment(lm, api_base, key_variable))
 
 
 @cache
@@ -218,9 +218,9 @@ def _open_once(
     return model
 
 
-def _environment(lm: str, key_variable: str | None) -> tuple[str | None, ...]:
+def _environment(lm: str, api_base: str | None, key_variable: str | None) -> tuple[str | None, ...]:
     """What the environment says of a model: another address or key makes another model."""
-    provider, _ = provider_of(lm)
+    provider, _ = provider_of(lm, api_base)
     names = (provider.address_variable, provider.key_variable, provider.version_variable)
     return tuple(os.environ.get(name) for name in (*names, key_variable or ""))
 
