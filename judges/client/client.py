@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -141,15 +142,44 @@ class FailureMonitor:
 
 
 @dataclass(slots=True)
-class _Samples:
-    """The replies to one request, each under the number of its sample, until all are parsed."""
+class _Job:
+    """A request and its replies, each under the number of its sample, until all are parsed.
 
+    It was asked afresh `fresh` times, and once with `more_room`; a `window` that is closed sends no
+    more.
+    """
+
+    request: Request
+    window: "_Window | None" = None
+    fresh: int = 0
+    more_room: bool = False
     parsed: dict[int, tuple[Reply, object]] = field(default_factory=dict)
     unread: dict[int, tuple[Reply, str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
     cached: bool = True
+
+    @property
+    def is_repeat(self) -> bool:
+        return self.fresh > 0 or self.more_room
+
+    def read(self, number: int, reply: Reply) -> None:
+        """File a reply under what it holds, or under why it holds nothing."""
+        try:
+            if reply.finish_reason == REFUSAL:
+                self.errors.append(f"the model refused: {shortened(reply.text)}")
+            elif reply.finish_reason == "content_filter" and not reply.text:
+                self.errors.append("the endpoint's content filter withheld the reply")
+            elif not reply.text.strip():
+                reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
+                self.unread[number] = reply, f"{reason} ({reply.finish_reason})"
+            else:
+                self.parsed[number] = reply, self.request.accept(reply)
+                self.unread.pop(number, None)
+        except NoScoreError as error:
+            _log.info("a reply cannot be read: %s", error)
+            self.unread[number] = reply, str(error)
 
     def response(self) -> Response:
         parsed = [self.parsed[i] for i in sorted(self.parsed)]
@@ -214,70 +244,41 @@ class Gate:
             self._owed += int(0.3 * (self._most - self._kept - self._owed))
 
 
-class _Place:
-    """A request's place in the order of a run, and what became of it."""
-
-    __slots__ = ("outcome", "request")
-
-    def __init__(self, request: Request) -> None:
-        # None once answered: responses may wait long, and requests are large.
-        self.request: Request | None = request
-        self.outcome: Response | BaseException | None = None
-
-
 class _Window:
-    """Requests under way: answered in any order on the event loop, taken in the order they came."""
+    """The requests of a run that are under way: answered in any order, taken as they came."""
 
     def __init__(self, client: "Client") -> None:
+        self.stopped = False
         self._client = client
         self._most = READ_AHEAD * client.concurrency
-        self._places: deque[_Place] = deque()
+        self._answers: deque[Future[Response]] = deque()
         self._n_added = self._n_answered = 0
-        # What wakes the waiting thread: its first place answered, so many answered, or a fatal end.
-        self._wake_at = 0
         self._awake = threading.Event()
         self._fatal: BaseException | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._answers)
 
     @property
     def ready(self) -> bool:
-        return self._fatal is not None or (
-            bool(self._places) and self._places[0].outcome is not None
-        )
+        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
 
-    def fill(self, requests: Iterator[Request], monitor: FailureMonitor | None) -> bool:
-        """Read ahead until there is no room or a response is ready; False when none is left."""
-        added: list[_Place] = []
-        more = True
-        while (
-            self._n_added - self._n_answered < self._most
-            and len(self._places) < MOST_WAITING
-            and (monitor is None or monitor.has_room(len(self._places)))
-            and not self.ready
-        ):
-            request = next(requests, None)
-            if request is None:
-                more = False
-                break
-            place = _Place(request)
-            self._places.append(place)
-            added.append(place)
-            self._n_added += 1
-        if added:
-            event_loop().call_soon_threadsafe(self._start, added)
-        return more
+    @property
+    def has_room(self) -> bool:
+        return self._n_added - self._n_answered < self._most and len(self._answers) < MOST_WAITING
+
+    def add(self, request: Request) -> None:
+        answer = asyncio.run_coroutine_threadsafe(self._client.answer(request, self), event_loop())
+        self._n_added += 1
+        self._answers.append(answer)
+        answer.add_done_callback(self._count)
 
     def wait(self, *, more: bool) -> None:
         """Wait until the first response is ready or, where `more` come, there is room for many."""
-        self._awake.clear()
-        more = more and len(self._places) < MOST_WAITING
-        self._wake_at = self._n_added - self._most // 2 if more else -1
-        # Looked at once more: the other thread may not have seen what is awaited now.
-        if not (self.ready or 0 <= self._wake_at <= self._n_answered):
+        enough = self._n_added - self._most // 2
+        while not self.ready and not (more and self._n_answered >= enough and self.has_room):
             self._awake.wait()
+            self._awake.clear()
 
     def take(self) -> Response:
         """Remove the first response, which is ready; raises what its request raised.
@@ -286,52 +287,33 @@ class _Window:
         """
         if self._fatal is not None:
             raise self._fatal
-        outcome = self._places.popleft().outcome
-        if isinstance(outcome, Response):
-            return outcome
-        assert outcome is not None
-        raise outcome
+        return self._answers.popleft().result()
 
     def close(self, grace: float) -> None:
-        """Stop what is not sent; what is gets so many seconds to arrive and be kept."""
-        if not self._tasks:
-            return
-        stopped = asyncio.run_coroutine_threadsafe(self._stop(grace), event_loop())
+        """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
+        self.stopped = True
+        if unfinished := [answer for answer in self._answers if not answer.done()]:
+            self._await_sent(grace)
+            for answer in unfinished:
+                answer.cancel()
+            self._await_sent(GRACE)  # until they are written down as lost
+
+    def _await_sent(self, seconds: float) -> None:
         # The garbage collector may close a forgotten generator in any thread.
-        if not on_event_loop():
-            stopped.result()
+        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        while self._client.n_sent and time.monotonic() < until:
+            time.sleep(POLL)
 
-    def _start(self, places: Sequence[_Place]) -> None:
-        for place in places:
-            task = asyncio.create_task(self._answer(place))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, place: _Place) -> None:
-        assert place.request is not None
-        try:
-            place.outcome = await self._client.answer(place.request)
-        except BaseException as error:  # noqa: BLE001 - raised again by `take`
-            place.outcome = error
-            if not isinstance(error, BudgetSpentError | asyncio.CancelledError):
-                self._fatal = error
-        place.request = None
+    def _count(self, answer: "Future[Response]") -> None:
+        """On the event loop: one more is answered."""
+        if self.stopped:
+            return
         self._n_answered += 1
-        if self.ready or self._n_answered == self._wake_at:
+        error = None if answer.cancelled() else answer.exception()
+        if error is not None and not isinstance(error, BudgetSpentError):
+            self._fatal = error
+        if self.ready or self._n_answered >= self._n_added - self._most // 2:
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._awake.set)
-
-    async def _stop(self, grace: float) -> None:
-        tasks = set(self._tasks)
-        sent = tasks & self._client.sending
-        self._client.stopping |= sent
-        for task in tasks - sent:
-            task.cancel()
-        if sent and grace:
-            await asyncio.wait(sent, timeout=grace)
-        for task in sent:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._client.stopping -= sent
 
 
 class Client:
@@ -365,9 +347,8 @@ class Client:
         # From another model's name and endpoint to what asks it on the same budget, where a session
         # opened this one.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
-        # Tasks that wait for the model, and those that may send nothing more.
-        self.sending: set[asyncio.Task[Any]] = set()
-        self.stopping: set[asyncio.Task[Any]] = set()
+        # Requests that wait for the model now.
+        self.n_sent = 0
         self._in_process = answers_in_process(model)
         self._identity = str(getattr(model, "identity", model.endpoint))
         self._timeout, self._attempts = timeout, attempts
@@ -422,9 +403,13 @@ class Client:
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
         try:
-            while (more := window.fill(remaining, self._monitor)) or window:
-                if not window.ready:
-                    window.wait(more=more)
+            more = True
+            while more or window:
+                while more and window.has_room and not window.ready and self._may_ask(window):
+                    if more := (following := next(remaining, None)) is not None:
+                        window.add(following)
+                if window:
+                    window.wait(more=more and self._may_ask(window))
                 if window.ready:
                     yield self._counted(window.take())
         except (BudgetSpentError, FailingRunError):
@@ -436,6 +421,9 @@ class Client:
         finally:
             window.close(grace)
 
+    def _may_ask(self, window: "_Window") -> bool:
+        return self._monitor is None or self._monitor.has_room(len(window))
+
     def _counted(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
@@ -446,29 +434,28 @@ class Client:
             self._monitor.add(response)
         return response
 
-    async def answer(self, request: Request) -> Response:
-        """Bring `sampling.n` parsed replies, or say why not.
+    async def answer(self, request: Request, window: _Window | None = None) -> Response:
+        """Bring `sampling.n` parsed replies, or say why not; a `window` that is closed sends none.
 
         Raises FatalModelError and BudgetSpentError, which end the run.
         """
-        sampling, samples, fresh, more_room = self._sampling(request.sampling), _Samples(), 0, False
+        job, sampling = _Job(request, window), self._sampling(request.sampling)
         while True:
-            missing = [i for i in range(sampling.n) if i not in samples.parsed]
-            await self._draw(request, samples, sampling, missing, fresh, repeat=fresh or more_room)
-            if samples.errors or len(samples.parsed) == sampling.n:
-                return samples.response()
-            cut = any(reply.out_of_tokens for reply, _ in samples.unread.values())
-            if cut and not more_room and self._max_tokens is None:
-                more_room = True
+            await self._draw(job, sampling)
+            if job.errors or len(job.parsed) == sampling.n:
+                return job.response()
+            cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
+            if cut and not job.more_room and self._max_tokens is None:
+                job.more_room = True
                 sampling = replace(sampling, max_tokens=MORE_ROOM * sampling.max_tokens)
                 self._say_once(
                     f"{self.model.name}: a reply was cut at its limit of tokens; such are asked "
                     f"again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
                 )
-            elif fresh < FRESH_ASKS and not (cut and more_room):
-                fresh += 1
+            elif cut or job.fresh == FRESH_ASKS:
+                return job.response()
             else:
-                return samples.response()
+                job.fresh += 1
 
     def _sampling(self, sampling: Sampling) -> Sampling:
         if self._max_tokens is not None:
@@ -479,82 +466,60 @@ class Client:
             sampling = replace(sampling, reasoning_effort=self._effort)
         return sampling
 
-    async def _draw(
-        self,
-        request: Request,
-        samples: _Samples,
-        sampling: Sampling,
-        missing: Sequence[int],
-        fresh: int,
-        *,
-        repeat: bool | int,
-    ) -> None:
+    async def _draw(self, job: _Job, sampling: Sampling) -> None:
         """Draw the samples that are missing: in one request where the model can, else one each."""
-        messages = request.messages
-        if fresh:
-            sampling = replace(sampling, seed=sampling.seed + fresh)
-            messages = request.restate(messages) if request.restate else messages
-
-        async def draw(sampling: Sampling, numbers: Sequence[int]) -> int:
-            try:
-                completion, cached = await self._complete(messages, sampling, bool(repeat))
-            except (TransientError, RefusedError) as error:
-                _log.info("%s", error)
-                samples.errors.append(str(error))
-                return 0
-            samples.tokens_in += completion.tokens_in
-            samples.tokens_out += completion.tokens_out
-            samples.cached = samples.cached and cached
-            n_parsed = len(samples.parsed)
-            for number, reply in zip(numbers, completion.replies, strict=False):
-                self._read(request, samples, number, reply)
-            # Where nothing could be read, another run may have more luck.
-            if self.cache is not None and not cached and len(samples.parsed) > n_parsed:
-                self.cache.put(self._key(messages, sampling), completion)
-            return len(completion.replies)
-
+        missing = [i for i in range(sampling.n) if i not in job.parsed]
+        if job.fresh:
+            sampling = replace(sampling, seed=sampling.seed + job.fresh)
         if self.model.native_n or sampling.n == 1:
             together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
-            n_replies = await draw(together, missing)
+            n_replies = await self._draw_once(job, together, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
             self.model.native_n = False  # fewer replies than asked for: it does not heed n
         draws = [
-            draw(replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i])
+            self._draw_once(
+                job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
+            )
             for i in missing
         ]
         if self._in_process:
-            for one in draws:
-                await one
+            for draw in draws:
+                await draw
             return
         # Where the budget ends, what is already sent is still waited for.
         for result in await asyncio.gather(*draws, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
-    def _read(self, request: Request, samples: _Samples, number: int, reply: Reply) -> None:
-        """File a reply under what it holds, or under why it holds nothing."""
+    async def _draw_once(self, job: _Job, sampling: Sampling, numbers: Sequence[int]) -> int:
+        """Make one request, file its replies under `numbers`, and return how many came."""
+        messages = job.request.messages
+        if job.fresh and job.request.restate is not None:
+            messages = job.request.restate(messages)
         try:
-            if reply.finish_reason == REFUSAL:
-                samples.errors.append(f"the model refused: {shortened(reply.text)}")
-            elif reply.finish_reason == "content_filter" and not reply.text:
-                samples.errors.append("the endpoint's content filter withheld the reply")
-            elif not reply.text.strip():
-                reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
-                samples.unread[number] = reply, f"{reason} ({reply.finish_reason})"
-            else:
-                samples.parsed[number] = reply, request.accept(reply)
-                samples.unread.pop(number, None)
-        except NoScoreError as error:
-            _log.info("a reply cannot be read: %s", error)
-            samples.unread[number] = reply, str(error)
+            completion, cached = await self._complete(job, messages, sampling)
+        except (TransientError, RefusedError) as error:
+            _log.info("%s", error)
+            job.errors.append(str(error))
+            return 0
+        job.tokens_in += completion.tokens_in
+        job.tokens_out += completion.tokens_out
+        job.cached = job.cached and cached
+        n_parsed = len(job.parsed)
+        for number, reply in zip(numbers, completion.replies, strict=False):
+            job.read(number, reply)
+        # Where nothing could be read, another run may have more luck.
+        if self.cache is not None and not cached and len(job.parsed) > n_parsed:
+            self.cache.put(self._key(messages, sampling), completion)
+        return len(completion.replies)
 
     def _key(self, messages: Sequence[Message], sampling: Sampling) -> bytes:
         return request_key(self._identity, self.model.name, messages, sampling)
 
     async def _complete(
-        self, messages: Sequence[Message], sampling: Sampling, repeat: bool
+        self, job: _Job, messages: Sequence[Message], sampling: Sampling
     ) -> tuple[Completion, bool]:
         """From the run's store, the cache, an identical request under way, or the model.
 
@@ -577,7 +542,7 @@ class Client:
             return cached, True
         pending = self._pending[key] = asyncio.get_running_loop().create_future()
         try:
-            completion = await self._send(key, messages, sampling, repeat)
+            completion = await self._send(job, key, messages, sampling)
         except ModelError as error:
             pending.set_exception(error)
             pending.exception()  # retrieved, even if nobody else waits for it
@@ -605,13 +570,13 @@ class Client:
         return completion
 
     async def _send(
-        self, key: bytes, messages: Sequence[Message], sampling: Sampling, repeat: bool
+        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
         """Send until answered, refused or out of attempts; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
         while True:
             answered_before = self._n_answered
-            outcome = await self._attempt(key, messages, sampling, repeat or tries > 0)
+            outcome = await self._attempt(job, tries, key, messages, sampling)
             if isinstance(outcome, Completion):
                 return outcome
             tries += 1
@@ -637,20 +602,19 @@ class Client:
                 await asyncio.sleep(wait)
 
     async def _attempt(
-        self, key: bytes, messages: Sequence[Message], sampling: Sampling, repeat: bool
+        self, job: _Job, tries: int, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
-        task = asyncio.current_task()
-        assert task is not None
         async with self._gate as entered_at:
             booking: Booking | None = None
             while booking is None:
-                if task in self.stopping:
+                if job.window is not None and job.window.stopped:
                     raise asyncio.CancelledError
+                repeat = job.is_repeat or tries > 0
                 booking = self.account.book(key, messages, sampling, repeat=repeat)
                 if booking is None:  # it may fit once others are settled
                     await asyncio.sleep(POLL)
-            self.sending.add(task)
+            self.n_sent += 1
             try:
                 async with asyncio.timeout(self._timeout):
                     completion = await self.model.complete(messages, sampling)
@@ -672,7 +636,7 @@ class Client:
                 self.account.release(booking, billed=True)
                 raise
             finally:
-                self.sending.discard(task)
+                self.n_sent -= 1
             self.account.settle(booking, completion)
             self._gate.answered()
             self._n_answered += 1

@@ -75,6 +75,7 @@ class Store:
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
         self._left_to_parent: sqlite3.Connection | None = None
+        self._closed = False
         with self._locked():
             if not shared:
                 # What was under way when an earlier process died may have been billed.
@@ -164,7 +165,7 @@ class Store:
         with self._lock:
             if self._database is not None and self._process == os.getpid():
                 self._database.close()
-            self._database = None
+            self._database, self._closed = None, True
 
     def remove(self) -> None:
         """Close and delete the file, of a run that has ended."""
@@ -188,6 +189,8 @@ class Store:
     def _locked(self) -> Iterator[None]:
         """One thread at a time; what SQLite complains of becomes one line."""
         with self._lock:
+            if self._closed:
+                raise StoreError(f"{self.path}: is closed")
             try:
                 if self._database is None or self._process != os.getpid():
                     # No connection outlives a fork: the parent's is left as it is.

@@ -12,6 +12,7 @@ from optimize.search.choices import LEVELS
 from optimize.search.trial_log import as_json
 
 Result = Mapping[str, object]
+INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 
 
