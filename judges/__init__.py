@@ -39,13 +39,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "judges.loading": "read_subject",
     "judges.dimension": "Comparison Dimension DimensionError UnknownDimensionError",
     "dspy_judges.errors": "JudgesError",
     "judges.frozen": "FrozenJudgeError",
     "judges.judge": "Judge",
     "judges.judgement": "Judgement NoScoreError Verdict",
-    "judges.loading": "load",
+    "judges.loading": "load read_subject",
     "judges.modules": "PairwiseJudge RatingJudge",
     "judges.panel": "Member Panel PanelError",
     "judges.prompt": "Prompt",

@@ -45,6 +45,7 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 DISCOUNT = 0.5  # of the usual price
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_run"
+NO_BATCH = "no batch is submitted; --batch-api submit does"
 
 
 class State(Struct, kw_only=True):
@@ -133,25 +134,34 @@ class Batch:
     """
 
     def __init__(
-        self, out: Path, lm: str, *, api_base: str | None = None, api_key_env: str | None = None
+        self,
+        out: Path,
+        lm: str | None = None,
+        *,
+        api_base: str | None = None,
+        api_key_env: str | None = None,
     ) -> None:
         self._requests = out.with_name(f"{out.name}.batch.jsonl")
         self._file = out.with_name(f"{out.name}.batch.json")
         self._api_base = api_base
+        state = None
+        if self._file.exists():
+            try:
+                state = msgspec.json.decode(self._file.read_bytes(), type=State)
+            except msgspec.DecodeError as error:
+                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        lm = lm or (state and state.lm)
+        if lm is None:
+            raise FatalModelError(NO_BATCH)
         model = open_model(lm, api_base=api_base, api_key_env=api_key_env)
         if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
             raise FatalModelError(f"{lm}: a batch needs an OpenAI-compatible model, openai/NAME")
         self._model = model
-        self.state = State(run="", lm=lm, endpoint=model.endpoint)
-        if self._file.exists():
-            try:
-                self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
-            except msgspec.DecodeError as error:
-                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        self.state = state or State(run="", lm=lm, endpoint=model.endpoint)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}, and not "
-                f"{lm} at {model.endpoint}: say the same by --lm and --api-base"
+                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that file to forget it"
             )
 
     @property
@@ -232,7 +242,7 @@ class Batch:
 
     def _retrieve(self, client: "OpenAI") -> Any:
         if self.state.batch_id is None:
-            raise FatalModelError("no batch is submitted; --batch-api submit does")
+            raise FatalModelError(NO_BATCH)
         return client.batches.retrieve(self.state.batch_id)
 
     def _start(self, client: "OpenAI") -> Any:

@@ -13,13 +13,13 @@ from typing import Any
 import dspy
 import pytest
 from jsonl import write_jsonl
-from judges.client.keys import endpoint_of
 from openai_server import OpenAIServer, Serving
 
 import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
+from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
 from judges.frozen import digest

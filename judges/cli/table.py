@@ -39,7 +39,6 @@ from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
     FatalModelError,
-    Model,
     Price,
     Session,
     estimate_tokens,
@@ -216,8 +215,9 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
         return 0
     if args.batch_api == "submit":
         return _submit_batch(run)
-    models = _collect_batch(run) if args.batch_api else None
-    results.report(run, _write(run, results, models))
+    if args.batch_api == "collect" and not _collect_batch(run):
+        return 1
+    results.report(run, _write(run, results))
     return 0
 
 
@@ -360,19 +360,12 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _session(run: TableRun, models: Mapping[str, Model] | None = None) -> Iterator[Session]:
-    """A session on the run's store, whose settings are those that the run was begun with.
-
-    `models` are open already, by name, and are asked in place of opening them, without limits: what
-    was collected from a batch has been paid for.
-    """
+def _session(run: TableRun) -> Iterator[Session]:
+    """A session on the run's store, whose settings are those that the run was begun with."""
     args = run.args
-    limits = {} if models else {"max_calls": args.max_calls, "max_cost": args.max_cost}
+    limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
     options = {**limits, **request_options(args), "store": run.store}
-    with (
-        in_use(args.out),
-        Session(keep_going=bool(models), models=models, **options) as session,
-    ):
+    with in_use(args.out), Session(keep_going=False, **options) as session:
         if session.store is not None:
             settings: dict[str, Any] = json.loads(json.dumps(run.settings()))
             begun = session.store.read_settings()
@@ -388,15 +381,12 @@ def _session(run: TableRun, models: Mapping[str, Model] | None = None) -> Iterat
         yield session
 
 
-def _write(
-    run: TableRun, results: "Scores | Verdicts", models: Mapping[str, Model] | None = None
-) -> dict[str, Any]:
+def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
     started = time.monotonic()
-    if not models:
-        print_note(_estimate_line(run.estimates))
+    print_note(_estimate_line(run.estimates))
     out: Path = run.args.out
-    with _session(run, models) as session:
+    with _session(run) as session:
         store, budget = session.store, session.budget
         progress = Progress("judging", run.n_rows, sys.stderr, budget=budget)
         try:
@@ -487,19 +477,20 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    args = run.args
-    batch = _batch(args, _one_model(run))
-    lm = batch.state.lm
-    if not batch.waiting:
-        model = batch.queue(max_tokens=args.max_tokens)
-        with _session(run, {lm: model}) as session, closing(_judged(run, session)) as judged:
-            for _ in judged:
-                pass
-        if not model.written:
+    args, lm = run.args, _one_model(run)
+    batch = _batch(args, lm)
+    if not batch.is_queued:
+        with _session(run) as session:
+            assert session.store is not None  # of a run that asks a provider
+            queue = batch.queue(session.store, price_of(args.price) or find_price(lm))
+            recording = Session(models={lm: queue}, **request_options(args))
+            with recording, closing(_judged(run, recording)) as judged:
+                for _ in judged:
+                    pass
+        if not queue.queued:
             print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
-    if batch.state.batch_id is None:
-        _check_batch(batch, args, price_of(args.price) or find_price(lm))
+        queue.check(args.max_calls, args.max_cost)
     print_note(_estimate_line(run.estimates, DISCOUNT))
     print_output(str(batch.submit()))
     return 0
@@ -512,27 +503,29 @@ def _batch_status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _collect_batch(run: TableRun) -> Mapping[str, Model]:
-    """Fetch the answers into the store; returns the model that stands for them."""
-    batch = _batch(run.args)
+def _collect_batch(run: TableRun) -> bool:
+    """Fetch the answers into the store; whether there is one to every request."""
+    args, lm = run.args, _one_model(run)
     with _session(run) as session:
-        failures = batch.collect(session.store)
+        assert session.store is not None
+        price = price_of(args.price) or find_price(lm)
+        failures = _batch(args, lm).collect(session.store, price)
     if failures:
         print_error(
-            f"{len(failures):,} requests failed in the batch; to ask them again, move "
-            f"{run.args.out} away and run the same command without --batch-api"
+            f"{len(failures):,} requests have no answer ({failures[0]}); the others are kept. Run "
+            "the same command without --batch-api to ask these now, or with --batch-api submit for "
+            "another batch"
         )
-    return {_one_model(run): batch.collected(failures)}
+    return not failures
 
 
 def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
-    """The batch's requests and state, beside the output."""
+    """The batch of the run that writes --out."""
     from judges.batch import Batch
 
     if args.out is None:
         raise UsageError("--batch-api needs --out FILE, the same in all three steps")
-    folder = args.out.with_name(f"{args.out.name}.batch")
-    return Batch(folder, lm=lm, api_base=args.api_base, api_key_env=args.api_key_env)
+    return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
 def _one_model(run: TableRun) -> str:
@@ -543,25 +536,6 @@ def _one_model(run: TableRun) -> str:
     if len(names) != 1:
         raise UsageError(f"--batch-api takes one model; these judges ask {', '.join(names)}")
     return names[0]
-
-
-def _check_batch(batch: "Batch", args: argparse.Namespace, price: Price | None) -> None:
-    """UsageError where the requests may exceed --max-calls or --max-cost."""
-    n, limit = batch.state.n_requests, args.max_cost
-    if args.max_calls is not None and n > args.max_calls:
-        raise UsageError(f"{n:,} requests are more than --max-calls {args.max_calls:,}")
-    if limit is None:
-        return
-    if price is None:
-        raise UsageError(
-            f"the batch's price is unknown; --max-cost is ${limit:g}: give the price (--price "
-            "IN,OUT), or --max-calls instead"
-        )
-    if (worst := DISCOUNT * batch.worst_cost(price)) > limit:
-        raise UsageError(
-            f"the batch may cost ${worst:.4f} with each reply at its longest; --max-cost is "
-            f"${limit:g}: raise it, or lower --max-tokens"
-        )
 
 
 # score
