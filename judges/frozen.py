@@ -42,10 +42,6 @@ Rating = Annotated[int, Meta(ge=-1000, le=1000)]
 # Of a model, a member or a data set: on one line.
 Named = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-# A smaller weight would lose digits in a mean.
-Weight = Annotated[float, Meta(ge=1e-100, le=1e6)]
-Slope = Annotated[float, Meta(gt=0, le=1e9)]
-Intercept = Annotated[float, Meta(ge=-1e9, le=1e9)]
 Plain = dict[str, Any]
 
 
@@ -127,9 +123,9 @@ class PanelMember(_Strict):
     """A judge as in its own file, with the line that takes its scores to the panel's scale."""
 
     name: Named
-    weight: Weight
-    slope: Slope
-    intercept: Intercept
+    weight: float
+    slope: float
+    intercept: float
     judge: JudgeFile
 
 

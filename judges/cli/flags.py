@@ -235,7 +235,7 @@ def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
                 "and --temperature"
             )
         return named
-    named = named.with_plan(plan or judge.plan)
+    named = named if plan is None else named.with_plan(plan)
     if judge.plan is not None and named != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         gives_n_replies,
         holds_secret,
     )
-    from judges.client.open import check_name, open_model
+    from judges.client.open import check_name, is_plain, open_model
     from judges.client.prices import (
         CHARACTERS_PER_TOKEN,
         Price,
@@ -92,6 +92,7 @@ __all__ = [
     "gives_n_replies",
     "holds_secret",
     "is_embedded",
+    "is_plain",
     "is_reasoning",
     "open_client",
     "open_model",
@@ -107,7 +108,7 @@ _HOMES = {
         "Client FailingRunError FailureMonitor Request Response answers_in_process "
     ),
     "judges.client.keys": "KEY_FOR_NAME Redactor endpoint_of gives_n_replies holds_secret",
-    "judges.client.open": "check_name open_model",
+    "judges.client.open": "check_name is_plain open_model",
     "judges.client.prices": (
         "CHARACTERS_PER_TOKEN Price estimate_tokens find_price price_of read_price "
     ),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import judges.loading
 from judges.catalog import RELEVANCE
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge
