@@ -161,7 +161,8 @@ class Batch:
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}, and not "
-                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that file to forget it"
+                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that "
+                "file to forget the batch"
             )
 
     @property

@@ -6,7 +6,6 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
-import shlex
 from collections.abc import Callable
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -25,7 +24,6 @@ from judges.client.keys import (
 from judges.client.protocol import FatalModelError, Model
 
 TIMEOUT = 120.0
-LONGEST_QUOTED = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 
 
@@ -161,13 +159,7 @@ def check_name(lm: str) -> None:
         raise FatalModelError(f"the model's name {KEY_FOR_NAME}")
 
 
-def check_plain(lm: str) -> None:
-    """Raise FatalModelError for a model that only a file names and that is no provider's own."""
-    known = lm.partition("/")[0] in {*PROVIDERS, *KNOWN_TO_DSPY} and _NAME.fullmatch(lm)
-    if lm not in EMBEDDED_MODELS and not known:
-        clean = Redactor().redact(lm)
-        name = shlex.quote(clean if len(clean) <= LONGEST_QUOTED else f"{clean[:LONGEST_QUOTED]}…")
-        raise FatalModelError(
-            f"its file names the model {name}, which is no plain PROVIDER/NAME of a known "
-            f"provider; to ask it all the same, name it yourself: --lm {name} (in code: lm=...)"
-        )
+def is_plain(lm: str) -> bool:
+    """Whether this is the embedded model, or a known provider's name without address or path."""
+    known = lm.partition("/")[0] in {*PROVIDERS, *KNOWN_TO_DSPY}
+    return lm in EMBEDDED_MODELS or (known and bool(_NAME.fullmatch(lm)))
