@@ -1,16 +1,16 @@
 """Half price: a provider's batch file, submitted, looked after, and collected into a run's store.
 
     batch = Batch(out, "openai/gpt-4.1-mini")
-    ... judge the rows with batch.queue() as the model, which writes their requests down
+    ... judge the rows with batch.queue(store), which writes their requests down
     batch.submit()                       # a day may pass
     batch.refresh().done
     failures = batch.collect(store)
-    ... judge the rows with batch.collected() as the model, on the same store
+    ... judge the rows: the store answers
 
 Beside OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, how far the batch has got.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -45,6 +45,7 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 DISCOUNT = 0.5  # of the usual price
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_run"
+NO_BATCH = "no batch is submitted; --batch-api submit does"
 
 
 class State(Struct, kw_only=True):
@@ -70,43 +71,40 @@ class State(Struct, kw_only=True):
 
 
 class QueueModel:
-    """Stands in for an endpoint: writes down what is not `known` from the run's store.
+    """Stands in for an endpoint: answers what the run's store knows, and writes the rest down.
 
     A request's `custom_id` is its key in the store, so that an answer finds its row by itself.
     """
 
     native_n = True
     has_logprobs: bool | None = None
-    in_process = True
 
-    def __init__(self, model: EndpointModel, path: Path, price: Price | None) -> None:
+    def __init__(self, model: EndpointModel, store: Store, path: Path, price: Price | None) -> None:
         self.name, self.endpoint = model.name, model.endpoint
         self.queued: set[bytes] = set()
-        self.known: Callable[[bytes], Completion | None] = lambda key: None
-        self._model, self._path, self._price = model, path, price
+        self._model, self._store, self._path, self._price = model, store, path, price
         self._worst_cost = 0.0
         path.write_bytes(b"")
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """A known answer; raises RefusedError, and FatalModelError beyond what a batch takes."""
         key = request_key(self.endpoint, self.name, messages, sampling)
-        if (answer := self.known(key)) is not None:
-            return answer
-        if key in self.queued:
-            raise RefusedError("queued for a batch")
-        self.queued.add(key)
-        if self._price is not None:
-            tokens = token_bound(messages), sampling.n * sampling.max_tokens
-            self._worst_cost += DISCOUNT * self._price.worst(*tokens)
-        body = self._model.spelling.body(messages, sampling)
-        request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
-        with self._path.open("ab") as file:
-            file.write(msgspec.json.encode(request) + b"\n")
-            if len(self.queued) > MOST_REQUESTS or file.tell() > MOST_BYTES:
-                raise FatalModelError(
-                    f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split the "
-                    "table"
-                )
+        if (known := self._store.get(key)) is not None:
+            return known
+        if key not in self.queued:
+            self.queued.add(key)
+            if self._price is not None:
+                tokens = token_bound(messages), sampling.n * sampling.max_tokens
+                self._worst_cost += DISCOUNT * self._price.worst(*tokens)
+            body = self._model.spelling.body(messages, sampling)
+            request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
+            with self._path.open("ab") as file:
+                file.write(msgspec.json.encode(request) + b"\n")
+                if len(self.queued) > MOST_REQUESTS or file.tell() > MOST_BYTES:
+                    raise FatalModelError(
+                        f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split "
+                        "the table"
+                    )
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
@@ -128,21 +126,6 @@ class QueueModel:
             )
 
 
-class CollectedModel:
-    """Stands in for the endpoint of a batch that is collected: what it lacks is not asked."""
-
-    native_n = True
-    has_logprobs: bool | None = None
-
-    def __init__(self, model: EndpointModel) -> None:
-        self.name, self.endpoint = model.name, model.endpoint
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        raise RefusedError("the batch has no readable answer to it")
-
-    async def close(self) -> None: ...
-
-
 class Batch:
     """The batch of the run that writes the file `out`.
 
@@ -151,25 +134,35 @@ class Batch:
     """
 
     def __init__(
-        self, out: Path, lm: str, *, api_base: str | None = None, api_key_env: str | None = None
+        self,
+        out: Path,
+        lm: str | None = None,
+        *,
+        api_base: str | None = None,
+        api_key_env: str | None = None,
     ) -> None:
         self._requests = out.with_name(f"{out.name}.batch.jsonl")
         self._file = out.with_name(f"{out.name}.batch.json")
         self._api_base = api_base
+        state = None
+        if self._file.exists():
+            try:
+                state = msgspec.json.decode(self._file.read_bytes(), type=State)
+            except msgspec.DecodeError as error:
+                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        lm = lm or (state.lm if state else None)
+        if lm is None:
+            raise FatalModelError(NO_BATCH)
         model = open_model(lm, api_base=api_base, api_key_env=api_key_env)
         if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
             raise FatalModelError(f"{lm}: a batch needs an OpenAI-compatible model, openai/NAME")
         self._model = model
-        self.state = State(run="", lm=lm, endpoint=model.endpoint)
-        if self._file.exists():
-            try:
-                self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
-            except msgspec.DecodeError as error:
-                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        self.state = state or State(run="", lm=lm, endpoint=model.endpoint)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}, and not "
-                f"{lm} at {model.endpoint}: say the same by --lm and --api-base"
+                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that "
+                "file to forget the batch"
             )
 
     @property
@@ -177,13 +170,9 @@ class Batch:
         """Whether a batch was begun and is not collected yet."""
         return bool(self.state.run)
 
-    def queue(self, price: Price | None = None) -> QueueModel:
+    def queue(self, store: Store, price: Price | None = None) -> QueueModel:
         """A model that writes requests down, for `submit`; `price` is the usual one."""
-        return QueueModel(self._model, self._requests, price)
-
-    def collected(self) -> CollectedModel:
-        """A model for rows whose answers are in the store."""
-        return CollectedModel(self._model)
+        return QueueModel(self._model, store, self._requests, price)
 
     def submit(self) -> State:
         """Upload the requests and start the batch, once."""
@@ -251,7 +240,7 @@ class Batch:
 
     def _retrieve(self, client: "OpenAI") -> Any:
         if self.state.batch_id is None:
-            raise FatalModelError("no batch is submitted; --batch-api submit does")
+            raise FatalModelError(NO_BATCH)
         return client.batches.retrieve(self.state.batch_id)
 
     def _start(self, client: "OpenAI") -> Any:

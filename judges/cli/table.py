@@ -39,7 +39,6 @@ from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
     FatalModelError,
-    Model,
     Price,
     Session,
     estimate_tokens,
@@ -216,8 +215,9 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
         return 0
     if args.batch_api == "submit":
         return _submit_batch(run)
-    models = _collect_batch(run) if args.batch_api else None
-    results.report(run, _write(run, results, models))
+    if args.batch_api == "collect" and not _collect_batch(run):
+        return 1
+    results.report(run, _write(run, results))
     return 0
 
 
@@ -360,22 +360,16 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _session(
-    run: TableRun, models: Mapping[str, Model] | None = None, *, is_last: bool = False
-) -> Iterator[Session]:
+def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """A session on the run's store, whose settings are those that the run was begun with.
 
-    `models` are open already, by name, and are asked in place of opening them, without limits: what
-    was collected from a batch has been paid for. The store stays only while there is something to
-    go on from: not where nothing was answered, and not once the session that `is_last` has ended.
+    The store stays only while there is something to go on from: not where nothing was answered, and
+    not once the session that `is_last` has ended.
     """
     args = run.args
-    limits = {} if models else {"max_calls": args.max_calls, "max_cost": args.max_cost}
+    limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
     options = {**limits, **request_options(args), "store": run.store}
-    with (
-        in_use(args.out),
-        Session(keep_going=bool(models), models=models, **options) as session,
-    ):
+    with in_use(args.out), Session(keep_going=False, **options) as session:
         if session.store is not None:
             settings: dict[str, Any] = json.loads(json.dumps(run.settings()))
             begun = session.store.read_settings()
@@ -403,15 +397,12 @@ def _has_replies(session: Session) -> bool:
     return any(total.cost or total.tokens_out for total in totals)
 
 
-def _write(
-    run: TableRun, results: "Scores | Verdicts", models: Mapping[str, Model] | None = None
-) -> dict[str, Any]:
+def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
     started = time.monotonic()
-    if not models:
-        print_note(_estimate_line(run.estimates))
+    print_note(_estimate_line(run.estimates))
     out: Path = run.args.out
-    with _session(run, models, is_last=True) as session:
+    with _session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
@@ -502,12 +493,13 @@ def _submit_batch(run: TableRun) -> int:
     args, lm = run.args, _one_model(run.judges)
     batch = _batch(args, lm)
     if not batch.is_queued:
-        queue = batch.queue(price_of(args.price) or find_price(lm))
-        with _session(run, {lm: queue}) as session, closing(_judged(run, session)) as judged:
-            assert session.store is not None
-            queue.known = session.store.get
-            for _ in judged:
-                pass
+        with _session(run) as session:
+            assert session.store is not None  # of a run that asks a provider
+            queue = batch.queue(session.store, price_of(args.price) or find_price(lm))
+            recording = Session(models={lm: queue}, **request_options(args))
+            with recording, closing(_judged(run, recording)) as judged:
+                for _ in judged:
+                    pass
         if not queue.queued:
             print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
@@ -524,23 +516,24 @@ def _batch_status(args: argparse.Namespace, judges: Sequence[Judge]) -> int:
     return 0
 
 
-def _collect_batch(run: TableRun) -> Mapping[str, Model]:
-    """Fetch the answers into the store; returns the model that stands for them."""
-    lm = _one_model(run.judges)
-    batch = _batch(run.args, lm)
+def _collect_batch(run: TableRun) -> bool:
+    """Fetch the answers into the store; whether there is one to every request."""
+    args, lm = run.args, _one_model(run.judges)
     with _session(run) as session:
         assert session.store is not None
-        failures = batch.collect(session.store, price_of(run.args.price) or find_price(lm))
+        price = price_of(args.price) or find_price(lm)
+        failures = _batch(args, lm).collect(session.store, price)
     if failures:
         print_error(
-            f"{len(failures):,} requests failed in the batch, as in: {failures[0]}; to ask them "
-            f"again, move {run.args.out} away and run the same command without --batch-api"
+            f"{len(failures):,} requests have no answer ({failures[0]}); the others are kept. Run "
+            "the same command without --batch-api to ask these now, or with --batch-api submit for "
+            "another batch"
         )
-    return {lm: batch.collected()}
+    return not failures
 
 
-def _batch(args: argparse.Namespace, lm: str) -> "Batch":
-    """The batch's requests and state, beside the output."""
+def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
+    """The batch of the run that writes --out."""
     from judges.batch import Batch
 
     if args.out is None:
