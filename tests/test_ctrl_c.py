@@ -91,6 +91,4 @@ def test_tuning_says_how_to_go_on(slow: OpenAIServer) -> None:
     wait_for(slow, 2, running)
     code, err = interrupt(running)
     assert code == 130
-    assert err.splitlines()[-1].endswith(
-        "the same command with --resume --out run goes on from here"
-    )
+    assert err.splitlines()[-1].endswith("interrupted: the same command again goes on from here")

@@ -19,9 +19,9 @@ import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
+from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
-from judges.client.providers import endpoint_of
 from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan

@@ -39,13 +39,11 @@ from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
     FatalModelError,
-    Model,
     Price,
     Session,
     estimate_tokens,
     find_price,
     gives_n_replies,
-    holds_secret,
     is_embedded,
     price_of,
 )
@@ -216,16 +214,15 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
         return 0
     if args.batch_api == "submit":
         return _submit_batch(run)
-    models = _collect_batch(run) if args.batch_api else None
-    results.report(run, _write(run, results, models))
+    if args.batch_api == "collect" and not _collect_batch(run):
+        return 1
+    results.report(run, _write(run, results))
     return 0
 
 
 def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun:
     """Check the files, and read the whole table once; raises RowsError and MissingColumnError."""
     judges = results.judges
-    if args.api_base and holds_secret(args.api_base):
-        raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     columns_of = _text_columns(args.map, judges)
     if not args.dry_run:
         _check_out(args)
@@ -360,22 +357,16 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _session(
-    run: TableRun, models: Mapping[str, Model] | None = None, *, is_last: bool = False
-) -> Iterator[Session]:
+def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """A session on the run's store, whose settings are those that the run was begun with.
 
-    `models` are open already, by name, and are asked in place of opening them, without limits: what
-    was collected from a batch has been paid for. The store stays only while there is something to
-    go on from: not where nothing was answered, and not once the session that `is_last` has ended.
+    The store stays only while there is something to go on from: not where nothing was answered, and
+    not once the session that `is_last` has ended.
     """
     args = run.args
-    limits = {} if models else {"max_calls": args.max_calls, "max_cost": args.max_cost}
+    limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
     options = {**limits, **request_options(args), "store": run.store}
-    with (
-        in_use(args.out),
-        Session(keep_going=bool(models), models=models, **options) as session,
-    ):
+    with in_use(args.out), Session(keep_going=False, **options) as session:
         if session.store is not None:
             settings: dict[str, Any] = json.loads(json.dumps(run.settings()))
             begun = session.store.read_settings()
@@ -403,15 +394,12 @@ def _has_replies(session: Session) -> bool:
     return any(total.cost or total.tokens_out for total in totals)
 
 
-def _write(
-    run: TableRun, results: "Scores | Verdicts", models: Mapping[str, Model] | None = None
-) -> dict[str, Any]:
+def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
     started = time.monotonic()
-    if not models:
-        print_note(_estimate_line(run.estimates))
+    print_note(_estimate_line(run.estimates))
     out: Path = run.args.out
-    with _session(run, models, is_last=True) as session:
+    with _session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
@@ -454,7 +442,7 @@ def _judged(
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(_texts_of, copy, repeat(run.texts[judge.name]))
-            client = session.client(judge.lm, api_base=judge.model_to_ask()[1])
+            client = session.client(judge.lm, api_base=judge.api_base)
             stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
@@ -497,19 +485,20 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    args = run.args
-    batch = _batch(args, _one_model(run))
-    lm = batch.state.lm
-    if not batch.waiting:
-        model = batch.queue(max_tokens=args.max_tokens)
-        with _session(run, {lm: model}) as session, closing(_judged(run, session)) as judged:
-            for _ in judged:
-                pass
-        if not model.written:
+    args, lm = run.args, _one_model(run)
+    batch = _batch(args, lm)
+    if not batch.is_queued:
+        with _session(run) as session:
+            assert session.store is not None  # of a run that asks a provider
+            queue = batch.queue(session.store, price_of(args.price) or find_price(lm))
+            recording = Session(models={lm: queue}, **request_options(args))
+            with recording, closing(_judged(run, recording)) as judged:
+                for _ in judged:
+                    pass
+        if not queue.queued:
             print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
-    if batch.state.batch_id is None:
-        _check_batch(batch, args, price_of(args.price) or find_price(lm))
+        queue.check(args.max_calls, args.max_cost)
     print_note(_estimate_line(run.estimates, DISCOUNT))
     print_output(str(batch.submit()))
     return 0
@@ -522,27 +511,29 @@ def _batch_status(args: argparse.Namespace) -> int:
     return 0
 
 
-def _collect_batch(run: TableRun) -> Mapping[str, Model]:
-    """Fetch the answers into the store; returns the model that stands for them."""
-    batch = _batch(run.args)
+def _collect_batch(run: TableRun) -> bool:
+    """Fetch the answers into the store; whether there is one to every request."""
+    args, lm = run.args, _one_model(run)
     with _session(run) as session:
-        failures = batch.collect(session.store)
+        assert session.store is not None
+        price = price_of(args.price) or find_price(lm)
+        failures = _batch(args, lm).collect(session.store, price)
     if failures:
         print_error(
-            f"{len(failures):,} requests failed in the batch; to ask them again, move "
-            f"{run.args.out} away and run the same command without --batch-api"
+            f"{len(failures):,} requests have no answer ({failures[0]}); the others are kept. Run "
+            "the same command without --batch-api to ask these now, or with --batch-api submit for "
+            "another batch"
         )
-    return {_one_model(run): batch.collected(failures)}
+    return not failures
 
 
 def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
-    """The batch's requests and state, beside the output."""
+    """The batch of the run that writes --out."""
     from judges.batch import Batch
 
     if args.out is None:
         raise UsageError("--batch-api needs --out FILE, the same in all three steps")
-    folder = args.out.with_name(f"{args.out.name}.batch")
-    return Batch(folder, lm=lm, api_base=args.api_base, api_key_env=args.api_key_env)
+    return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
 def _one_model(run: TableRun) -> str:
@@ -555,25 +546,6 @@ def _one_model(run: TableRun) -> str:
     return names[0]
 
 
-def _check_batch(batch: "Batch", args: argparse.Namespace, price: Price | None) -> None:
-    """UsageError where the requests may exceed --max-calls or --max-cost."""
-    n, limit = batch.state.n_requests, args.max_cost
-    if args.max_calls is not None and n > args.max_calls:
-        raise UsageError(f"{n:,} requests are more than --max-calls {args.max_calls:,}")
-    if limit is None:
-        return
-    if price is None:
-        raise UsageError(
-            f"the batch's price is unknown; --max-cost is ${limit:g}: give the price (--price "
-            "IN,OUT), or --max-calls instead"
-        )
-    if (worst := DISCOUNT * batch.worst_cost(price)) > limit:
-        raise UsageError(
-            f"the batch may cost ${worst:.4f} with each reply at its longest; --max-cost is "
-            f"${limit:g}: raise it, or lower --max-tokens"
-        )
-
-
 # score
 
 
@@ -584,9 +556,9 @@ def score(args: argparse.Namespace) -> int:
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = load(source)
-    judge.model_to_ask(args.lm, args.api_base)
-    return follow(reasoning_as_asked(judge, source, args), args)
+    judge = follow(reasoning_as_asked(load(source), source, args), args)
+    judge.check_origins()
+    return judge
 
 
 class Scores:

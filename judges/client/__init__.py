@@ -14,9 +14,14 @@ if TYPE_CHECKING:
         Response,
         answers_in_process,
     )
-    from judges.client.dialect import is_reasoning
-    from judges.client.keys import KEY_FOR_NAME, Redactor, holds_secret
-    from judges.client.open import check_name, open_model
+    from judges.client.keys import (
+        KEY_FOR_NAME,
+        Redactor,
+        endpoint_of,
+        gives_n_replies,
+        holds_secret,
+    )
+    from judges.client.open import check_name, is_plain, open_model
     from judges.client.prices import (
         CHARACTERS_PER_TOKEN,
         Price,
@@ -37,8 +42,8 @@ if TYPE_CHECKING:
         Sampling,
         Token,
         is_embedded,
+        is_reasoning,
     )
-    from judges.client.providers import endpoint_of, gives_n_replies
     from judges.client.session import (
         ModelOptions,
         Options,
@@ -87,6 +92,7 @@ __all__ = [
     "gives_n_replies",
     "holds_secret",
     "is_embedded",
+    "is_plain",
     "is_reasoning",
     "open_client",
     "open_model",
@@ -101,17 +107,15 @@ _HOMES = {
     "judges.client.client": (
         "Client FailingRunError FailureMonitor Request Response answers_in_process "
     ),
-    "judges.client.dialect": "is_reasoning",
-    "judges.client.keys": "KEY_FOR_NAME Redactor holds_secret",
-    "judges.client.open": "check_name open_model",
+    "judges.client.keys": "KEY_FOR_NAME Redactor endpoint_of gives_n_replies holds_secret",
+    "judges.client.open": "check_name is_plain open_model",
     "judges.client.prices": (
         "CHARACTERS_PER_TOKEN Price estimate_tokens find_price price_of read_price "
     ),
     "judges.client.protocol": (
         "EMBEDDED OPENAI Completion FatalModelError Message Model "
-        "ModelError Reply Sampling Token is_embedded "
+        "ModelError Reply Sampling Token is_embedded is_reasoning "
     ),
-    "judges.client.providers": "endpoint_of gives_n_replies",
     "judges.client.session": (
         "ModelOptions Options Session check_options open_client pop_map shared_client "
     ),

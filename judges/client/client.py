@@ -22,7 +22,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
-from judges.client.dialect import is_reasoning
 from judges.client.protocol import (
     REFUSAL,
     SAMPLE_SEED_STEP,
@@ -39,6 +38,7 @@ from judges.client.protocol import (
     ThrottledError,
     TransientError,
     UnreachableError,
+    is_reasoning,
 )
 from judges.client.store import ReplyCache, request_key
 from judges.judgement import NoScoreError, shortened

@@ -20,10 +20,11 @@ from hashlib import sha256
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from dspy_judges.errors import JudgesError
-from judges.client.dialect import LESS_EXACT, Dialect
-from judges.client.keys import Redactor, hide, secrets_among
-from judges.client.openai_format import read_error, read_usage, token_of
+from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
+from judges.client.openai import Spelling, TokenAnswer, read_error, read_usage, token_of
 from judges.client.protocol import (
     CUT_SHORT,
     SAMPLE_SEED_STEP,
@@ -40,7 +41,6 @@ from judges.client.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.client.providers import endpoint_of
 
 if TYPE_CHECKING:
     import dspy
@@ -101,10 +101,11 @@ class ConfiguredModel:
             self._is_async = (
                 isinstance(engine, str) or getattr(lm, "_async_engine_spec", None) is not None
             )
-        self.dialect = Dialect.of(self.name)
+        self.spelling = Spelling(self.name)
+        self.changes = self.spelling.changes
         self._seed: int | None = arguments.get("seed")
         if self._seed is None:
-            self.dialect.refused.add("seed")
+            self.spelling.refused.add("seed")
         self._context = contextvars.copy_context()
         # Each request says these itself.
         self._lm = lm.copy(
@@ -116,7 +117,7 @@ class ConfiguredModel:
         import dspy
 
         sampling = replace(sampling, seed=sampling.seed + (self._seed or 0))
-        body = self.dialect.body(self.name, messages, sampling)
+        body = self.spelling.body(messages, sampling)
         # A task of its own sees what its user has set in DSPy.
         asking = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
@@ -162,11 +163,9 @@ class ConfiguredModel:
         for adaptation in adaptations:
             name = adaptation.field.removeprefix("config.")
             if adaptation.action == "dropped":
-                self.dialect.refuse(name, f"no {name} ({LESS_EXACT})", body)
+                self.spelling.refuse(name, body.get(name))
             elif adaptation.action == "clamped":
-                self.dialect.note(f"a {name} of {adaptation.applied} at most")
-        if self.dialect.notes:
-            self.dialect.say(self.name)
+                self.spelling.note(f"a {name} of {adaptation.applied} at most")
 
     def _model_error(self, error: Any, body: Mapping[str, Any]) -> ModelError:
         """What to do about one of DSPy's errors."""
@@ -174,21 +173,20 @@ class ConfiguredModel:
 
         # What follows is DSPy's advice to programmers.
         text = error.message.partition("To fix:")[0]
-        answer = {"error": {"message": text, "code": error.provider_code}}
-        raw = json.dumps(answer).encode()
+        answer = msgspec.json.encode({"message": text, "code": error.provider_code})
         learned_from = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-        if isinstance(error, learned_from) and self.dialect.learn(body, raw):
+        if isinstance(error, learned_from) and self.spelling.learn(body, answer):
             return RespelledError(f"{self.name} wants the request spelled otherwise")
         limited = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if limited else None):
             return read_error(
                 status,
-                None if error.retry_after is None else str(error.retry_after),
-                raw,
+                error.retry_after,
+                answer,
                 model=self.name,
                 endpoint=self.name,
-                redacted=self._secrets.redact,
-                key_name="use",
+                secrets=self._secrets,
+                key_variable="use",
             )
         message = f"{self.name}: {' '.join(self._secrets.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
@@ -226,7 +224,7 @@ class DspyModel(ConfiguredModel):
         except (ValueError, dspy.LMError) as error:
             raise FatalModelError(f"{name}: DSPy cannot open this model: {error}") from None
         super().__init__(lm)
-        self.dialect.refused.discard("seed")
+        self.spelling.refused.discard("seed")
         # Who opened it is not all who ask it.
         self._context = contextvars.Context()
 
@@ -279,9 +277,10 @@ def _read_completion(entry: Mapping[str, Any], messages: Sequence[Message]) -> C
     values: Mapping[str, Any] = output if isinstance(output, Mapping) else {"text": output}
     logprobs = values.get("logprobs") or {}
     logprobs = logprobs if isinstance(logprobs, Mapping) else logprobs.model_dump()
+    tokens = logprobs.get("content") or []
     reply = Reply(
         text=values.get("text") or "",
-        tokens=tuple(map(token_of, logprobs.get("content") or ())),
+        tokens=tuple(map(token_of, msgspec.convert(tokens, list[TokenAnswer]))),
         finish_reason=_finish_reason(entry["response"]),
     )
     usage = read_usage(entry["usage"] or None, messages, (reply,))

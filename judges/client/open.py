@@ -6,24 +6,38 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
-import shlex
-from dataclasses import replace
+from collections.abc import Callable
 from functools import lru_cache
+from urllib.parse import urlsplit
 
-from judges.client.keys import KEY_FOR_NAME, Redactor, read_key
-from judges.client.protocol import FatalModelError, Model
-from judges.client.providers import (
+from judges.client.keys import (
     EMBEDDED_MODELS,
+    KEY_FOR_NAME,
     PROVIDERS,
-    THROUGH_DSPY,
     Provider,
-    endpoint_of,
+    Redactor,
+    holds_secret,
     provider_of,
+    read_key,
+    without_secrets,
 )
+from judges.client.protocol import FatalModelError, Model
 
 TIMEOUT = 120.0
-LONGEST_QUOTED = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
+
+
+# Those that DSPy asks and whose models a file may name by itself. A provider whose model names may
+# hold an address, a file or a program (huggingface, custom, ...) is none of them.
+KNOWN_TO_DSPY = frozenset(
+    {
+        *("anthropic", "bedrock", "cerebras", "cohere", "deepseek", "fireworks_ai", "gemini"),
+        *("groq", "mistral", "moonshot", "nvidia_nim", "ollama", "ollama_chat", "openrouter"),
+        *("perplexity", "together_ai", "vertex_ai", "xai"),
+    }
+)
+# By what they were opened with: a model keeps its connections, and what it has learned.
+_opened: dict[tuple[object, ...], Model] = {}
 
 
 def open_model(
@@ -33,13 +47,17 @@ def open_model(
     api_key_env: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Model:
-    """Open `embedded`, `openai/NAME`, `azure/NAME`, or any model DSPy knows.
+    """The model `embedded`, `openai/NAME`, `azure/NAME`, or any that DSPy knows; one a process.
 
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
     environment (OPENAI_API_KEY and its like, or the variable `api_key_env`). Raises
     FatalModelError where the set-up is wrong.
     """
     check_name(lm)
+    if api_base is not None and not api_base.strip():
+        raise FatalModelError(
+            "the address is empty: name one by api_base (--api-base), or leave that out"
+        )
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
     provider, name = provider_of(lm, api_base)
@@ -47,16 +65,74 @@ def open_model(
         raise FatalModelError(
             f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )
-    if provider.client == "chat":
-        from judges.client.openai import EndpointModel
+    variable = _key_variable(api_key_env) if api_key_env else None
+    if provider is None:
+        from judges.client.dspy import DspyModel
 
-        if api_key_env:
-            provider = replace(provider, key_variable=_key_variable(api_key_env))
-        return EndpointModel(name, provider, api_base=api_base, timeout=timeout)
-    from judges.client.dspy import DspyModel
+        key = read_key(variable) if variable else None
+        return _once(
+            (lm, api_base, key, timeout),
+            lambda: DspyModel(lm, api_base=api_base, api_key=key, timeout=timeout),
+        )
+    return _open_endpoint(name, provider, provider.base(api_base), variable, timeout)
 
-    key = read_key(_key_variable(api_key_env)) if api_key_env else None
-    return DspyModel(lm, api_base=api_base, api_key=key, timeout=timeout)
+
+def _open_endpoint(
+    name: str, provider: Provider, base: str, variable: str | None, timeout: float
+) -> Model:
+    from judges.client.openai import EndpointModel
+
+    variable = variable or provider.key_variable
+    if not base:
+        raise FatalModelError(
+            f"{name}: no address is given; set {provider.address_variable}, or name it by api_base "
+            "(--api-base)"
+        )
+    endpoint = without_secrets(base)
+    if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
+        raise FatalModelError(
+            f"{name}: {Redactor().redact(endpoint)!r} is no address; write http://HOST:PORT/v1 or "
+            "https://..."
+        )
+    key = read_key(variable)
+    if not key and base == (provider.address or base):
+        raise FatalModelError(
+            f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
+            "(--api-base)"
+        )
+    url = provider.url(base, name)
+
+    def make() -> Model:
+        if holds_secret(base):
+            raise FatalModelError(
+                f"{name}: the address {endpoint} holds a password or a key; give the key by "
+                f"{variable}"
+            )
+        return EndpointModel(
+            name,
+            url=url,
+            endpoint=endpoint,
+            headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
+            key=key,
+            key_variable=variable,
+            timeout=timeout,
+        )
+
+    return _once((name, url, key, variable, timeout), make)
+
+
+def _once(key: tuple[object, ...], make: Callable[[], Model]) -> Model:
+    if key not in _opened:
+        _opened[key] = make()
+    return _opened[key]
+
+
+async def close_models() -> None:
+    """Close, on the running loop, the connections of all models, and forget them."""
+    models = list(_opened.values())
+    _opened.clear()
+    for model in models:
+        await model.close()
 
 
 def _key_variable(name: str) -> str:
@@ -76,6 +152,7 @@ def _embedded_model() -> Model:
     return EmbeddedModel()
 
 
+@lru_cache
 def check_name(lm: str) -> None:
     """Raise FatalModelError for a key in a model's place, where it would be written down."""
     if Redactor().holds(lm):
@@ -84,43 +161,5 @@ def check_name(lm: str) -> None:
 
 def is_plain(lm: str) -> bool:
     """Whether this is the embedded model, or a known provider's name without address or path."""
-    provider, _, name = lm.partition("/")
-    return lm in EMBEDDED_MODELS or (provider in PROVIDERS and bool(_NAME.fullmatch(name)))
-
-
-def check_plain(lm: str) -> None:
-    """Raise FatalModelError for a model that only a file names and that is no provider's own."""
-    if not is_plain(lm):
-        raise FatalModelError(
-            f"its file names the model {quoted(lm)}, which is no plain PROVIDER/NAME of a known "
-            f"provider; to ask it all the same, name it yourself: --lm {quoted(lm)} "
-            "(in code: lm=...)"
-        )
-
-
-def check_endpoint(lm: str, recorded: str, api_base: str | None) -> None:
-    """Raise FatalModelError where a recorded endpoint is not the one that would be asked.
-
-    An endpoint that the user names, as an argument or in the environment, is asked whatever is
-    recorded.
-    """
-    endpoint = endpoint_of(lm)
-    provider = PROVIDERS.get(lm.partition("/")[0], Provider())
-    named = api_base or os.environ.get(provider.address_variable)
-    if named or recorded == endpoint:
-        return
-    if recorded == THROUGH_DSPY:
-        raise FatalModelError(f"it was made at the provider's own endpoint; this is {endpoint}")
-    address = quoted(recorded.removeprefix(THROUGH_DSPY).strip())
-    current = "the provider's own" if endpoint == THROUGH_DSPY else endpoint or "another"
-    raise FatalModelError(
-        f"it was made with the endpoint {address}, and not {current}: "
-        f"say which to ask, as in --api-base {address} (in code: api_base=...)"
-    )
-
-
-def quoted(name: str) -> str:
-    """What a file names, in a message: short, fit to be typed again, and without any key."""
-    clean = Redactor().redact(name)
-    short = clean if len(clean) <= LONGEST_QUOTED else f"{clean[:LONGEST_QUOTED]}..."
-    return shlex.quote(short)
+    known = lm.partition("/")[0] in {*PROVIDERS, *KNOWN_TO_DSPY}
+    return lm in EMBEDDED_MODELS or (known and bool(_NAME.fullmatch(lm)))

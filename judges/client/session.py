@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from dspy_judges.errors import OptionError
+from judges.client.keys import provider_of
 from judges.client.open import open_model
 from judges.client.protocol import EMBEDDED, Model, is_embedded
-from judges.client.providers import provider_of
 
 if TYPE_CHECKING:
     from judges.client.client import Client
@@ -221,8 +221,8 @@ def _open_once(
 def _environment(lm: str, key_variable: str | None) -> tuple[str | None, ...]:
     """What the environment says of a model: another address or key makes another model."""
     provider, _ = provider_of(lm)
-    names = (provider.address_variable, provider.key_variable, provider.version_variable)
-    return tuple(os.environ.get(name) for name in (*names, key_variable or ""))
+    own = (provider.address_variable, provider.key_variable) if provider else ()
+    return tuple(os.environ.get(name) for name in (*own, "OPENAI_API_VERSION", key_variable or ""))
 
 
 def check_limits(**limits: object) -> None:

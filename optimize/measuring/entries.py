@@ -224,11 +224,10 @@ def ask_entries(
 
 def _model_options(entry: Entry, judge: Judge) -> dict[str, Any]:
     """How its model is opened, at the endpoint that its user chose; raises FatalModelError."""
-    lm, api_base = entry.options.get("lm"), entry.options.get("api_base")
     if not isinstance(judge, Panel):  # whose members' models are named in it already
-        _, api_base = judge.model_to_ask(lm, api_base)
-    else:
-        _, api_base = judge.model_to_ask()
+        judge = judge.with_model(entry.options.get("lm"), entry.options.get("api_base"))
+    judge.check_origins()
+    api_base = judge.api_base
     names = ("api_key_env", "price", "max_tokens", "reasoning_effort")
     return {"api_base": api_base, **{name: entry.options.get(name) for name in names}}
 

@@ -95,8 +95,8 @@ class RunModels:
         """What the endpoints did not take as it was asked for in this process, by model."""
         changes = []
         for client in (self.judge, self.proposer):
-            if (dialect := getattr(client.model, "dialect", None)) is not None:
-                changes += [f"{client.model.name} takes {note}" for note in dialect.learned]
+            learned = getattr(client.model, "changes", ())
+            changes += [f"{client.model.name} takes {change}" for change in learned]
         return changes
 
 

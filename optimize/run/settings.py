@@ -23,8 +23,8 @@ from judges.client import (
     price_of,
     read_price,
 )
-from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
+from judges.loading import read_subject
 from judges.prompt import Reasoning
 from optimize.search.choices import RISK, Level, OptimizerName, Ship
 

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-import judges.define
 from judges.catalog import RELEVANCE
-from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 
 GROUNDED = """
 name: grounded
@@ -135,6 +133,6 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
 
 
 def test_the_docstrings_examples_are_definitions(write: Write) -> None:
-    blocks = [b for b in (judges.define.__doc__ or "").split("\n\n") if b.startswith("    ")]
+    blocks = [b for b in (judges.loading.__doc__ or "").split("\n\n") if b.startswith("    ")]
     subjects = [read_subject(write(textwrap.dedent(block))) for block in blocks]
     assert [subject.name for subject in subjects] == ["groundedness", "kinder"]

@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from judges.client.dialect import Dialect
+from judges.client.openai_format import read_completion, read_error, read_rate_limits, seconds
 from openai_replies import Body, error
 from openai_server import OpenAIServer, ServingBytes
 
 from judges.client.client import Client, Request, Response
-from judges.client.dialect import Dialect
 from judges.client.openai import EndpointModel, chat_url, max_answer_bytes
-from judges.client.openai_format import read_completion, read_error, read_rate_limits, seconds
 from judges.client.protocol import (
     Completion,
     FatalModelError,

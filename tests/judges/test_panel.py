@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from judges.monotone import MonotoneMap
 
 from judges import frozen
 from judges.catalog import COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE
@@ -20,7 +21,6 @@ from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
-from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel, PanelError
 from judges.ray import JudgeBatch
 

@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from aiohttp import web
+from judges.client.openai_format import read_completion
 from openai_replies import completion
 from openai_server import OpenAIServer, Serving
 
 from judges.__main__ import main
 from judges.client.client import Client, Request
 from judges.client.dspy import DspyModel
-from judges.client.openai_format import read_completion
 from judges.client.prices import find_price
 from judges.client.protocol import Message, Sampling, Usage
 
