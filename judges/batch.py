@@ -224,10 +224,7 @@ class Batch:
 
     def _settle(self, answer: "_Answer", store: Store, price: Price | None) -> None:
         """Keep one answer like any other reply; raises ModelError where it is none."""
-        response, key = (
-            answer.response or _Response(body=answer.error),
-            bytes.fromhex(answer.custom_id),
-        )
+        response = answer.response or _Response(body=answer.error)
         if response.status_code != 200:
             raise self._model.read_error(response.status_code, None, bytes(response.body))
         completion = self._model.read_answer(bytes(response.body), (), Sampling())

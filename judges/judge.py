@@ -334,12 +334,12 @@ class Judge:
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
         It asks the LM that DSPy is configured with, else the judge's own model. Raises OptionError
-        where its file's messages are not those that this release renders.
+        where its file's messages are not those that its program renders.
         """
         if self.stored_messages is not None:
             raise OptionError(
-                f"{self.name}: its messages were rendered by another release, and a DSPy program "
-                "would send others; use the judge as it is, or tune it again"
+                f"{self.name}: its messages are its file's own, and a DSPy program would send "
+                "others; use the judge as it is, or tune it again"
             )
         from judges.client.dspy import open_lm
         from judges.modules import PairwiseJudge, RatingJudge, demos_of

@@ -61,8 +61,6 @@ from judges.winrate import WinRate, text_length, win_rate
 if TYPE_CHECKING:
     from judges.batch import Batch
 
-# What a provider's batch files cost, of the usual price.
-DISCOUNT = 0.5
 ID = "id"
 DIGITS = 3
 
@@ -208,6 +206,8 @@ class TableRun:
 
 def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
     """Estimate, submit, or judge and report, as the flags say; the exit code."""
+    if args.batch_api == "status":
+        return _batch_status(args, results.judges)
     run = _prepare(results, args)
     if args.dry_run:
         record = _estimate_record(run.estimates)
@@ -434,7 +434,7 @@ def _judged(
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(_texts_of, copy, repeat(run.texts[judge.name]))
-            client = session.client(judge.lm, api_base=judge.model_to_ask()[1])
+            client = session.client(judge.lm, api_base=judge.api_base)
             stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
@@ -477,7 +477,7 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    args, lm = run.args, _one_model(run)
+    args, lm = run.args, _one_model(run.judges)
     batch = _batch(args, lm)
     if not batch.is_queued:
         with _session(run) as session:
@@ -496,8 +496,8 @@ def _submit_batch(run: TableRun) -> int:
     return 0
 
 
-def _batch_status(args: argparse.Namespace) -> int:
-    state = _batch(args).refresh()
+def _batch_status(args: argparse.Namespace, judges: Sequence[Judge]) -> int:
+    state = _batch(args, _one_model(judges)).refresh()
     counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
     print_output(json.dumps(counts) if args.json else str(state))
     return 0
@@ -505,7 +505,7 @@ def _batch_status(args: argparse.Namespace) -> int:
 
 def _collect_batch(run: TableRun) -> bool:
     """Fetch the answers into the store; whether there is one to every request."""
-    args, lm = run.args, _one_model(run)
+    args, lm = run.args, _one_model(run.judges)
     with _session(run) as session:
         assert session.store is not None
         price = price_of(args.price) or find_price(lm)
@@ -528,9 +528,9 @@ def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
     return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
-def _one_model(run: TableRun) -> str:
+def _one_model(judges: Sequence[Judge]) -> str:
     """The model that all judges ask; UsageError where they ask several."""
-    models = {part.lm for judge in run.judges for part in judge.parts}
+    models = {part.lm for judge in judges for part in judge.parts}
     # What a panel asks here, for free, needs no batch.
     names = sorted(name for name in models if not is_embedded(name)) or sorted(models)
     if len(names) != 1:
@@ -543,13 +543,12 @@ def _one_model(run: TableRun) -> str:
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row by rating judges, and print each judge's mean."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Scores(args), args)
+    return _run(Scores(args), args)
 
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
     judge = load(source)
-    judge.model_to_ask(args.lm, args.api_base)
     return follow(reasoning_as_asked(judge, source, args), args)
 
 
@@ -650,7 +649,7 @@ class Average:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Verdicts(args), args)
+    return _run(Verdicts(args), args)
 
 
 class Verdicts:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import judges.loading
 from judges.catalog import RELEVANCE
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge
@@ -105,7 +106,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE + "kind: both", "Invalid enum value 'both'"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 100_000, "nested too deeply"),
-        ("!!python/object/apply:os.mkdir [pwned]", "not YAML"),
+        ("!!python/object/apply:os.mkdir [pwned]", "could not determine a constructor"),
         (BASE + "source: 2026-99-99", "month must be"),
         ("x" * 300_000, "more than 200,000 bytes"),
     ],
@@ -125,7 +126,7 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     with pytest.raises(DimensionError, match="no such file"):
         read_subject(str(tmp_path / "none.yaml"))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DimensionError, match="not YAML: 'utf-8' codec"):
+    with pytest.raises(DimensionError, match="'utf-8' codec"):
         read_subject(str(tmp_path / "bytes.yaml"))
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(DimensionError, match="not a regular file"):
