@@ -23,7 +23,7 @@ from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.client import open_model
 from judges.client.keys import read_key
-from judges.client.openai import EndpointModel
+from judges.client.openai import EndpointModel, read_error, retry_after_of
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import (
     Completion,
@@ -226,7 +226,7 @@ class Batch:
         """Keep one answer like any other reply; raises ModelError where it is none."""
         response = answer.response or _Response(body=answer.error)
         if response.status_code != 200:
-            raise self._model.read_error(response.status_code, None, bytes(response.body))
+            raise read_error(self._model, response.status_code, None, bytes(response.body))
         completion = self._model.read_answer(bytes(response.body), (), Sampling())
         key = bytes.fromhex(answer.custom_id)
         if store.get(key) is None:
@@ -274,7 +274,8 @@ class Batch:
             with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
                 yield c
         except openai.APIStatusError as error:
-            raise model.read_error(error.status_code, None, error.response.content) from None
+            answer, wait = error.response.content, retry_after_of(error.response.headers)
+            raise read_error(model, error.status_code, wait, answer) from None
         except openai.APIConnectionError:
             raise UnreachableError(f"no connection to {model.endpoint}") from None
 

@@ -360,8 +360,12 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _session(run: TableRun) -> Iterator[Session]:
-    """A session on the run's store, whose settings are those that the run was begun with."""
+def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
+    """A session on the run's store, whose settings are those that the run was begun with.
+
+    The store stays only while there is something to go on from: not where nothing was answered,
+    and not once the session that `is_last` has ended.
+    """
     args = run.args
     limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
     options = {**limits, **request_options(args), "store": run.store}
@@ -378,7 +382,19 @@ def _session(run: TableRun) -> Iterator[Session]:
                 )
             elif n := session.budget.answered:
                 print_note(f"goes on with {session.store.path}: {n:,} replies are there")
-        yield session
+        ended = False
+        try:
+            yield session
+            ended = is_last
+        finally:
+            if session.store is not None and (ended or not _has_replies(session)):
+                session.store.remove()
+
+
+def _has_replies(session: Session) -> bool:
+    """Whether there is anything to go on from."""
+    totals = session.store.totals() if session.store else ()
+    return any(total.cost or total.tokens_out for total in totals)
 
 
 def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
@@ -386,9 +402,8 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     started = time.monotonic()
     print_note(_estimate_line(run.estimates))
     out: Path = run.args.out
-    with _session(run) as session:
-        store, budget = session.store, session.budget
-        progress = Progress("judging", run.n_rows, sys.stderr, budget=budget)
+    with _session(run, is_last=True) as session:
+        progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
                 RowWriter(out, columns=run.written_columns, overwrite=True) as writer,
@@ -399,16 +414,12 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
                     writer.write({**row, **results.new_cells(run, row, judgements)})
                     progress.step(failed=any(each.failure for each in judgements.values()))
         except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-            kept = store is not None and bool(budget.answered or budget.cost)
-            if store is not None and not kept:
-                store.remove()
+            kept = _has_replies(session)
             if isinstance(error, FatalModelError) and not kept:
                 raise  # a wrong key or name leaves nothing to go on with
             raise _unfinished(error, run, progress.done, kept=kept) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-        if store is not None:
-            store.remove()
         return {**_cost(session), "seconds": round(time.monotonic() - started, 3)}
 
 
