@@ -60,8 +60,6 @@ from judges.winrate import WinRate, text_length, win_rate
 if TYPE_CHECKING:
     from judges.batch import Batch
 
-# What a provider's batch files cost, of the usual price.
-DISCOUNT = 0.5
 ID = "id"
 DIGITS = 3
 
@@ -207,6 +205,8 @@ class TableRun:
 
 def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
     """Estimate, submit, or judge and report, as the flags say; the exit code."""
+    if args.batch_api == "status":
+        return _batch_status(args, results.judges)
     run = _prepare(results, args)
     if args.dry_run:
         record = _estimate_record(run.estimates)
@@ -360,8 +360,8 @@ def _check_out(args: argparse.Namespace) -> None:
 def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """A session on the run's store, whose settings are those that the run was begun with.
 
-    The store stays only while there is something to go on from: not where nothing was answered, and
-    not once the session that `is_last` has ended.
+    The store stays only while there is something to go on from: not where nothing was answered,
+    and not once the session that `is_last` has ended.
     """
     args = run.args
     limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
@@ -485,7 +485,7 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    args, lm = run.args, _one_model(run)
+    args, lm = run.args, _one_model(run.judges)
     batch = _batch(args, lm)
     if not batch.is_queued:
         with _session(run) as session:
@@ -504,8 +504,8 @@ def _submit_batch(run: TableRun) -> int:
     return 0
 
 
-def _batch_status(args: argparse.Namespace) -> int:
-    state = _batch(args).refresh()
+def _batch_status(args: argparse.Namespace, judges: Sequence[Judge]) -> int:
+    state = _batch(args, _one_model(judges)).refresh()
     counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
     print_output(json.dumps(counts) if args.json else str(state))
     return 0
@@ -513,7 +513,7 @@ def _batch_status(args: argparse.Namespace) -> int:
 
 def _collect_batch(run: TableRun) -> bool:
     """Fetch the answers into the store; whether there is one to every request."""
-    args, lm = run.args, _one_model(run)
+    args, lm = run.args, _one_model(run.judges)
     with _session(run) as session:
         assert session.store is not None
         price = price_of(args.price) or find_price(lm)
@@ -536,9 +536,9 @@ def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
     return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
-def _one_model(run: TableRun) -> str:
+def _one_model(judges: Sequence[Judge]) -> str:
     """The model that all judges ask; UsageError where they ask several."""
-    models = {part.lm for judge in run.judges for part in judge.parts}
+    models = {part.lm for judge in judges for part in judge.parts}
     # What a panel asks here, for free, needs no batch.
     names = sorted(name for name in models if not is_embedded(name)) or sorted(models)
     if len(names) != 1:
@@ -551,7 +551,7 @@ def _one_model(run: TableRun) -> str:
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row by rating judges, and print each judge's mean."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Scores(args), args)
+    return _run(Scores(args), args)
 
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
@@ -658,7 +658,7 @@ class Average:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Verdicts(args), args)
+    return _run(Verdicts(args), args)
 
 
 class Verdicts:

@@ -130,7 +130,7 @@ def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
     assert len(measured.scores) == 306
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 5
-    assert not [path for path in files if KEY in path.read_text()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
     assert run.judge.endpoint == server.url
 
 
