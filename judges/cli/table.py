@@ -44,7 +44,6 @@ from judges.client import (
     estimate_tokens,
     find_price,
     gives_n_replies,
-    holds_secret,
     is_embedded,
     price_of,
 )
@@ -224,8 +223,6 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
 def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun:
     """Check the files, and read the whole table once; raises RowsError and MissingColumnError."""
     judges = results.judges
-    if args.api_base and holds_secret(args.api_base):
-        raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     columns_of = _text_columns(args.map, judges)
     if not args.dry_run:
         _check_out(args)
@@ -363,8 +360,8 @@ def _check_out(args: argparse.Namespace) -> None:
 def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """A session on the run's store, whose settings are those that the run was begun with.
 
-    The store stays only while there is something to go on from: not where nothing was answered, and
-    not once the session that `is_last` has ended.
+    The store stays only while there is something to go on from: not where nothing was answered,
+    and not once the session that `is_last` has ended.
     """
     args = run.args
     limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
@@ -488,8 +485,6 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    from judges.batch import DISCOUNT
-
     args, lm = run.args, _one_model(run.judges)
     batch = _batch(args, lm)
     if not batch.is_queued:
@@ -561,8 +556,9 @@ def score(args: argparse.Namespace) -> int:
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = load(source)
-    return follow(reasoning_as_asked(judge, source, args), args)
+    judge = follow(reasoning_as_asked(load(source), source, args), args)
+    judge.check_origins()
+    return judge
 
 
 class Scores:
