@@ -1,16 +1,16 @@
 """Half price: a provider's batch file, submitted, looked after, and collected into a run's store.
 
     batch = Batch(out, "openai/gpt-4.1-mini")
-    ... judge the rows with batch.queue(store), which writes their requests down
+    ... judge the rows with batch.queue() as the model, which writes their requests down
     batch.submit()                       # a day may pass
     batch.refresh().done
     failures = batch.collect(store)
-    ... judge the rows: the store answers
+    ... judge the rows with batch.collected() as the model, on the same store
 
 Beside OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, how far the batch has got.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
@@ -70,40 +70,43 @@ class State(Struct, kw_only=True):
 
 
 class QueueModel:
-    """Stands in for an endpoint: answers what the run's store knows, and writes the rest down.
+    """Stands in for an endpoint: writes down what is not `known` from the run's store.
 
     A request's `custom_id` is its key in the store, so that an answer finds its row by itself.
     """
 
     native_n = True
     has_logprobs: bool | None = None
+    in_process = True
 
-    def __init__(self, model: EndpointModel, store: Store, path: Path, price: Price | None) -> None:
+    def __init__(self, model: EndpointModel, path: Path, price: Price | None) -> None:
         self.name, self.endpoint = model.name, model.endpoint
         self.queued: set[bytes] = set()
-        self._model, self._store, self._path, self._price = model, store, path, price
+        self.known: Callable[[bytes], Completion | None] = lambda key: None
+        self._model, self._path, self._price = model, path, price
         self._worst_cost = 0.0
         path.write_bytes(b"")
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """A known answer; raises RefusedError, and FatalModelError beyond what a batch takes."""
         key = request_key(self.endpoint, self.name, messages, sampling)
-        if (known := self._store.get(key)) is not None:
-            return known
-        if key not in self.queued:
-            self.queued.add(key)
-            if self._price is not None:
-                tokens = token_bound(messages), sampling.n * sampling.max_tokens
-                self._worst_cost += DISCOUNT * self._price.worst(*tokens)
-            body = self._model.spelling.body(messages, sampling)
-            request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
-            with self._path.open("ab") as file:
-                file.write(msgspec.json.encode(request) + b"\n")
-                if len(self.queued) > MOST_REQUESTS or file.tell() > MOST_BYTES:
-                    raise FatalModelError(
-                        f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split "
-                        "the table"
-                    )
+        if (answer := self.known(key)) is not None:
+            return answer
+        if key in self.queued:
+            raise RefusedError("queued for a batch")
+        self.queued.add(key)
+        if self._price is not None:
+            tokens = token_bound(messages), sampling.n * sampling.max_tokens
+            self._worst_cost += DISCOUNT * self._price.worst(*tokens)
+        body = self._model.spelling.body(messages, sampling)
+        request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
+        with self._path.open("ab") as file:
+            file.write(msgspec.json.encode(request) + b"\n")
+            if len(self.queued) > MOST_REQUESTS or file.tell() > MOST_BYTES:
+                raise FatalModelError(
+                    f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split the "
+                    "table"
+                )
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
@@ -123,6 +126,21 @@ class QueueModel:
                 f"the batch may cost ${self._worst_cost:.4f} with each reply at its longest; "
                 f"max_cost is ${max_cost:g}: raise it, or lower max_tokens"
             )
+
+
+class CollectedModel:
+    """Stands in for the endpoint of a batch that is collected: what it lacks is not asked."""
+
+    native_n = True
+    has_logprobs: bool | None = None
+
+    def __init__(self, model: EndpointModel) -> None:
+        self.name, self.endpoint = model.name, model.endpoint
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        raise RefusedError("the batch has no readable answer to it")
+
+    async def close(self) -> None: ...
 
 
 class Batch:
@@ -159,9 +177,13 @@ class Batch:
         """Whether a batch was begun and is not collected yet."""
         return bool(self.state.run)
 
-    def queue(self, store: Store, price: Price | None = None) -> QueueModel:
+    def queue(self, price: Price | None = None) -> QueueModel:
         """A model that writes requests down, for `submit`; `price` is the usual one."""
-        return QueueModel(self._model, store, self._requests, price)
+        return QueueModel(self._model, self._requests, price)
+
+    def collected(self) -> CollectedModel:
+        """A model for rows whose answers are in the store."""
+        return CollectedModel(self._model)
 
     def submit(self) -> State:
         """Upload the requests and start the batch, once."""
@@ -213,10 +235,7 @@ class Batch:
 
     def _settle(self, answer: "_Answer", store: Store, price: Price | None) -> None:
         """Keep one answer like any other reply; raises ModelError where it is none."""
-        response, key = (
-            answer.response or _Response(body=answer.error),
-            bytes.fromhex(answer.custom_id),
-        )
+        response = answer.response or _Response(body=answer.error)
         if response.status_code != 200:
             raise self._model.read_error(response.status_code, None, bytes(response.body))
         completion = self._model.read_answer(bytes(response.body), (), Sampling())

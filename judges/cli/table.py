@@ -62,8 +62,6 @@ from judges.winrate import WinRate, text_length, win_rate
 if TYPE_CHECKING:
     from judges.batch import Batch
 
-# What a provider's batch files cost, of the usual price.
-DISCOUNT = 0.5
 ID = "id"
 DIGITS = 3
 
@@ -209,6 +207,8 @@ class TableRun:
 
 def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
     """Estimate, submit, or judge and report, as the flags say; the exit code."""
+    if args.batch_api == "status":
+        return _batch_status(args, results.judges)
     run = _prepare(results, args)
     if args.dry_run:
         record = _estimate_record(run.estimates)
@@ -444,7 +444,7 @@ def _judged(
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(_texts_of, copy, repeat(run.texts[judge.name]))
-            client = session.client(judge.lm, api_base=judge.model_to_ask()[1])
+            client = session.client(judge.lm, api_base=judge.api_base)
             stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
@@ -487,26 +487,28 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    args = run.args
-    batch = _batch(args, _one_model(run))
-    lm = batch.state.lm
-    if not batch.waiting:
-        model = batch.queue(max_tokens=args.max_tokens)
-        with _session(run, {lm: model}) as session, closing(_judged(run, session)) as judged:
+    from judges.batch import DISCOUNT
+
+    args, lm = run.args, _one_model(run.judges)
+    batch = _batch(args, lm)
+    if not batch.is_queued:
+        queue = batch.queue(price_of(args.price) or find_price(lm))
+        with _session(run, {lm: queue}) as session, closing(_judged(run, session)) as judged:
+            assert session.store is not None
+            queue.known = session.store.get
             for _ in judged:
                 pass
-        if not model.written:
+        if not queue.queued:
             print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
-    if batch.state.batch_id is None:
-        _check_batch(batch, args, price_of(args.price) or find_price(lm))
+        queue.check(args.max_calls, args.max_cost)
     print_note(_estimate_line(run.estimates, DISCOUNT))
     print_output(str(batch.submit()))
     return 0
 
 
-def _batch_status(args: argparse.Namespace) -> int:
-    state = _batch(args).refresh()
+def _batch_status(args: argparse.Namespace, judges: Sequence[Judge]) -> int:
+    state = _batch(args, _one_model(judges)).refresh()
     counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
     print_output(json.dumps(counts) if args.json else str(state))
     return 0
@@ -514,30 +516,31 @@ def _batch_status(args: argparse.Namespace) -> int:
 
 def _collect_batch(run: TableRun) -> Mapping[str, Model]:
     """Fetch the answers into the store; returns the model that stands for them."""
-    batch = _batch(run.args)
+    lm = _one_model(run.judges)
+    batch = _batch(run.args, lm)
     with _session(run) as session:
-        failures = batch.collect(session.store)
+        assert session.store is not None
+        failures = batch.collect(session.store, price_of(run.args.price) or find_price(lm))
     if failures:
         print_error(
-            f"{len(failures):,} requests failed in the batch; to ask them again, move "
-            f"{run.args.out} away and run the same command without --batch-api"
+            f"{len(failures):,} requests failed in the batch, as in: {failures[0]}; to ask them "
+            f"again, move {run.args.out} away and run the same command without --batch-api"
         )
-    return {_one_model(run): batch.collected(failures)}
+    return {lm: batch.collected()}
 
 
-def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
+def _batch(args: argparse.Namespace, lm: str) -> "Batch":
     """The batch's requests and state, beside the output."""
     from judges.batch import Batch
 
     if args.out is None:
         raise UsageError("--batch-api needs --out FILE, the same in all three steps")
-    folder = args.out.with_name(f"{args.out.name}.batch")
-    return Batch(folder, lm=lm, api_base=args.api_base, api_key_env=args.api_key_env)
+    return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
-def _one_model(run: TableRun) -> str:
+def _one_model(judges: Sequence[Judge]) -> str:
     """The model that all judges ask; UsageError where they ask several."""
-    models = {part.lm for judge in run.judges for part in judge.parts}
+    models = {part.lm for judge in judges for part in judge.parts}
     # What a panel asks here, for free, needs no batch.
     names = sorted(name for name in models if not is_embedded(name)) or sorted(models)
     if len(names) != 1:
@@ -545,37 +548,17 @@ def _one_model(run: TableRun) -> str:
     return names[0]
 
 
-def _check_batch(batch: "Batch", args: argparse.Namespace, price: Price | None) -> None:
-    """UsageError where the requests may exceed --max-calls or --max-cost."""
-    n, limit = batch.state.n_requests, args.max_cost
-    if args.max_calls is not None and n > args.max_calls:
-        raise UsageError(f"{n:,} requests are more than --max-calls {args.max_calls:,}")
-    if limit is None:
-        return
-    if price is None:
-        raise UsageError(
-            f"the batch's price is unknown; --max-cost is ${limit:g}: give the price (--price "
-            "IN,OUT), or --max-calls instead"
-        )
-    if (worst := DISCOUNT * batch.worst_cost(price)) > limit:
-        raise UsageError(
-            f"the batch may cost ${worst:.4f} with each reply at its longest; --max-cost is "
-            f"${limit:g}: raise it, or lower --max-tokens"
-        )
-
-
 # score
 
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row by rating judges, and print each judge's mean."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Scores(args), args)
+    return _run(Scores(args), args)
 
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
     judge = load(source)
-    judge.model_to_ask(args.lm, args.api_base)
     return follow(reasoning_as_asked(judge, source, args), args)
 
 
@@ -676,7 +659,7 @@ class Average:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Verdicts(args), args)
+    return _run(Verdicts(args), args)
 
 
 class Verdicts:

@@ -689,7 +689,7 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 _starting = threading.Lock()
-_at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []
+_at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -705,7 +705,7 @@ def on_event_loop() -> bool:
 
 def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Have this called on the event loop when the interpreter ends."""
-    _at_end.append(close)
+    _at_end.add(close)
 
 
 @lru_cache(maxsize=1)

@@ -150,7 +150,7 @@ class ConfiguredModel:
         # A copy's record tells this request from those beside it.
         lm, entries = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = entries.append
-        asked = (lm, self._options(body), signature, [], {"messages": list(body["messages"])})
+        asked: Any = (lm, self._options(body), signature, [], {"messages": list(body["messages"])})
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
                 await adapter.acall(*asked)

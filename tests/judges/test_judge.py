@@ -30,7 +30,7 @@ def expected(judge: Judge, **texts: str) -> float:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     model = Scripted()
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: model)
+    monkeypatch.setattr("judges.client.open.open_model", lambda lm, api_base=None: model)
     return model
 
 
@@ -150,7 +150,7 @@ def test_a_wrong_set_up_raises(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFr
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
             raise FatalModelError("401: wrong key")
 
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: Locked())
+    monkeypatch.setattr("judges.client.open.open_model", lambda lm, api_base=None: Locked())
     with pytest.raises(FatalModelError, match="wrong key"):
         judges.load("relevance").score(frame)
 

@@ -82,9 +82,7 @@ def test_a_score_is_the_mean_of_the_samples_to_three_digits(openai_server: OpenA
     assert {row["judgements"]["relevance"]["score"] for row in read_jsonl("o.jsonl")} == {3.667}
 
 
-def test_failures_are_empty_counted_and_told(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
+def test_failures_are_empty_counted_and_told(openai_server: OpenAIServer, capsys: Captured) -> None:
     openai_server.judge = lambda body: (
         "no idea" if "garble" in body["messages"][-1]["content"] else "4"
     )

@@ -164,7 +164,7 @@ def test_an_interrupted_run_ends_with_130_and_resumes_to_the_same(
 
     monkeypatch.setattr("scripted_model.asyncio.sleep", at_once)
     models = [Interrupted(), Scripted()]
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: models[0])
+    monkeypatch.setattr("judges.client.open.open_model", lambda lm, api_base=None: models[0])
     ask = ["score", "relevance", "--data", "in.csv", "--lm", "openai/x"]
     assert main([*ask, "--out", "o.csv"]) == 130
     said = capsys.readouterr().err.splitlines()[-1]
@@ -183,7 +183,7 @@ def test_a_wrong_key_is_one_line_at_once(
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
             raise FatalModelError("401: wrong key")
 
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: Locked())
+    monkeypatch.setattr("judges.client.open.open_model", lambda lm, api_base=None: Locked())
     assert main(["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--lm", "openai/x"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == "dspy-judges score: 401: wrong key"
     assert not Path("o.csv.partial").exists()

@@ -645,7 +645,7 @@ def test_a_wait_of_minutes_is_kept_and_said_in_one_line(
 def test_a_line_that_drops_or_hangs_is_asked_again(
     fault: str, openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judges.client.session.TIMEOUT", 0.3)
+    monkeypatch.setattr("judges.client.open.TIMEOUT", 0.3)
     openai_server.fault = lambda number, body: fault if number == 0 else None
     assert score_one(openai_server, cache="none")[0] == 4
 
