@@ -25,7 +25,7 @@ from judges.client.limits import Limiter
 from judges.client.protocol import FatalModelError, Model, is_embedded
 from judges.client.retrying import RetryingClient
 from judges.client.sampler import Request, Response, Sampler
-from judges.parsing.text import shortened
+from judges.judgement import shortened
 
 __all__ = ["Client", "FailingRunError", "FailureMonitor", "Request", "Response"]
 

@@ -28,8 +28,7 @@ from judges.client.protocol import (
     TransientError,
 )
 from judges.client.retrying import RetryingClient
-from judges.judgement import NoScoreError
-from judges.parsing.text import shortened
+from judges.judgement import NoScoreError, shortened
 
 # How far a limit on tokens is raised: by this factor, and to so many.
 LARGEST_FACTOR = 8
