@@ -23,7 +23,7 @@ from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.client import open_model
 from judges.client.keys import read_key
-from judges.client.openai import EndpointModel
+from judges.client.openai import EndpointModel, read_error, retry_after_of
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import (
     Completion,
@@ -45,6 +45,7 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 DISCOUNT = 0.5  # of the usual price
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_run"
+NO_BATCH = "no batch is submitted; --batch-api submit does"
 
 
 class State(Struct, kw_only=True):
@@ -133,25 +134,35 @@ class Batch:
     """
 
     def __init__(
-        self, out: Path, lm: str, *, api_base: str | None = None, api_key_env: str | None = None
+        self,
+        out: Path,
+        lm: str | None = None,
+        *,
+        api_base: str | None = None,
+        api_key_env: str | None = None,
     ) -> None:
         self._requests = out.with_name(f"{out.name}.batch.jsonl")
         self._file = out.with_name(f"{out.name}.batch.json")
         self._api_base = api_base
+        state = None
+        if self._file.exists():
+            try:
+                state = msgspec.json.decode(self._file.read_bytes(), type=State)
+            except msgspec.DecodeError as error:
+                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        lm = lm or (state.lm if state else None)
+        if lm is None:
+            raise FatalModelError(NO_BATCH)
         model = open_model(lm, api_base=api_base, api_key_env=api_key_env)
         if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
             raise FatalModelError(f"{lm}: a batch needs an OpenAI-compatible model, openai/NAME")
         self._model = model
-        self.state = State(run="", lm=lm, endpoint=model.endpoint)
-        if self._file.exists():
-            try:
-                self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
-            except msgspec.DecodeError as error:
-                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        self.state = state or State(run="", lm=lm, endpoint=model.endpoint)
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}, and not "
-                f"{lm} at {model.endpoint}: say the same by --lm and --api-base"
+                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that "
+                "file to forget the batch"
             )
 
     @property
@@ -213,12 +224,9 @@ class Batch:
 
     def _settle(self, answer: "_Answer", store: Store, price: Price | None) -> None:
         """Keep one answer like any other reply; raises ModelError where it is none."""
-        response, key = (
-            answer.response or _Response(body=answer.error),
-            bytes.fromhex(answer.custom_id),
-        )
+        response = answer.response or _Response(body=answer.error)
         if response.status_code != 200:
-            raise self._model.read_error(response.status_code, None, bytes(response.body))
+            raise read_error(self._model, response.status_code, None, bytes(response.body))
         completion = self._model.read_answer(bytes(response.body), (), Sampling())
         key = bytes.fromhex(answer.custom_id)
         if store.get(key) is None:
@@ -232,7 +240,7 @@ class Batch:
 
     def _retrieve(self, client: "OpenAI") -> Any:
         if self.state.batch_id is None:
-            raise FatalModelError("no batch is submitted; --batch-api submit does")
+            raise FatalModelError(NO_BATCH)
         return client.batches.retrieve(self.state.batch_id)
 
     def _start(self, client: "OpenAI") -> Any:
@@ -266,7 +274,8 @@ class Batch:
             with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
                 yield c
         except openai.APIStatusError as error:
-            raise model.read_error(error.status_code, None, error.response.content) from None
+            answer, wait = error.response.content, retry_after_of(error.response.headers)
+            raise read_error(model, error.status_code, wait, answer) from None
         except openai.APIConnectionError:
             raise UnreachableError(f"no connection to {model.endpoint}") from None
 

@@ -24,8 +24,8 @@ from judges.client import (
     ModelOptions,
     Options,
     check_options,
-    check_plain,
     endpoint_of,
+    is_plain,
     open_client,
     pop_map,
     shared_client,
@@ -169,7 +169,12 @@ class Judge:
         for judge in self.parts:
             made_at = (judge.provenance or {}).get("endpoint")
             if judge.lm_from == "file":
-                check_plain(judge.lm)
+                if not is_plain(judge.lm):
+                    raise FatalModelError(
+                        f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no "
+                        "plain PROVIDER/NAME of a known provider; to ask it all the same, name it "
+                        "yourself: --lm MODEL (in code: lm=...)"
+                    )
                 if made_at and not judge.api_base and made_at != endpoint_of(judge.lm):
                     raise FatalModelError(
                         f"{judge.name}: it was made at {str(made_at)[:200]!r}, and "

@@ -20,7 +20,7 @@ from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
 from judges.client.keys import endpoint_of
-from judges.client.open import check_plain, open_model
+from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
 from judges.frozen import digest
 from judges.ray import JudgeBatch
@@ -233,7 +233,7 @@ def test_a_data_set_of_the_hub_has_an_owner_and_a_name(
     ],
 )
 def test_a_known_providers_model_is_plain(lm: str) -> None:
-    check_plain(lm)
+    assert is_plain(lm)
 
 
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])

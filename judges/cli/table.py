@@ -39,13 +39,11 @@ from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
     FatalModelError,
-    Model,
     Price,
     Session,
     estimate_tokens,
     find_price,
     gives_n_replies,
-    holds_secret,
     is_embedded,
     price_of,
 )
@@ -62,8 +60,6 @@ from judges.winrate import WinRate, text_length, win_rate
 if TYPE_CHECKING:
     from judges.batch import Batch
 
-# What a provider's batch files cost, of the usual price.
-DISCOUNT = 0.5
 ID = "id"
 DIGITS = 3
 
@@ -209,6 +205,8 @@ class TableRun:
 
 def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
     """Estimate, submit, or judge and report, as the flags say; the exit code."""
+    if args.batch_api == "status":
+        return _batch_status(args, results.judges)
     run = _prepare(results, args)
     if args.dry_run:
         record = _estimate_record(run.estimates)
@@ -216,16 +214,15 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
         return 0
     if args.batch_api == "submit":
         return _submit_batch(run)
-    models = _collect_batch(run) if args.batch_api else None
-    results.report(run, _write(run, results, models))
+    if args.batch_api == "collect" and not _collect_batch(run):
+        return 1
+    results.report(run, _write(run, results))
     return 0
 
 
 def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun:
     """Check the files, and read the whole table once; raises RowsError and MissingColumnError."""
     judges = results.judges
-    if args.api_base and holds_secret(args.api_base):
-        raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     columns_of = _text_columns(args.map, judges)
     if not args.dry_run:
         _check_out(args)
@@ -360,19 +357,16 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _session(run: TableRun, models: Mapping[str, Model] | None = None) -> Iterator[Session]:
+def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """A session on the run's store, whose settings are those that the run was begun with.
 
-    `models` are open already, by name, and are asked in place of opening them, without limits: what
-    was collected from a batch has been paid for.
+    The store stays only while there is something to go on from: not where nothing was answered,
+    and not once the session that `is_last` has ended.
     """
     args = run.args
-    limits = {} if models else {"max_calls": args.max_calls, "max_cost": args.max_cost}
+    limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
     options = {**limits, **request_options(args), "store": run.store}
-    with (
-        in_use(args.out),
-        Session(keep_going=bool(models), models=models, **options) as session,
-    ):
+    with in_use(args.out), Session(keep_going=False, **options) as session:
         if session.store is not None:
             settings: dict[str, Any] = json.loads(json.dumps(run.settings()))
             begun = session.store.read_settings()
@@ -385,20 +379,28 @@ def _session(run: TableRun, models: Mapping[str, Model] | None = None) -> Iterat
                 )
             elif n := session.budget.answered:
                 print_note(f"goes on with {session.store.path}: {n:,} replies are there")
-        yield session
+        ended = False
+        try:
+            yield session
+            ended = is_last
+        finally:
+            if session.store is not None and (ended or not _has_replies(session)):
+                session.store.remove()
 
 
-def _write(
-    run: TableRun, results: "Scores | Verdicts", models: Mapping[str, Model] | None = None
-) -> dict[str, Any]:
+def _has_replies(session: Session) -> bool:
+    """Whether there is anything to go on from."""
+    totals = session.store.totals() if session.store else ()
+    return any(total.cost or total.tokens_out for total in totals)
+
+
+def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
     started = time.monotonic()
-    if not models:
-        print_note(_estimate_line(run.estimates))
+    print_note(_estimate_line(run.estimates))
     out: Path = run.args.out
-    with _session(run, models) as session:
-        store, budget = session.store, session.budget
-        progress = Progress("judging", run.n_rows, sys.stderr, budget=budget)
+    with _session(run, is_last=True) as session:
+        progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
                 RowWriter(out, columns=run.written_columns, overwrite=True) as writer,
@@ -409,16 +411,12 @@ def _write(
                     writer.write({**row, **results.new_cells(run, row, judgements)})
                     progress.step(failed=any(each.failure for each in judgements.values()))
         except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-            kept = store is not None and bool(budget.answered or budget.cost)
-            if store is not None and not kept:
-                store.remove()
+            kept = _has_replies(session)
             if isinstance(error, FatalModelError) and not kept:
                 raise  # a wrong key or name leaves nothing to go on with
             raise _unfinished(error, run, progress.done, kept=kept) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-        if store is not None:
-            store.remove()
         return {**_cost(session), "seconds": round(time.monotonic() - started, 3)}
 
 
@@ -487,57 +485,62 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
-    args = run.args
-    batch = _batch(args, _one_model(run))
-    lm = batch.state.lm
-    if not batch.waiting:
-        model = batch.queue(max_tokens=args.max_tokens)
-        with _session(run, {lm: model}) as session, closing(_judged(run, session)) as judged:
-            for _ in judged:
-                pass
-        if not model.written:
+    from judges.batch import DISCOUNT
+
+    args, lm = run.args, _one_model(run.judges)
+    batch = _batch(args, lm)
+    if not batch.is_queued:
+        with _session(run) as session:
+            assert session.store is not None  # of a run that asks a provider
+            queue = batch.queue(session.store, price_of(args.price) or find_price(lm))
+            recording = Session(models={lm: queue}, **request_options(args))
+            with recording, closing(_judged(run, recording)) as judged:
+                for _ in judged:
+                    pass
+        if not queue.queued:
             print("nothing to submit: every reply is there already; leave out --batch-api")
             return 0
-    if batch.state.batch_id is None:
-        _check_batch(batch, args, price_of(args.price) or find_price(lm))
+        queue.check(args.max_calls, args.max_cost)
     print_note(_estimate_line(run.estimates, DISCOUNT))
     print_output(str(batch.submit()))
     return 0
 
 
-def _batch_status(args: argparse.Namespace) -> int:
-    state = _batch(args).refresh()
+def _batch_status(args: argparse.Namespace, judges: Sequence[Judge]) -> int:
+    state = _batch(args, _one_model(judges)).refresh()
     counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
     print_output(json.dumps(counts) if args.json else str(state))
     return 0
 
 
-def _collect_batch(run: TableRun) -> Mapping[str, Model]:
-    """Fetch the answers into the store; returns the model that stands for them."""
-    batch = _batch(run.args)
+def _collect_batch(run: TableRun) -> bool:
+    """Fetch the answers into the store; whether there is one to every request."""
+    args, lm = run.args, _one_model(run.judges)
     with _session(run) as session:
-        failures = batch.collect(session.store)
+        assert session.store is not None
+        price = price_of(args.price) or find_price(lm)
+        failures = _batch(args, lm).collect(session.store, price)
     if failures:
         print_error(
-            f"{len(failures):,} requests failed in the batch; to ask them again, move "
-            f"{run.args.out} away and run the same command without --batch-api"
+            f"{len(failures):,} requests have no answer ({failures[0]}); the others are kept. Run "
+            "the same command without --batch-api to ask these now, or with --batch-api submit for "
+            "another batch"
         )
-    return {_one_model(run): batch.collected(failures)}
+    return not failures
 
 
 def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
-    """The batch's requests and state, beside the output."""
+    """The batch of the run that writes --out."""
     from judges.batch import Batch
 
     if args.out is None:
         raise UsageError("--batch-api needs --out FILE, the same in all three steps")
-    folder = args.out.with_name(f"{args.out.name}.batch")
-    return Batch(folder, lm=lm, api_base=args.api_base, api_key_env=args.api_key_env)
+    return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
 
 
-def _one_model(run: TableRun) -> str:
+def _one_model(judges: Sequence[Judge]) -> str:
     """The model that all judges ask; UsageError where they ask several."""
-    models = {part.lm for judge in run.judges for part in judge.parts}
+    models = {part.lm for judge in judges for part in judge.parts}
     # What a panel asks here, for free, needs no batch.
     names = sorted(name for name in models if not is_embedded(name)) or sorted(models)
     if len(names) != 1:
@@ -545,31 +548,12 @@ def _one_model(run: TableRun) -> str:
     return names[0]
 
 
-def _check_batch(batch: "Batch", args: argparse.Namespace, price: Price | None) -> None:
-    """UsageError where the requests may exceed --max-calls or --max-cost."""
-    n, limit = batch.state.n_requests, args.max_cost
-    if args.max_calls is not None and n > args.max_calls:
-        raise UsageError(f"{n:,} requests are more than --max-calls {args.max_calls:,}")
-    if limit is None:
-        return
-    if price is None:
-        raise UsageError(
-            f"the batch's price is unknown; --max-cost is ${limit:g}: give the price (--price "
-            "IN,OUT), or --max-calls instead"
-        )
-    if (worst := DISCOUNT * batch.worst_cost(price)) > limit:
-        raise UsageError(
-            f"the batch may cost ${worst:.4f} with each reply at its longest; --max-cost is "
-            f"${limit:g}: raise it, or lower --max-tokens"
-        )
-
-
 # score
 
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row by rating judges, and print each judge's mean."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Scores(args), args)
+    return _run(Scores(args), args)
 
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
@@ -676,7 +660,7 @@ class Average:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _batch_status(args) if args.batch_api == "status" else _run(Verdicts(args), args)
+    return _run(Verdicts(args), args)
 
 
 class Verdicts:

@@ -205,7 +205,7 @@ class Account:
         self._counts = budget.counts[name]
         # Of this process; with a limit on dollars no more than twice so many are in flight, since
         # only answers tell whether this endpoint heeds max_tokens.
-        self._closed = 0
+        self._settled = 0
 
     @contextmanager
     def spending_on(self, purpose: str) -> Iterator[None]:
@@ -283,7 +283,7 @@ class Account:
             worst = self.price.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             budget.check_calls()
-            few_answers = self.in_flight >= max(1, 2 * self._closed)
+            few_answers = self.in_flight >= max(1, 2 * self._settled)
             if budget.max_cost is not None and worst > 0 and few_answers:
                 return None
             cost = worst * budget.excess
@@ -304,11 +304,13 @@ class Account:
         cost = self.price.cost_of(usage) if self.price else 0.0
         state = ANSWERED if isinstance(usage, Completion) else LOST
         with self.budget.lock:
-            counts = self._close(booking, state, cost, usage)
+            counts = self._counts[booking.purpose]
+            self._settled += 1
             counts.answered += state == ANSWERED
             counts.tokens_in += usage.tokens_in
             counts.tokens_out += usage.tokens_out
             counts.cost += cost
+            self._close(booking, state, cost, usage)
             if cost > booking.worst > 0:
                 self.budget.excess = max(self.budget.excess, cost / booking.worst)
 
@@ -316,7 +318,18 @@ class Account:
         """Close the booking of a request that brought nothing: at its worst if it may be billed."""
         with self.budget.lock:
             cost = booking.cost if billed else 0.0
-            self._close(booking, LOST, cost, None).lost_cost += cost
+            self._counts[booking.purpose].lost_cost += cost
+            self._close(booking, LOST, cost, None)
+
+    def withdraw(self, booking: Booking, *, repeat: bool = False) -> None:
+        """Take back the booking of a request that was never sent."""
+        with self.budget.lock:
+            self._counts[booking.purpose].calls -= 1
+            self._close(booking, LOST, 0.0, None)
+            self.budget.sent -= 1
+            self.budget.repeats -= repeat
+            if booking.number is not None and self.budget.store:
+                self.budget.store.forget(booking.number)
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Keep an answer of the user's reply cache as one of the run's."""
@@ -327,15 +340,13 @@ class Account:
 
     def _close(
         self, booking: Booking, state: str, cost: float, usage: Completion | Usage | None
-    ) -> Counts:
+    ) -> None:
         counts = self._counts[booking.purpose]
-        self._closed += 1
         counts.open_calls -= 1
         # Sums of floats do not cancel exactly.
         counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
         if booking.number is not None and self.budget.store:
             self.budget.store.settle(booking.number, state, cost, usage)
-        return counts
 
     def _entries(self) -> list[Counts]:
         return list(self._counts.values())

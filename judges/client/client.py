@@ -205,6 +205,8 @@ class Gate:
         # Places that are kept back now, and that will be once they are left.
         self._kept = self._owed = 0
         self._credit = 0.0
+        # Bursts of 429s since the last answer.
+        self.bursts = 0
         self.opens_at = self._narrowed_at = 0.0
 
     async def __aenter__(self) -> float:
@@ -226,6 +228,7 @@ class Gate:
 
     def answered(self) -> None:
         """Give back a fiftieth of the places that there are, as far as any are missing."""
+        self.bursts = 0
         self._credit += (self._most - self._kept - self._owed) / 50
         while self._credit >= 1 and (self._kept or self._owed):
             self._credit -= 1
@@ -241,6 +244,7 @@ class Gate:
         self.opens_at = max(self.opens_at, now + wait)
         if entered_at >= self._narrowed_at:
             self._narrowed_at = now
+            self._credit, self.bursts = 0.0, self.bursts + 1
             self._owed += int(0.3 * (self._most - self._kept - self._owed))
 
 
@@ -261,7 +265,10 @@ class _Window:
 
     @property
     def ready(self) -> bool:
-        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
+        try:
+            return self._fatal is not None or self._answers[0].done()
+        except IndexError:  # the event loop looks as well, while the last is taken
+            return False
 
     @property
     def has_room(self) -> bool:
@@ -579,11 +586,11 @@ class Client:
             outcome = await self._attempt(job, tries, key, messages, sampling)
             if isinstance(outcome, Completion):
                 return outcome
-            tries += 1
-            if isinstance(outcome, RespelledError):
-                continue
             if isinstance(outcome, NoConnectionsError):
                 await asyncio.sleep(FIRST_WAIT)
+                continue
+            tries += 1
+            if isinstance(outcome, RespelledError):
                 continue
             if isinstance(outcome, ThrottledError):
                 # Others are answered: this one's turn will come.
@@ -624,11 +631,13 @@ class Client:
             except ModelError as error:
                 if error.usage is not None:
                     self.account.settle(booking, error.usage)
+                elif isinstance(error, NoConnectionsError):
+                    self.account.withdraw(booking, repeat=repeat)
                 else:
                     billed = isinstance(error, TransientError) and error.billed
                     self.account.release(booking, billed=billed)
                 if isinstance(error, ThrottledError):
-                    self._gate.narrow(entered_at, self._wait(error, 1))
+                    self._gate.narrow(entered_at, self._wait(error, self._gate.bursts + 1))
                 if isinstance(error, TransientError):
                     return error
                 raise
@@ -689,7 +698,7 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 _starting = threading.Lock()
-_at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []
+_at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -705,7 +714,7 @@ def on_event_loop() -> bool:
 
 def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Have this called on the event loop when the interpreter ends."""
-    _at_end.append(close)
+    _at_end.add(close)
 
 
 @lru_cache(maxsize=1)

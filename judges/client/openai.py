@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
@@ -45,13 +45,12 @@ from judges.client.protocol import (
 
 LEAST_ANSWER_BYTES, MAX_ANSWER_BYTES = 2 * 2**20, 32 * 2**20
 BYTES_PER_TOKEN = 256  # with its own JSON around it
-MAX_ERROR_BYTES = 100_000
 LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
 OTHER_FILES = 64  # that this process may open beside its connections
 # No request takes that many tokens; a count above it is an error, and would end any budget.
 MOST_TOKENS = 100_000_000
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
-NEVER = -9999.0  # the log-probability of what cannot be, for which JSON has no number
+NEVER = -9999.0  # the log-probability of what cannot be
 
 # How answers name the tokens of a kind: OpenAI, LiteLLM and OpenRouter, DeepSeek.
 CACHE_READS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
@@ -60,7 +59,8 @@ THOUGHTS = ("reasoning_tokens",)
 
 # What errors say. SAID is what their reader is shown, in this order; NAMED is searched as well.
 SAID = ("error", "message", "detail", "loc", "msg")
-NAMED = (*SAID, "param", "code", "type", "status", "innererror", "details", "quotaId")
+GEMINI = ("details", "violations", "quotaId")
+NAMED = (*SAID, "param", "code", "type", "status", "innererror", *GEMINI)
 QUOTA = re.compile(r"insufficient[_ ](?:quota|credit|balance)|PerDay", re.I)
 # Gemini words a limit on requests a minute alike; there it says how long to wait.
 PLAN = re.compile(r"check your plan|billing", re.I)
@@ -241,7 +241,7 @@ class EndpointModel:
             return self.read_answer(answer, messages, sampling)
         if status in {400, 422} and self.spelling.learn(body, answer):
             raise RespelledError(f"{self.name} wants the request spelled otherwise")
-        raise self.read_error(status, retry_after_of(headers), answer)
+        raise read_error(self, status, retry_after_of(headers), answer)
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
@@ -255,16 +255,10 @@ class EndpointModel:
         """Replies and counts, without keys; raises TransientError where it holds no replies."""
         try:
             body = _ANSWER.decode(answer.decode("utf-8", "replace"))
-        except RecursionError:
-            raise TransientError("malformed answer (nested too deeply)", billed=True) from None
-        except msgspec.ValidationError as error:
-            raise TransientError(f"malformed answer ({error})", billed=True) from None
-        except msgspec.DecodeError:
-            raise TransientError(f"malformed answer ({_kind_of(answer)})", billed=True) from None
-        try:
             replies = tuple(map(_reply, body.choices or ()))
-        except ValueError as error:
-            raise TransientError(f"malformed answer ({error})", billed=True) from None
+        except (ValueError, RecursionError) as error:
+            reason = _kind_of(answer) or error
+            raise TransientError(f"malformed answer ({reason})", billed=True) from None
         hidden = sampling.n * sampling.max_tokens if is_reasoning(self.name) else 0
         usage = read_usage(body.usage, messages, replies, hidden)
         if not replies:
@@ -276,18 +270,6 @@ class EndpointModel:
             raise failure
         model = (body.model or "")[:LONGEST_WORD]
         return self.secrets.clean(Completion(replies=replies, model=model, **asdict(usage)))
-
-    def read_error(self, status: int, wait: float | None, answer: bytes) -> ModelError:
-        """What an error answer of this endpoint means."""
-        return read_error(
-            status,
-            wait,
-            answer,
-            model=self.name,
-            endpoint=self.endpoint,
-            secrets=self.secrets,
-            key_variable=self.key_variable,
-        )
 
     async def _post(
         self, body: Mapping[str, Any], max_bytes: int
@@ -302,13 +284,7 @@ class EndpointModel:
                     self._url, data=data, proxy=self._proxy, allow_redirects=False
                 ) as response,
             ):
-                succeeded = 200 <= response.status < 300
-                answer = await (
-                    _read_body(response, max_bytes)
-                    if succeeded
-                    else _read_body(response, MAX_ERROR_BYTES, cut=True)
-                )
-                return response.status, response.headers, answer
+                return response.status, response.headers, await _read_body(response, max_bytes)
         except aiohttp.ClientConnectorError as error:
             if error.os_error.errno in {errno.EMFILE, errno.ENFILE}:
                 raise NoConnectionsError(f"no connection is free: {error.os_error}") from None
@@ -362,13 +338,8 @@ def max_answer_bytes(sampling: Sampling) -> int:
     return min(LEAST_ANSWER_BYTES + BYTES_PER_TOKEN * tokens, MAX_ANSWER_BYTES)
 
 
-async def _read_body(
-    response: aiohttp.ClientResponse, max_bytes: int, *, cut: bool = False
-) -> bytes:
-    """A body as it comes, unpacked, and no more of it than `max_bytes`, packed or not.
-
-    Raises TransientError where it is longer (unless it is to be `cut`), or cannot be unpacked.
-    """
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """A body as it comes, unpacked; no more than `max_bytes` are read of it, packed or not."""
     packing = response.headers.get("Content-Encoding", "identity").lower()
     if packing not in {"identity", "gzip"}:
         reason = f"malformed answer (packed as {packing[:LONGEST_WORD]!r}, unasked)"
@@ -383,10 +354,8 @@ async def _read_body(
         except zlib.error as error:
             raise TransientError(f"malformed answer (not gzip: {error})", billed=True) from None
         if max(len(body), n_received) > max_bytes:
-            if cut:
-                break
             raise TransientError(f"an answer of more than {max_bytes:,} bytes", billed=True)
-    return bytes(body[:max_bytes])
+    return bytes(body)
 
 
 class Alternative(Struct):
@@ -432,13 +401,13 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def _kind_of(answer: bytes) -> str:
-    """What a body is that is no JSON."""
+    """What a body is that is no JSON, where that is known."""
     start = answer.lstrip()[:15].lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "a web page, as a proxy or a login sends: is the address right, /v1 at its end?"
     if start.startswith((b"data:", b"event:", b": ")):
         return "a stream of events, which was not asked for"
-    return "no JSON, or cut short" if start else "an empty body"
+    return "" if start else "an empty body"
 
 
 def _reply(choice: _Choice) -> Reply:
@@ -462,24 +431,16 @@ def token_of(answer: TokenAnswer) -> Token:
     Two tokens of a vocabulary may be spelled alike: their probabilities add up.
     """
     listed = ((each.token, each.logprob) for each in answer.top_logprobs or (answer,))
-    alternatives: dict[str, float] = {}
+    mass: dict[str, float] = {}
     for text, value in dict.fromkeys(listed):
         if not value <= ROUNDING:  # not a number, among others
             raise ValueError("a log-probability is above 0 or undefined")
-        value, known = max(min(value, 0.0), NEVER), alternatives.get(text)
-        alternatives[text] = value if known is None else _sum_of_logs(known, value)
+        mass[text] = min(1.0, mass.get(text, 0.0) + math.exp(value))
     # What was drawn may not be among the few that are listed, or only in another spelling.
-    mass = sum(map(math.exp, alternatives.values()))
-    own = answer.logprob
-    if answer.token not in alternatives and own <= 0 and mass + math.exp(own) <= 1:
-        alternatives[answer.token] = own
-    return Token(answer.token, alternatives)
-
-
-def _sum_of_logs(first: float, second: float) -> float:
-    """The logarithm of the sum of two probabilities, at most that of 1."""
-    high, low = max(first, second), min(first, second)
-    return min(0.0, high + math.log1p(math.exp(low - high)))
+    own = math.exp(min(answer.logprob, 0.0))
+    if answer.token not in mass and sum(mass.values()) + own <= 1:
+        mass[answer.token] = own
+    return Token(answer.token, {text: math.log(p) if p else NEVER for text, p in mass.items()})
 
 
 def read_usage(
@@ -528,24 +489,24 @@ def _warn_once(warning: str) -> None:
     _log.warning(warning)
 
 
-def read_error(
-    status: int,
-    wait: float | None,
-    answer: bytes,
-    *,
-    model: str,
-    endpoint: str,
-    secrets: Redactor,
-    key_variable: str,
-) -> ModelError:
+class Asked(Protocol):
+    """Who answered with an error: a model, and where its key is kept."""
+
+    name: str
+    endpoint: str
+    key_variable: str
+    secrets: Redactor
+
+
+def read_error(asked: Asked, status: int, wait: float | None, answer: bytes) -> ModelError:
     """What an error answer means for the request and the run, in one line without keys.
 
     `wait` is how many seconds it asks to wait, where it does not say so in its words.
     """
     said, named = complaint(answer)
-    excerpt = _excerpt(said, secrets)
-    where = f"{status} from {endpoint}"
-    what = f"{where} for {model}: {excerpt}"
+    excerpt = _excerpt(said, asked.secrets)
+    where = f"{status} from {asked.endpoint}"
+    what = f"{where} for {asked.name}: {excerpt}"
     wait = wait_in(said) if wait is None else wait
     if 300 <= status < 400:
         return FatalModelError(
@@ -555,7 +516,9 @@ def read_error(
     if not 400 <= status <= 599:
         return TransientError(f"{where}: no answer of the format, and no error", billed=True)
     if status == 401:
-        return FatalModelError(f"{where}: the key in {key_variable} was not accepted for {model}")
+        return FatalModelError(
+            f"{where}: the key in {asked.key_variable} was not accepted for {asked.name}"
+        )
     is_plan = wait is None and PLAN.search(said)
     if status == 402 or (status == 429 and (QUOTA.search(named) or is_plan)):
         return FatalModelError(
@@ -567,7 +530,7 @@ def read_error(
     if status >= 500 or status in {408, 409, 425}:
         return TransientError(what, wait)
     if status == 404:
-        return FatalModelError(f"{where}: no model {model!r} there ({excerpt})")
+        return FatalModelError(f"{where}: no model {asked.name!r} there ({excerpt})")
     if status in {400, 422} and "logprobs" in named:
         return FatalModelError(f"{what}; {NO_LOGPROBS}")
     if status in {400, 413, 422} or (status == 403 and FLAGGED.search(named)):

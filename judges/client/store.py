@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -71,11 +71,12 @@ class Store:
         self._lock = threading.Lock()
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
         # What people and models wrote is its user's own; SQLite's other files follow this one.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        with suppress(FileExistsError):  # to close a file that is in use would free its locks
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
-        self._left_to_parent: sqlite3.Connection | None = None
         self._closed = False
+        self._left_to_parent: sqlite3.Connection | None = None
         with self._locked():
             if not shared:
                 # What was under way when an earlier process died may have been billed.
@@ -109,6 +110,8 @@ class Store:
         self, number: int, state: str, cost: float, usage: Usage | Completion | None
     ) -> None:
         """Write down what became of a request, with its replies where it brought any."""
+        if self._closed:
+            return  # it stays booked at its worst, as after a kill
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         with self._locked():
@@ -117,6 +120,11 @@ class Store:
                 " WHERE id = ?",
                 *(state, cost, *tokens, reply, number),
             )
+
+    def forget(self, number: int) -> None:
+        """Take back a request that was never sent."""
+        with self._locked():
+            self._run("DELETE FROM requests WHERE id = ?", number)
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Keep an answer for which this run did not pay."""
@@ -132,8 +140,9 @@ class Store:
         """All requests so far, summed up."""
         with self._locked():
             rows = self._run(
-                "SELECT role, purpose, state, count(*), sum(tokens_in), sum(tokens_out), sum(cost)"
-                " FROM requests GROUP BY role, purpose, state"
+                "SELECT role, purpose, state, count(*), sum(tokens_in), sum(tokens_out),"
+                # A stranger's file gives no credit.
+                " sum(max(cost, 0.0)) FROM requests GROUP BY role, purpose, state"
             ).fetchall()
         return [Total(*row) for row in rows]
 

@@ -30,7 +30,7 @@ def expected(judge: Judge, **texts: str) -> float:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     model = Scripted()
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, **_: model)
+    monkeypatch.setattr("judges.client.open.open_model", lambda lm, **_: model)
     return model
 
 
@@ -165,7 +165,7 @@ def test_a_wrong_set_up_raises(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFr
         async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
             raise FatalModelError("401: wrong key")
 
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, **_: Locked())
+    monkeypatch.setattr("judges.client.open.open_model", lambda lm, **_: Locked())
     with pytest.raises(FatalModelError, match="wrong key"):
         judges.load("relevance", lm="openai/locked").score(frame)
 

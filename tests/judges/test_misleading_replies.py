@@ -1,8 +1,9 @@
 # ruff: noqa: E501 - the lists are data
 """Replies written by hand to mislead: none is read as what it is not."""
 
-from judges.judgement import NoScoreError
 from judges.parsing.parse import parse_choice, parse_rating
+
+from judges.judgement import NoScoreError
 
 SCALE = range(1, 6)
 

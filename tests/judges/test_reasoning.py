@@ -16,7 +16,6 @@ from judges.frozen import loads
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
-from judges.parsing.parse import parse_fields
 from judges.prompt import (
     NOT_GIVEN,
     Prompt,
@@ -25,6 +24,7 @@ from judges.prompt import (
     reasoning_of,
     with_reasoning,
 )
+from judges.reading import read
 from judges.scoring import SamplingPlan, read_sample
 from optimize.report.run_report import render
 from optimize.run.evidence import PromptParts
@@ -162,9 +162,9 @@ def test_a_rating_of_a_part_is_never_the_answer(form, reply, rating):
     outputs = with_reasoning(COHERENCE.prompt(), form).outputs
     if rating is None:
         with pytest.raises(NoScoreError):
-            parse_fields(reply, outputs, names=("coherence",))
+            read(reply, outputs, names=("coherence",).values)
     else:
-        assert parse_fields(reply, outputs, names=("coherence",))["rating"] == rating
+        assert read(reply, outputs, names=("coherence",).values)["rating"] == rating
 
 
 @pytest.mark.parametrize("form", LONG)
@@ -184,9 +184,9 @@ def test_who_does_better_on_a_point_is_not_the_choice(form, reply, choice):
     outputs = with_reasoning(CONCISE.prompt(), form).outputs
     if choice is None:
         with pytest.raises(NoScoreError):
-            parse_fields(reply, outputs)
+            read(reply, outputs).values
     else:
-        assert parse_fields(reply, outputs)["preferred"] == choice
+        assert read(reply, outputs).values["preferred"] == choice
 
 
 def test_a_candidate_asks_in_its_own_form():

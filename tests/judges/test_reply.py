@@ -6,9 +6,9 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judges.parsing.parse import parse_choice, parse_fields, parse_rating, parse_score
 
 from judges.judgement import NoScoreError
-from judges.parsing.parse import parse_choice, parse_fields, parse_rating, parse_score
 from judges.prompt import Field
 
 SCALE = range(1, 6)
