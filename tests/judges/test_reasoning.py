@@ -11,7 +11,7 @@ from report_cases import plain, run_evidence, run_summary
 
 from judges.catalog import find
 from judges.client.protocol import Reply
-from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
+from judges.dimension import Comparison, Dimension, check_prompt, untuned_prompt
 from judges.frozen import loads
 from judges.judge import Judge
 from judges.judgement import NoScoreError
@@ -46,7 +46,7 @@ LONG = ("steps", "questions")
 
 
 def prompt_with_demo(subject: Dimension | Comparison, form: Reasoning, reasons: str) -> Prompt:
-    prompt = seed_prompt(subject, form)
+    prompt = untuned_prompt(subject, form)
     demo: dict[str, Value] = {
         field.name: reasons if field.role == "output" else "" for field in prompt.fields
     }
