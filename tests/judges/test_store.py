@@ -15,13 +15,13 @@ import pytest
 from behaving_model import Model, asks, echo, parsed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judges.client.session import Session
 from processes import run_python, until
 
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
 from judges.client.client import Client, Response
 from judges.client.protocol import Completion, Message, Reply, Sampling, Token, Usage
-from judges.client.session import Session
 from judges.client.store import (
     CACHE_FILE,
     ReplyCache,
