@@ -181,6 +181,7 @@ class Sampler:
         self._largest_factor = 1 if max_tokens else LARGEST_FACTOR * self._limit_factor
         self._announced = 0
         self._reads_replies = False
+        self._heeds_n = True
         self._pending: dict[str, asyncio.Future[Completion]] = {}
 
     async def answer(self, request: Request) -> Response:
@@ -253,13 +254,13 @@ class Sampler:
                 seed=sampling.seed + samples.fresh,
                 max_tokens=sampling.max_tokens << samples.doublings,
             )
-        if model.native_n or sampling.n == 1:
+        if (model.native_n and self._heeds_n) or sampling.n == 1:
             together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
             n_replies = await self._draw(samples, together, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
-            model.native_n = False  # fewer replies than asked for: it does not heed n
+            self._heeds_n = False  # fewer replies than asked for
         draws = (
             self._draw(
                 samples,

@@ -23,7 +23,6 @@ from judges.client.protocol import (
     ThrottledError,
     TransientError,
     UnreachableError,
-    UnsupportedRequestError,
 )
 
 
@@ -114,29 +113,13 @@ def test_a_broken_server_that_wants_a_year_is_asked_again_at_our_own_pace() -> N
 def test_a_request_refused_among_others_that_were_answered_is_a_failed_row() -> None:
     def picky(prompt: str, sampling: Sampling, before: int) -> str:
         if prompt == "3":
-            raise UnsupportedRequestError("400 from somewhere: invalid character")
+            raise RefusedError("400 from somewhere: invalid character")
         return prompt
 
     with Client(Model(picky), concurrency=1) as runner:
         answers = list(runner.run(asks(6)))
     assert parsed(answers) == [0, 1, 2, None, 4, 5]
     assert answers[3].error == "400 from somewhere: invalid character"
-
-
-def test_requests_that_are_all_refused_end_the_run() -> None:
-    def closed(prompt: str, sampling: Sampling, before: int) -> str:
-        if int(prompt) > 2:
-            raise UnsupportedRequestError("400 from somewhere: your balance is too low")
-        return prompt
-
-    model = Model(closed)
-    with Client(model, concurrency=1) as runner, pytest.raises(FatalModelError, match="balance"):
-        list(runner.run(asks(100)))
-    assert model.calls < 15
-    model = Model(lambda *_: closed("9", Sampling(), 0))
-    with Client(model, concurrency=1) as runner, pytest.raises(FatalModelError, match="balance"):
-        list(runner.run(asks(100)))
-    assert model.calls < 10
 
 
 def test_a_wait_worth_telling_is_told_once(
