@@ -77,7 +77,7 @@ NO_SYSTEM = re.compile(
 )
 # "try again in 1.5s", "Please retry in 1m30s", "try again in 250ms".
 WAIT = re.compile(
-    r"(?:try again|retry)[^.\d]{0,20} (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|[dhms])[a-z]* ?)+)",
+    r"(?:try again|retry)[^.\d]{0,20} (?:in|after) ((?:\d{1,9}(?:\.\d+)? ?(?:ms|[dhms])[a-z]* ?)+)",
     re.I,
 )
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
