@@ -12,6 +12,7 @@ from report_cases import plain, run_evidence, run_summary
 from judges.catalog import find
 from judges.client.protocol import Reply
 from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
+from judges.frozen import loads
 from judges.judge import Judge
 from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
@@ -106,7 +107,7 @@ def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reaso
         plan=SamplingPlan(kind="one"),
     )
     assert prompt_of(signature_of(judge.prompt), demos_of(judge.prompt)) == judge.prompt
-    loaded = Judge.loads(judge.dumps().encode())
+    loaded = Judge.of_file(loads(judge.dumps().encode()))  # type: ignore[arg-type]
     assert loaded.prompt == judge.prompt
     assert loaded.template() == judge.template()
     assert reasoning_of(loaded.prompt) == form
@@ -197,7 +198,7 @@ def test_a_candidate_asks_in_its_own_form():
     assert prompt.demos[0]["rationale"] == NOT_GIVEN
     check_prompt(COHERENCE, prompt)
     judge = Judge(subject=COHERENCE, prompt=prompt, plan=SamplingPlan(kind="one"))
-    assert Judge.loads(judge.dumps().encode()).template() == prompt.template()
+    assert Judge.of_file(loads(judge.dumps().encode())).template() == prompt.template()
     assert candidate.id != plain.id
 
 
