@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
@@ -352,19 +353,20 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        Raises OptionError where its file's messages are not those that this release renders.
+        It asks the LM that DSPy is configured with, else the judge's own model. Raises OptionError
+        where its file's messages are not those that this release renders.
         """
         if self.stored_messages is not None:
             raise OptionError(
                 f"{self.name}: its messages were rendered by another release, and a DSPy program "
                 "would send others; use the judge as it is, or tune it again"
             )
+        from judges.client.dspy import open_lm
         from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
-        if isinstance(self.subject, Comparison):
-            module: Any = PairwiseJudge(self.subject, prompt=self.prompt)
-        else:
-            module = RatingJudge(self.subject, prompt=self.prompt)
+        kind: Any = PairwiseJudge if isinstance(self.subject, Comparison) else RatingJudge
+        own_lm = partial(open_lm, self.open_client)
+        module = kind(self.subject, prompt=self.prompt, own_lm=own_lm)
         module.judge.demos = demos_of(self.prompt)
         return module
 

@@ -246,9 +246,10 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     assert models_of(private) == {"judge-1", "proposer-1"}
     # To go on with it, and to ask its judge, takes that address again; nothing else is asked.
     n = len(private.log)
-    assert optimize_command([*TUNE, *MODELS, "--resume"]) == 2
-    assert f"asked its judge at {private.url}" in capsys.readouterr().err.splitlines()[-1]
-    assert optimize_command([*TUNE, *MODELS, "--resume", "--api-base", private.url]) == 0
+    Path("run/report.html").unlink()
+    assert optimize_command([*TUNE, *MODELS]) == 1
+    assert f"its judge was asked at {private.url}" in capsys.readouterr().err.splitlines()[-1]
+    assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
     judge = judges.load("run")
     assert judge.endpoint == private.url
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
@@ -274,15 +275,15 @@ def test_an_endpoint_of_the_environment_is_the_users_word(
     assert optimize_command([*TUNE, *MODELS]) == 0
     assert models_of(private) == {"judge-1", "proposer-1"}
     assert judges.load("run")(**ROW).failure is None
-    assert optimize_command([*TUNE, *MODELS, "--resume"]) == 0
+    Path("run/report.html").unlink()
     monkeypatch.delenv("OPENAI_BASE_URL")
     n = len(private.log)
     with pytest.raises(FatalModelError, match=private.url):
         judges.load("run")(**ROW)
     # A run that was begun there does not go on at the public default.
     capsys.readouterr()
-    assert optimize_command([*TUNE, *MODELS, "--resume"]) == 2
-    assert f"asked its judge at {private.url}" in capsys.readouterr().err
+    assert optimize_command([*TUNE, *MODELS]) == 1
+    assert f"its judge was asked at {private.url}" in capsys.readouterr().err
     assert len(private.log) == n
 
 

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
         check_options,
         open_client,
         pop_map,
+        shared_client,
     )
+    from judges.client.store import Store
 
 __all__ = [
     "CHARACTERS_PER_TOKEN",
@@ -74,6 +76,7 @@ __all__ = [
     "Sampling",
     "Session",
     "Spending",
+    "Store",
     "Token",
     "answers_in_process",
     "check_name",
@@ -112,5 +115,6 @@ _HOMES = {
     "judges.client.session": (
         "ModelOptions Options Session check_options open_client pop_map shared_client "
     ),
+    "judges.client.store": "Store",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

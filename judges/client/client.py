@@ -57,6 +57,8 @@ ATTEMPTS_UNREACHED = 4
 # Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
 # the first, which may hang.
 READ_AHEAD, MOST_WAITING = 3, 4096
+# Threads that take turns for every single response cost more than the responses.
+WAKE_DELAY = 0.002
 # Seconds that what is under way gets to arrive when its user stops the run.
 GRACE = 5.0
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
@@ -297,23 +299,28 @@ class _Window:
     def close(self, grace: float) -> None:
         """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
         self.stopped = True
-        unfinished = [answer for answer in self._answers if not answer.done()]
+        if unfinished := [answer for answer in self._answers if not answer.done()]:
+            self._await_sent(grace)
+            for answer in unfinished:
+                answer.cancel()
+            self._await_sent(GRACE)  # until they are written down as lost
+
+    def _await_sent(self, seconds: float) -> None:
         # The garbage collector may close a forgotten generator in any thread.
-        if unfinished and not on_event_loop():
-            until = time.monotonic() + grace
-            while self._client.n_sent and time.monotonic() < until:
-                time.sleep(POLL)
-        for answer in unfinished:
-            answer.cancel()
+        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        while self._client.n_sent and time.monotonic() < until:
+            time.sleep(POLL)
 
     def _count(self, answer: "Future[Response]") -> None:
         """On the event loop: one more is answered."""
+        if self.stopped:
+            return
         self._n_answered += 1
         error = None if answer.cancelled() else answer.exception()
         if error is not None and not isinstance(error, BudgetSpentError):
             self._fatal = error
         if self.ready or self._n_answered >= self._n_added - self._most // 2:
-            self._awake.set()
+            asyncio.get_running_loop().call_later(WAKE_DELAY, self._awake.set)
 
 
 class Client:
@@ -406,8 +413,8 @@ class Client:
             more = True
             while more or window:
                 while more and window.has_room and not window.ready and self._may_ask(window):
-                    if more := (request := next(remaining, None)) is not None:
-                        window.add(request)
+                    if more := (following := next(remaining, None)) is not None:
+                        window.add(following)
                 if window:
                     window.wait(more=more and self._may_ask(window))
                 if window.ready:

@@ -195,6 +195,10 @@ class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
 
 
+class NoConnectionsError(TransientError):
+    """This machine has no free connection (EMFILE, ENFILE): nothing was sent."""
+
+
 class FatalModelError(ModelError):
     """What asking again cannot mend: 401, 403, 404, no such model. Stops the run."""
 

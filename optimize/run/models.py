@@ -1,11 +1,9 @@
-"""The two models of a run, judge and proposer, each with its journal, on one budget."""
+"""The two models of a run, judge and proposer, on one budget and one store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from judges.client.journal import describe
 
 from judges.cli.flags import read_plan
 from judges.client import (
@@ -89,9 +87,8 @@ class RunModels:
 
     @property
     def cached_calls(self) -> int:
-        """The requests of both, over all resumes, that the reply cache answered."""
-        journals = (self.judge.journal, self.proposer.journal)
-        return sum(journal.n_cached for journal in journals if journal is not None)
+        """The requests of both, over all starts, that the reply cache answered."""
+        return self.judge.account.cached + self.proposer.account.cached
 
     @property
     def request_changes(self) -> list[str]:
@@ -155,8 +152,7 @@ def open_models(
         Session(
             max_calls=None if free else settings.max_calls,
             max_cost=None if free else settings.max_cost,
-            budget_file=None if free else folder / run_folder.BUDGET,
-            keep_budget_file=True,
+            store=None if free else folder / run_folder.REPLIES,
             concurrency=settings.concurrency,
             cache=settings.cache,
             keep_going=False,
@@ -171,7 +167,6 @@ def open_models(
             price=prices[0],
             max_tokens=settings.max_tokens,
             reasoning_effort=settings.reasoning_effort,
-            journal=folder / run_folder.REPLIES,
         )
         proposer = session.client(
             proposer_lm,
@@ -181,18 +176,9 @@ def open_models(
             price=prices[1],
             max_tokens=settings.proposer_max_tokens,
             reasoning_effort=settings.proposer_reasoning_effort,
-            journal=folder / run_folder.PROPOSALS,
             keep_going=True,
         )
         proposer.account.purpose = PROPOSALS
-        for client in (judge, proposer):
-            if client.journal:  # of an earlier start, where it holds replies
-                recorded = describe(client.journal.path)
-                client.account.count_recorded(
-                    recorded.n_requests - recorded.n_cached,
-                    recorded.tokens_in,
-                    recorded.tokens_out,
-                )
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 

@@ -23,8 +23,8 @@ def as_json(value: object, indent: int | None = None) -> str:
 class TrialLog:
     """Numbers the trials; `trials` keeps those of a log without a file.
 
-    `n_failed` counts the judgements that failed. A file is begun anew, since a resumed run makes
-    the same trials again.
+    `n_failed` counts the judgements that failed. A file is begun anew, since a run that goes on
+    makes the same trials again.
     """
 
     def __init__(

@@ -11,8 +11,7 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.catalog.summeval import RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.dimension import RESERVED, Dimension, DimensionError, seed_prompt
 from judges.judge import Judge
 from judges.modules import (

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judges.client.journal import Journal
 from openai_server import OpenAIServer
 
 import judges
@@ -15,6 +14,7 @@ from judges.__main__ import main
 from judges.batch import Batch, State
 from judges.client import FatalModelError, Model, UnreachableError, open_model
 from judges.client.client import Client
+from judges.client.journal import Journal
 from judges.judgement import Judgement, Verdict
 
 LM = "openai/judge-1"

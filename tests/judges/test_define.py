@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import judges.define
-from judges.catalog.summeval import RELEVANCE
+from judges.catalog import RELEVANCE
 from judges.define import read_subject
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge

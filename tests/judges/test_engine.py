@@ -6,14 +6,13 @@ from pathlib import Path
 import dspy
 import pytest
 from behaving_model import Model, echo
-from judges.client.journal import Journal
 from openai_server import OpenAIServer
 
 from judges.catalog import find
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client, Request
-from judges.client.dspy import DspyModel
-from judges.client.dspy_bridge import as_lm
+from judges.client.dspy import DspyModel, as_lm
+from judges.client.journal import Journal
 from judges.client.protocol import (
     FatalModelError,
     Message,
@@ -65,18 +64,6 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
     assert first[0][0] == "said with 3"
     assert first[1] == 5
     assert again == (first[0], 0)
-
-
-def test_log_probabilities_reach_dspy(openai_server: OpenAIServer) -> None:
-    from judges.client import open_model
-
-    openai_server.judge = lambda body: "4"
-    with Client(open_model("openai/judge-1")) as runner, dspy.context(lm=as_lm(runner)):
-        predict = dspy.Predict("text -> rating", logprobs=True, top_logprobs=3)
-        with dspy.context(adapter=dspy.ChatAdapter()):
-            openai_server.judge = lambda body: "[[ ## rating ## ]]\n4\n\n[[ ## completed ## ]]"
-            said = predict(text="good")
-    assert said.logprobs is not None
 
 
 def test_what_ended_the_run_is_kept_for_whoever_asks_dspy() -> None:

@@ -16,7 +16,7 @@ from scripted_model import Scripted
 from dspy_judges.errors import OptionError
 from judges import frozen
 from judges.__main__ import main
-from judges.catalog.summeval import FLUENCY, RELEVANCE
+from judges.catalog import FLUENCY, RELEVANCE
 from judges.client.client import Client
 from judges.client.protocol import Completion, Message, Sampling
 from judges.frozen import FrozenJudgeError

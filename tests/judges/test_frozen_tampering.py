@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges import frozen
-from judges.catalog.summeval import RELEVANCE
+from judges.catalog import RELEVANCE
 from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 

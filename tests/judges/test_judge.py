@@ -12,8 +12,7 @@ import pytest
 from scripted_model import Scripted, rating_of
 
 import judges
-from judges.catalog.summeval import FLUENCY, RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.client.protocol import Completion, FatalModelError, Message, Sampling
 from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge

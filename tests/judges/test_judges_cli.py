@@ -16,7 +16,7 @@ from scripted_model import Scripted
 from table_folder import wanted
 
 from judges.__main__ import main
-from judges.catalog.summeval import FLUENCY
+from judges.catalog import FLUENCY
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.cli.verify import command as verify

@@ -12,8 +12,7 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 
 from judges import frozen
-from judges.catalog.summeval import COHERENCE, FLUENCY, RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.cli.main import command
 from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension

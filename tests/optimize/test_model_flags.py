@@ -72,7 +72,8 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
     ]
     assert summary_of("run")["request_changes"] == changes
     n_sent = len(openai_server.log)
-    assert command([*flags, "--resume"]) == 0
+    Path("run/report.html").unlink()
+    assert command(flags) == 0
     assert len(openai_server.log) == n_sent
     assert summary_of("run")["request_changes"] == changes
 
