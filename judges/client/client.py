@@ -312,14 +312,16 @@ class _Window:
             time.sleep(POLL)
 
     def _count(self, answer: "Future[Response]") -> None:
-        """On the event loop: one more is answered."""
+        """One more is answered."""
         if self.stopped:
             return
         self._n_answered += 1
         error = None if answer.cancelled() else answer.exception()
         if error is not None and not isinstance(error, BudgetSpentError):
             self._fatal = error
-        if self.ready or self._n_answered >= self._n_added - self._most // 2:
+        # What came at once is counted by the asking thread, which looks before it waits.
+        enough = self._n_answered >= self._n_added - self._most // 2
+        if (self.ready or enough) and on_event_loop():
             asyncio.get_running_loop().call_later(WAKE_DELAY, self._awake.set)
 
 
