@@ -193,9 +193,9 @@ class Judge:
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        unknown = texts.keys() - set(self.texts)
-        missing = [name for name in self.texts if name not in texts]
-        if unknown or missing:
+        if texts.keys() != set(self.subject.texts):
+            unknown = texts.keys() - set(self.texts)
+            missing = [name for name in self.texts if name not in texts]
             raise TypeError(
                 f"the judge {self.name!r} reads {', '.join(self.texts)}"
                 + (f"; not given: {', '.join(missing)}" if missing else "")
