@@ -100,7 +100,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "a key in an address": (
         [*SCORE, "--lm", "openai/own", "--api-base", "http://me:word@host/v1"],
         2,
-        "--api-base holds a password or a key",
+        "--api-base: holds a password or a key",
     ),
     "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "holds no judge.json"),
     "a judge of a terminal's escapes": (["score", "\x1b[2J", *SCORE[2:]], 1, "\\u001b[2J"),

@@ -44,7 +44,6 @@ from judges.client import (
     estimate_tokens,
     find_price,
     gives_n_replies,
-    holds_secret,
     is_embedded,
     price_of,
 )
@@ -224,8 +223,6 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
 def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun:
     """Check the files, and read the whole table once; raises RowsError and MissingColumnError."""
     judges = results.judges
-    if args.api_base and holds_secret(args.api_base):
-        raise UsageError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
     columns_of = _text_columns(args.map, judges)
     if not args.dry_run:
         _check_out(args)
@@ -561,8 +558,9 @@ def score(args: argparse.Namespace) -> int:
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = load(source)
-    return follow(reasoning_as_asked(judge, source, args), args)
+    judge = follow(reasoning_as_asked(load(source), source, args), args)
+    judge.check_origins()
+    return judge
 
 
 class Scores:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import Completion, Message, Sampling, Usage
-from judges.client.store import ANSWERED, CACHED, LOST, Store
+from judges.client.store import ANSWERED, CACHED, LOST, UNSENT, Store
 
 # So many requests tell by how much retries and fresh asks exceed what was planned.
 ENOUGH_FOR_OVERHEAD = 50
@@ -325,11 +325,9 @@ class Account:
         """Take back the booking of a request that was never sent."""
         with self.budget.lock:
             self._counts[booking.purpose].calls -= 1
-            self._close(booking, LOST, 0.0, None)
+            self._close(booking, UNSENT, 0.0, None)
             self.budget.sent -= 1
             self.budget.repeats -= repeat
-            if booking.number is not None and self.budget.store:
-                self.budget.store.forget(booking.number)
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Keep an answer of the user's reply cache as one of the run's."""

@@ -57,6 +57,8 @@ ATTEMPTS_UNREACHED = 4
 # Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
 # the first, which may hang.
 READ_AHEAD, MOST_WAITING = 3, 4096
+# Threads that take turns for every single response cost more than the responses.
+WAKE_DELAY = 0.002
 # Seconds that what is under way gets to arrive when its user stops the run.
 GRACE = 5.0
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9

@@ -24,7 +24,6 @@ from judges.client.keys import (
     Provider,
     Redactor,
     holds_secret,
-    provider_of,
     read_key,
     without_secrets,
 )
@@ -73,8 +72,9 @@ def open_model(
         )
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
-    provider, name = provider_of(lm, api_base)
-    if not name or lm.startswith("/"):
+    prefix, _, name = lm.partition("/")
+    provider = PROVIDERS.get(prefix)
+    if not prefix or not name:
         raise FatalModelError(
             f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )

@@ -22,7 +22,7 @@ import msgspec
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.protocol import Completion, Message, Sampling, Usage
 
-SENT, ANSWERED, CACHED, LOST = "sent", "answered", "cached", "lost"
+SENT, ANSWERED, CACHED, LOST, UNSENT = "sent", "answered", "cached", "lost", "unsent"
 # `cost` is in US dollars: at worst until the request is settled, and for good where it was lost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -115,16 +115,14 @@ class Store:
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         with self._locked():
+            if state == UNSENT:
+                self._run("DELETE FROM requests WHERE id = ?", number)
+                return
             self._run(
                 "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
                 " WHERE id = ?",
                 *(state, cost, *tokens, reply, number),
             )
-
-    def forget(self, number: int) -> None:
-        """Take back a request that was never sent."""
-        with self._locked():
-            self._run("DELETE FROM requests WHERE id = ?", number)
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Keep an answer for which this run did not pay."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from behaving_model import Model, asks, echo, number, parsed
+from judges.client.session import Session
 from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
@@ -39,7 +40,6 @@ from judges.client.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.client.session import Session
 from judges.client.store import Store
 
 LM = "openai/judge-1"
