@@ -12,9 +12,9 @@ import judges
 from data.tables.atomic_write import write_atomically
 from judges.__main__ import main
 from judges.batch import Batch, State
-from judges.client import FatalModelError, Model, UnreachableError, open_model
 from judges.client.client import Client
 from judges.client.journal import Journal
+from judges.client import FatalModelError, Model, UnreachableError, open_model
 from judges.judgement import Judgement, Verdict
 
 LM = "openai/judge-1"
