@@ -313,6 +313,7 @@ def _line_answers(
     """The answers of forms 3 and 4, and what else is said, with its place."""
     patterns = _patterns(wanted)
     answers, reasoned, asides = [], [], []
+    heading: int | None = None
     # A label and the answer below it become one line.
     plain = patterns.above.sub(lambda match: match["label"] + ":".ljust(len(match["gap"])), plain)
     for line in re.finditer(r"\S[^\n]*", plain):
@@ -322,6 +323,10 @@ def _line_answers(
             label = None  # "B: it is precise"
         rank = _rank(label["label"], wanted, own_words) if label else None
         start = label.end() if label else 0
+        # What follows "Example:" or "The text says:" is no answer.
+        reported, heading = heading == 0, rank if not content[start:].strip("*_` ") else None
+        if reported:
+            continue
         match = patterns.answer.match(content, start)
         if match is None or not _ends(content, match) or rank == -1:
             asides.append((place, content[:start] if rank == -1 else content))

@@ -163,9 +163,9 @@ def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating: int, 
 
 
 PIECES = [
-    "\n", " ", "\t\n", "4", "4 ", "4\n", "- ", "1. x\n", "one ", "(4", "[", "{", "}", '{"a":',
-    "a:", "a", "A ", "A: ", "score ", "Rating: 4\n", "I would give it a ", "4 out of ", "(1 to ", '"', "'",
-    "*", "_", "\\", "#", "<a>", "</", "<think>", "</think>", "[[ ##", "[[ ## rating ## ]]",
+    "\n", " ", "\t\n", "4", "4 ", "4\n", "- ", "1. x\n", "one ", "(4", "[", "{", "}", '{"a":', "a:",
+    "a", "A ", "A: ", "score ", "Rating: 4\n", "I would give it a ", "4 out of ", "(1 to ", '"',
+    "'", "*", "_", "\\", "#", "<a>", "</", "<think>", "</think>", "[[ ##", "[[ ## rating ## ]]",
     "[[ ## completed ## ]]", "\n[[ ## completed ## ]]", "a\n", "a b, ", "\u200b", "\u3000",
 ]  # fmt: skip
 
