@@ -485,6 +485,8 @@ def _cost(session: Session) -> dict[str, Any]:
 
 def _submit_batch(run: TableRun) -> int:
     """Write down every request that nothing answers yet, and start the batch."""
+    from judges.batch import DISCOUNT
+
     args, lm = run.args, _one_model(run.judges)
     batch = _batch(args, lm)
     if not batch.is_queued:
