@@ -150,7 +150,7 @@ class Batch:
                 state = msgspec.json.decode(self._file.read_bytes(), type=State)
             except msgspec.DecodeError as error:
                 raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
-        lm = lm or (state and state.lm)
+        lm = lm or (state.lm if state else None)
         if lm is None:
             raise FatalModelError(NO_BATCH)
         model = open_model(lm, api_base=api_base, api_key_env=api_key_env)

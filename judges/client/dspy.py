@@ -85,7 +85,8 @@ class ConfiguredModel:
 
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide(secrets_among(arguments))
-        self._secrets = Redactor()
+        self.secrets = Redactor()
+        self.key_variable = "use"  # DSPy knows which
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
@@ -129,9 +130,9 @@ class ConfiguredModel:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
         except OSError as error:
-            raise _lost(error, f"{self.name}: {self._secrets.redact(str(error))}") from None
+            raise _lost(error, f"{self.name}: {self.secrets.redact(str(error))}") from None
         self._learn_from(entry.get("adaptations") or (), body)
-        return self._secrets.clean(completion)
+        return self.secrets.clean(completion)
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
@@ -179,16 +180,8 @@ class ConfiguredModel:
             return RespelledError(f"{self.name} wants the request spelled otherwise")
         limited = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if limited else None):
-            return read_error(
-                status,
-                error.retry_after,
-                answer,
-                model=self.name,
-                endpoint=self.name,
-                secrets=self._secrets,
-                key_variable="use",
-            )
-        message = f"{self.name}: {' '.join(self._secrets.redact(text).split())[:300]}"
+            return read_error(self, status, error.retry_after, answer)
+        message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
             return _lost(error, message)
         if isinstance(error, dspy.LMInvalidRequestError) and "is not JSON" not in text:

@@ -24,11 +24,11 @@ from judges.client.keys import (
     Provider,
     Redactor,
     holds_secret,
-    provider_of,
     read_key,
     without_secrets,
 )
 from judges.client.protocol import EMBEDDED, FatalModelError, Model, is_embedded
+from judges.client.store import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from judges.client.client import Client
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from judges.client.store import ReplyCache
 
 TIMEOUT = 120.0
-CACHE_VARIABLE = "DSPY_JUDGES_CACHE"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 
 
@@ -73,8 +72,9 @@ def open_model(
         )
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
-    provider, name = provider_of(lm, api_base)
-    if not name or lm.startswith("/"):
+    prefix, _, name = lm.partition("/")
+    provider = PROVIDERS.get(prefix)
+    if not prefix or not name:
         raise FatalModelError(
             f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )
@@ -334,10 +334,6 @@ class Session:
         client.open_sibling = open_sibling
         return client
 
-    def waiting(self) -> str:
-        """What a client waits for, and for how long; empty where none does."""
-        return next(filter(None, (client.waiting for client in list(self._clients.values()))), "")
-
     def close(self) -> None:
         if self.store is not None:
             self.store.close()
@@ -363,7 +359,7 @@ def open_client(
 
 def shared_client(lm: str, api_base: str | None = None) -> "Client":
     """The client of this process for a model, without limits: made once, whoever asks it."""
-    return _shared_client(lm, api_base, _environment(lm, api_base))
+    return _shared_client(lm, api_base, _environment(lm))
 
 
 @lru_cache(maxsize=64)
@@ -371,13 +367,11 @@ def _shared_client(lm: str, api_base: str | None, environment: object) -> "Clien
     return Session(lm=lm, api_base=api_base).client(lm)
 
 
-def _environment(lm: str, api_base: str | None) -> tuple[str | None, ...]:
+def _environment(lm: str) -> tuple[str | None, ...]:
     """What the environment says of a model: another address or key makes another client."""
-    provider, _ = provider_of(lm, api_base)
-    names = [CACHE_VARIABLE]
-    if provider is not None:
-        names += [provider.address_variable, provider.key_variable]
-    return tuple(os.environ.get(name) for name in names)
+    provider = PROVIDERS.get(lm.partition("/")[0])
+    names = (provider.address_variable, provider.key_variable) if provider else ()
+    return tuple(os.environ.get(name) for name in (CACHE_VARIABLE, *names))
 
 
 def check_limits(**limits: object) -> None:

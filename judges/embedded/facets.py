@@ -29,7 +29,7 @@ from judges.embedded.text import (
 )
 
 Vector = NDArray[np.float64]
-# So many sentences of a text are compared with each other and with its source.
+# So many sentences of a text are held against its source and each other.
 MAX_SENTENCES = 60
 
 
@@ -64,6 +64,11 @@ class JudgedText:
         return self.text.sentences[:MAX_SENTENCES]
 
     @cached_property
+    def stems(self) -> dict[str, int]:
+        """How often each stem stands in it, in the order of the text."""
+        return Counter(self.text.stems)
+
+    @cached_property
     def matches(self) -> list[Match]:
         """Where its sentences come from; empty without a source."""
         source = self.source
@@ -88,62 +93,46 @@ def _match(sentence: Sentence, source: Source) -> Match:
 
 
 def _coverage(judged: JudgedText, document: Source) -> Iterable[float]:
-    stems = set(judged.text.stems)
+    """How the text's stems are distributed against the document's, and what part of it is said."""
     said: dict[int, float] = {}
     for match in judged.matches:
         for index, value in match.weights.items():
             if value > said.get(index, 0.0):
                 said[index] = value
-    points = [document.points[index] for index in said if index < len(document.points)]
-    sizes = total_weight(stems) + total_weight(document.key_stems)
-    return (
-        _similarity(judged.text.stems, document),
-        2 * total_weight(stems & document.key_stems) / (sizes or 1.0),
-        math.fsum(
-            part * min(1.0, value / enough)
-            for (part, enough), value in zip(points, said.values(), strict=False)
-        ),
-    )
+    points = [
+        document.parts[index] * min(1.0, value / document.enough[index])
+        for index, value in said.items()
+        if index < len(document.parts)
+    ]
+    return _similarity(judged.stems, document), sum(points)
 
 
-def _similarity(stems: Sequence[str], source: Source) -> float:
+def _similarity(stems: dict[str, int], source: Source) -> float:
     """1 - the Jensen-Shannon divergence of the text's stems from the source's, in bits.
 
     Of measures that need no reference it ranks summarizers most like people's judgements of
     content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
-    similarity, frequency = 0.0, source.frequency
-    for stem, n in Counter(stems).items():
-        if n_source := frequency.get(stem):
-            p, q = n / len(stems), n_source / len(source.text.stems)
-            similarity -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
+    similarity, log2, frequency = 0.0, math.log2, source.frequency
+    n_text, n_source = sum(stems.values()), len(source.text.stems)
+    for stem, n in stems.items():
+        if stem in frequency:
+            p, q = n / n_text, frequency[stem] / n_source
+            similarity -= 0.5 * (p * log2(p / (p + q)) + q * log2(q / (p + q)))
     return similarity
 
 
 def _amount(judged: JudgedText, _: Source) -> Iterable[float]:
-    return (math.log1p(total_weight(set(judged.text.stems))), math.log(len(judged.text.words) + 2))
+    """How much is said, by the weight of the words."""
+    return (math.log1p(total_weight(judged.stems)),)
 
 
 def _focus(judged: JudgedText, document: Source) -> Iterable[float]:
-    salience, mean = document.salience, 1 / document.n_salient
-    shares = [
-        [min(2.5, salience.get(stem, 0.0) / mean) for stem in sentence.stems]
-        for sentence in judged.sentences
-    ]
-    values = [value for sentence in shares for value in sentence]
-    least = min([sum(s) / len(s) for s in shares if len(s) > 2], default=0.6)
-    return sum(values) / max(1, len(values)), least
-
-
-def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
-    words = judged.text.words
-    salience = (judged.last_turn or turns).salience
-    taken_up = math.fsum([salience.get(stem, 0.0) for stem in set(judged.text.stems)])
-    start = " ".join(words[:40])
-    return (
-        taken_up / (math.fsum(salience.values()) or 1.0),
-        len(words) < 6 or any(refusal in start for refusal in _REFUSALS),
-    )
+    """How much a mean stem matters in the document, in means of the document's salient ones."""
+    salience, n_salient = document.salience, document.n_salient
+    stems = judged.text.stems
+    values = [min(2.5, salience.get(stem, 0.0) * n_salient) for stem in stems]
+    return (sum(values) / max(1, len(values)),)
 
 
 _REFUSALS = (
@@ -152,55 +141,55 @@ _REFUSALS = (
 )
 
 
-def _support(judged: JudgedText, source: Source) -> Iterable[float]:
-    sizes = [len(sentence.stems) for sentence in judged.sentences]
-    shares = [match.share for match in judged.matches]
-    trigrams, known = judged.text.trigrams, source.trigrams
+def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
+    """How much of the last turn is taken up, and whether hardly anything is said to it."""
+    words = judged.text.words
+    salience = (judged.last_turn or turns).salience
+    taken_up = sum([salience.get(stem, 0.0) for stem in judged.stems])
+    start = " ".join(words[:40])
     return (
-        sum([share * n for share, n in zip(shares, sizes, strict=True)]) / (sum(sizes) or 1),
-        min([share for share, n in zip(shares, sizes, strict=True) if n > 1], default=0.5),
-        sum([trigram in known for trigram in trigrams]) / max(1, len(trigrams)),
-        _closeness(judged, source),
+        taken_up / (sum(salience.values()) or 1.0),
+        len(words) < 6 or any(refusal in start for refusal in _REFUSALS),
     )
 
 
-def _closeness(judged: JudgedText, source: Source) -> float:
-    """The share of neighbouring content words that stand close together in the source too."""
-    sentences_with = source.sentences_with
-    pairs = [pair for sentence in judged.sentences for pair in pairwise(sentence.stems)]
-    together = 0
-    for first, second in pairs:
-        if (ones := sentences_with.get(first)) and (others := sentences_with.get(second)):
-            near = {place for other in others for place in (other - 1, other, other + 1)}
-            together += not near.isdisjoint(ones)
-    return together / max(1, len(pairs))
+def _support(judged: JudgedText, source: Source) -> Iterable[float]:
+    """How much of a mean sentence stands in one of the source's, and how many word triples do."""
+    sizes = [len(sentence.stems) for sentence in judged.sentences]
+    shares = [match.share * n for match, n in zip(judged.matches, sizes, strict=True)]
+    trigrams, known = judged.text.trigrams, source.trigrams
+    n_known = sum([trigram in known for trigram in trigrams])
+    return sum(shares) / (sum(sizes) or 1), n_known / max(1, len(trigrams))
 
 
 def _use(judged: JudgedText, turns: Source) -> Iterable[float]:
-    given = judged.knowledge or judged.document or turns
-    new = set(judged.text.stems).difference(turns.sentences_with)
-    used = total_weight(new.intersection(given.sentences_with))
-    taken = [b for b in judged.text.bigrams if b in given.bigrams and not FUNCTION.issuperset(b)]
-    return math.log1p(used), used / (total_weight(new) or 1.0), math.log1p(len(taken))
+    """What a turn takes from the facts given (or else the document) that no turn said before."""
+    given = (judged.knowledge or judged.document or turns).sentences_with
+    before = turns.sentences_with
+    used = total_weight([s for s in judged.stems if s in given and s not in before])
+    pairs = [b for b in judged.text.bigrams if not FUNCTION.issuperset(b)]
+    known = (judged.knowledge or judged.document or turns).bigrams
+    return math.log1p(used), math.log1p(sum([pair in known for pair in pairs]))
 
 
 def _truth(judged: JudgedText, source: Source) -> Iterable[float]:
     """Numbers that the source has nowhere, and names, which a capital within a sentence shows."""
-    faults = 0.0
+    words, stems, faults = source.words, source.sentences_with, 0.0
     for sentence in judged.sentences:
         new = 0.0
         for token in sentence.tokens[1:]:
-            if (token[0].isdigit() or token[0].isupper()) and token.lower() not in source.words:
+            if token[0].isdigit() or token[0].isupper():
                 word = token.lower()
-                if word not in FUNCTION and stem_of(word) not in source.sentences_with:
+                if not (word in words or word in FUNCTION or stem_of(word) in stems):
                     new += 1.0 if word[0].isdigit() else 0.5
         faults += min(2.0, new)
     return (faults / (len(judged.sentences) + 1),)
 
 
 def _order(judged: JudgedText, document: Source) -> Iterable[float]:
+    """How often the text goes back in the document, how far it leaps, how late it starts."""
     places = [match.index for match in judged.matches if match.share > 0.2]
-    lateness = math.fsum([math.log1p(place) for place in places]) / max(1, len(places))
+    lateness = sum([math.log1p(place) for place in places]) / max(1, len(places))
     if len(places) < 2:
         return 0.25, 0.4, lateness if places else 2.0
     back = [a > b for a, b in combinations(places, 2)]
@@ -210,27 +199,23 @@ def _order(judged: JudgedText, document: Source) -> Iterable[float]:
 
 
 def _connection(judged: JudgedText) -> Iterable[float]:
-    sentences, n = judged.sentences, len(judged.sentences)
-    if n == 1:
-        return 0.4, 0.0, 0.0
+    """How each sentence takes up the one before, and how many are scraps."""
+    sentences = judged.sentences
+    scraps = sum([len(sentence.words) < 9 for sentence in sentences]) / len(sentences)
+    if len(sentences) == 1:
+        return 0.4, 0.0
     links = [_link(a, b) for a, b in pairwise(sentences)]
-    openings = Counter(
-        tuple([word for word in sentence.words[:4] if word not in FUNCTION][:2])
-        for sentence in sentences
-    )
-    return (
-        sum(links) / len(links),
-        sum([k * (k - 1) / 2 for k in openings.values()]) / n,
-        sum([len(sentence.words) < 9 for sentence in sentences]) / n,
-    )
+    return sum(links) / len(links), scraps
 
 
 def _link(first: Sentence, second: Sentence) -> float:
     """How a sentence takes up the one before: by a shared word, or by one that points back."""
-    stems, next_stems = set(first.stems), set(second.stems)
-    connects = not ENGLISH["connectives"].isdisjoint(second.words[:2])
-    link = 0.5 * min(1.0, total_weight(stems & next_stems)) + 0.5 * connects
-    return link * (1.0 if len(next_stems - stems) > 1 else 0.5)
+    stems = dict.fromkeys(second.stems)
+    shared = [stem for stem in stems if stem in first.stems]
+    link = 0.5 * min(1.0, total_weight(shared))
+    link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
+    # Nothing new is no step on.
+    return link * (1.0 if len(stems) - len(shared) > 1 else 0.5)
 
 
 def _unity(judged: JudgedText, _: Source) -> Iterable[float]:
@@ -239,42 +224,24 @@ def _unity(judged: JudgedText, _: Source) -> Iterable[float]:
         1 / (1 + abs(b.index - a.index - 1) / 1.5) if min(a.index, b.index) >= 0 else 0.0
         for a, b in pairwise(judged.matches)
     ]
-    proximity = sum(steps) / len(steps) if steps else 0.6
-    return proximity, math.log(len(judged.sentences))
+    return (sum(steps) / len(steps) if steps else 0.6), math.log(len(judged.sentences))
 
 
 def _rewording(judged: JudgedText, document: Source) -> Iterable[float]:
+    """The share of word pairs that are new; beyond some, more says nothing."""
     bigrams, known = judged.text.bigrams, document.bigrams
     new = sum([bigram not in known for bigram in bigrams]) / max(1, len(bigrams))
-    # Beyond some wording of its own, more of it says nothing.
     return (min(new, 0.3) if bigrams else 0.14,)
 
 
 def _repetition(judged: JudgedText) -> Iterable[float]:
-    stem_sets = [set(sentence.stems) for sentence in judged.sentences]
-    overlaps = [
-        total_weight(both) / min(total_weight(a), total_weight(b))
-        for a, b in combinations(stem_sets, 2)
-        if min(len(a), len(b)) > 1 and (both := a & b)
-    ]
+    """The shares of stems, and of pairs of neighbouring stems, that were there before."""
     stems = judged.text.stems
-    trigrams = [three for three in judged.text.trigrams if not FUNCTION.issuperset(three)]
+    pairs = list(pairwise(stems))
     return (
-        _repeated(stems),
-        _repeated(list(pairwise(stems))),
-        _repeated(trigrams),
-        max(overlaps, default=0.0),
+        (len(stems) - len(judged.stems)) / max(4, len(stems)),
+        (len(pairs) - len(set(pairs))) / max(4, len(pairs)),
     )
-
-
-def _repeated(items: Sequence[object]) -> float:
-    """The share of items that were there before."""
-    return (len(items) - len(set(items))) / max(4, len(items))
-
-
-def _echo(judged: JudgedText, turns: Source) -> Iterable[float]:
-    trigrams, known = judged.text.trigrams, turns.trigrams
-    return (sum([trigram in known for trigram in trigrams]) / max(3, len(trigrams)),)
 
 
 # Below this share of English small words a text is not judged by English grammar.
@@ -284,20 +251,11 @@ LONG, RUN_ON = 25, 0.04
 _ARTICLES, _DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 _SUBJECTS, _FINITE, _MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 _PREPOSITIONS, _CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
+_NO_NOUNS = _FINITE | _MODALS | _SUBJECTS | ENGLISH["objects"] | _CONJUNCTIONS | _ARTICLES
 # Words that are a fault where the second follows the first, and its gravity; of several lines for
 # the same two words the first counts.
 _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
-    (
-        _DETERMINERS,
-        _FINITE
-        | _MODALS
-        | _SUBJECTS
-        | ENGLISH["objects"]
-        | _CONJUNCTIONS
-        | _ARTICLES
-        | {"to", "of", "at", "from"},
-        1.0,
-    ),
+    (_DETERMINERS, _NO_NOUNS | {"to", "of", "at", "from"}, 1.0),
     (_PREPOSITIONS, _SUBJECTS | _FINITE | _MODALS, 0.8),
     ({"'d", "'ll"}, _ARTICLES, 0.3),
     (_MODALS, _MODALS | _FINITE | _ARTICLES, 0.8),
@@ -315,19 +273,19 @@ _PAIR_FAULTS = {
     for pair in product(firsts, seconds)
 }
 _NEEDS_MORE = _ARTICLES | _PREPOSITIONS | _CONJUNCTIONS | {"my", "your", "our", "their", "its"}
-_STRAY = frozenset("�<>|\\^~*_{}@")
+_STRAY = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
 _CLOSING = frozenset(",;:.!?")
 
 
 def _grammar(judged: JudgedText) -> Iterable[float]:
+    """Faults of grammar, faults of form, and whether the end breaks off."""
     sentences, words = judged.sentences, judged.text.words
     faults = [0.0]
     if sum([word in FUNCTION for word in words]) >= MIN_ENGLISH_SHARE * len(words):
         faults = [min(2.5, _faults(sentence)) for sentence in sentences]
-    # A reader remembers how many faults there were as well as how dense they stood.
     return (
+        # A reader remembers how many faults there were as well as how dense they stood.
         sum(faults) / math.sqrt(len(faults)),
-        max(faults),
         sum([_careless(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
     )
@@ -337,12 +295,9 @@ def _faults(sentence: Sentence) -> float:
     """One sentence's faults of grammar, each by its gravity."""
     words = sentence.words
     faults = RUN_ON * max(0, min(30, len(words) - LONG))
-    for pair in pairwise(words):
-        faults += _PAIR_FAULTS.get(pair, 0.0)
-        if pair[0] == pair[1] and pair[0].isalpha() and pair[0] not in ENGLISH["doubled"]:
-            faults += 1.0
-    if len(words) > 3:
-        faults += 0.8 * (not any(map(_may_be_verb, words)))
+    faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
+    if len(words) > 3 and not any(map(_may_be_verb, words)):
+        faults += 0.8
     if words[-1] in _NEEDS_MORE:
         faults += 1.2
     if (words[0] in _FINITE or words[0] in {"said", "says", "told"}) and "?" not in sentence.tokens:
@@ -351,6 +306,14 @@ def _faults(sentence: Sentence) -> float:
         # A long sentence with hardly a small word has lost its articles and prepositions.
         faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION for word in words]) / len(words))
     return faults + _close_repetitions(sentence.stems)
+
+
+@lru_cache(maxsize=1 << 15)
+def _pair_fault(first: str, second: str) -> float:
+    """How badly two neighbouring words go together."""
+    if first == second and first.isalpha() and first not in ENGLISH["doubled"]:
+        return 1.0
+    return _PAIR_FAULTS.get((first, second), 0.0)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -380,255 +343,135 @@ def _careless(sentence: Sentence) -> float:
     tokens = sentence.tokens
     faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
     faults += 0.4 * (tokens[0] in _CLOSING) + 0.5 * (tokens[-1] in ",;:")
-    faults += 0.5 * (tokens.count("(") != tokens.count(")"))
-    faults += 0.35 * tokens[0][0].islower()
-    for token, after in zip(tokens, (*tokens[1:], ""), strict=True):
-        if token in _STRAY or token in {"UNK", "unk"}:
-            faults += 0.6
-        elif token in _CLOSING and (
-            (after in _CLOSING and after != token) or (token == "." and after[:1].islower())
-        ):
-            faults += 0.4
+    faults += 0.5 * (tokens.count("(") != tokens.count(")")) + 0.35 * tokens[0][0].islower()
+    faults += 0.6 * sum([token in _STRAY for token in tokens])
+    for mark, after in pairwise(tokens):
+        if mark in _CLOSING:
+            doubled = after in _CLOSING and after != mark
+            faults += 0.4 * (doubled or (mark == "." and after[0].islower()))
     return min(2.0, faults)
 
 
 def _style(judged: JudgedText) -> Iterable[float]:
-    text = judged.text
-    words, stems, n = text.words, text.stems, len(text.sentences)
+    """Words of a mean sentence, kinds of stems per root of their number, repeated openings."""
+    text, n = judged.text, len(judged.text.sentences)
+    openings = {sentence.words[0] for sentence in text.sentences}
     return (
-        math.log(len(words) / n + 1),
+        math.log(len(text.words) / n + 1),
         # Types per root of tokens hardly depend on length.
-        len(set(stems)) / math.sqrt(max(1, len(stems))),
-        sum(map(len, words)) / len(words),
-        1 - len({sentence.words[0] for sentence in text.sentences}) / n,
+        len(judged.stems) / math.sqrt(max(1, len(text.stems))),
+        1 - len(openings) / n,
     )
 
 
-class Part(NamedTuple):
-    """What a measure gives for ordinary texts, and its share in the facet; sd < 0: less is better."""
-
-    mean: float
-    sd: float
-    share: float
-
-
-class Measure(NamedTuple):
-    """A function of a judged text that gives `parts`; without the source that it needs, all 0."""
-
-    function: Callable[..., Iterable[float]]
-    needs: Literal["", "document", "turns", "source"]
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Facet:
-    """One facet of quality: how it is measured, named, and weighed.
+class Facet(NamedTuple):
+    """One facet of quality: how it is worded and what it weighs in any overall impression.
 
     `asks` names it in an instruction, after "whether the text", in words that read back as the
-    same facet; `strength` and `weakness` name it in a comparison. `halo` is its part in any overall
+    same facet; `strength` and `weakness` name it in a comparison. `halo` is its part in the
     impression of a text made from a document, `talk` in that of a turn or an answer. Being better
-    than usual earns `bonus` times what being worse costs. `content` tells what is said from how.
+    than usual earns `bonus` times what being worse costs. `is_content` tells what is said from how.
     """
 
-    name: str
     asks: str
     strength: str
     weakness: str
-    measures: tuple[Measure, ...]
     halo: float
     talk: float
     bonus: float
-    content: bool = False
+    is_content: bool
 
 
-FACETS = (
+# An overall impression owes most to full sentences, and where there is a document, to how much of
+# it is said and that it is said anew; a turn of talk owes it to what it gives to go on with.
+FACETS: dict[str, Facet] = {
     # How much of what matters in the document the text says; in talk, how much it says at all.
-    Facet(
-        "coverage",
-        "covers the main points",
-        "covers more of what matters",
-        "misses main points",
-        (
-            Measure(
-                _coverage,
-                "document",
-                (Part(0.5, 0.12, 0.5), Part(0.45, 0.16, 0.25), Part(0.6, 0.17, 0.3)),
-            ),
-            Measure(_amount, "turns", (Part(1.8, 0.6, 0.8), Part(3.0, 0.5, 0.4))),
-        ),
-        halo=0.8,
-        talk=0.6,
-        bonus=1.0,
-        content=True,
+    "coverage": Facet(
+        *("covers the main points", "covers more of what matters", "misses main points"),
+        *(0.8, 0.6, 1.0, True),
     ),
-    # How much of what the text says matters in the document; in talk, how it takes up the last turn.
-    Facet(
-        "focus",
-        "leaves out unimportant details",
-        "keeps to what matters",
-        "dwells on side issues",
-        (
-            Measure(_focus, "document", (Part(0.8, 0.2, 0.5), Part(0.6, 0.25, 0.25))),
-            Measure(_answer, "turns", (Part(0.15, 0.2, 0.6), Part(0.1, -0.6, 0.6))),
-        ),
-        halo=0.3,
-        talk=0.4,
-        bonus=1.0,
-        content=True,
+    # How much of what the text says matters in the document; in talk, how it takes up the turn.
+    "focus": Facet(
+        *("leaves out unimportant details", "keeps to what matters", "dwells on side issues"),
+        *(0.3, 0.4, 1.0, True),
     ),
-    # How far the source says what the text says, in its words; in talk, how much it draws on it.
-    Facet(
-        "support",
-        "is supported by the source",
-        "stays with its source",
-        "lacks support in its source",
-        (
-            Measure(
-                _support,
-                "source",
-                (
-                    *(Part(0.65, 0.25, 0.3), Part(0.5, 0.25, 0.35)),
-                    *(Part(0.5, 0.28, 0.35), Part(0.75, 0.2, 0.3)),
-                ),
-            ),
-            Measure(
-                _use, "turns", (Part(0.8, 0.8, 0.6), Part(0.35, 0.35, 0.3), Part(0.8, 0.9, 0.4))
-            ),
-        ),
-        halo=0.2,
-        talk=0.4,
-        bonus=1.0,
-        content=True,
+    # How far the source says what the text says; in talk, how much of the source it uses.
+    "support": Facet(
+        *("is supported by the source", "stays with its source", "lacks support in its source"),
+        *(0.2, 0.4, 1.0, True),
     ),
     # How few numbers and names stand in the text and nowhere in the source.
-    Facet(
-        "truth",
-        "contradicts no number, name or fact",
-        "gets the facts right",
-        "alters facts",
-        (Measure(_truth, "source", (Part(0.05, -0.3, 1.0),)),),
-        halo=0.1,
-        talk=0.1,
-        bonus=1.0,
-        content=True,
+    "truth": Facet(
+        *("contradicts no number, name or fact", "gets the facts right", "alters facts"),
+        *(0.1, 0.1, 1.0, True),
     ),
     # How far sentences keep the document's order, start near its start and leap little.
-    Facet(
-        "order",
-        "follows a logical order",
-        "has a clear order",
-        "jumps about",
-        (
-            Measure(
-                _order,
-                "document",
-                (Part(0.25, -0.3, 0.45), Part(0.35, -0.27, 0.45), Part(1.2, -0.7, 0.6)),
-            ),
-        ),
-        halo=0.4,
-        talk=0.0,
-        bonus=0.3,
+    "order": Facet(
+        *("follows a logical order", "has a clear order", "jumps about"), *(0.4, 0.0, 0.3, False)
     ),
     # How each sentence takes up the one before: what could be shuffled is a list.
-    Facet(
-        "connection",
-        "connects its sentences",
-        "hangs together",
-        "hangs together badly",
-        (
-            Measure(
-                _connection, "", (Part(0.4, 0.3, 0.5), Part(0.03, -0.1, 0.2), Part(0.1, -0.2, 0.35))
-            ),
-            Measure(_unity, "document", (Part(0.55, 0.35, 0.7), Part(1.05, -0.4, 0.6))),
-        ),
-        halo=0.5,
-        talk=0.1,
-        bonus=0.3,
+    "connection": Facet(
+        *("connects its sentences", "hangs together", "hangs together badly"),
+        *(0.5, 0.1, 0.3, False),
     ),
     # How far a text says it anew: pasted sentences take no heed of each other.
-    Facet(
-        "rewording",
-        "tells it in its own words",
-        "tells it in its own words",
-        "is pasted from its source",
-        (Measure(_rewording, "document", (Part(0.14, 0.1, 1.0),)),),
-        halo=0.8,
-        talk=0.0,
-        bonus=1.0,
+    "rewording": Facet(
+        *("tells it in its own words", "tells it in its own words", "is pasted from its source"),
+        *(0.8, 0.0, 1.0, False),
     ),
-    # How little is said twice; in talk, how little of it was said in a turn before.
-    Facet(
-        "repetition",
-        "avoids repetition",
-        "says nothing twice",
-        "repeats itself",
-        (
-            Measure(
-                _repetition,
-                "",
-                (
-                    *(Part(0.12, -0.1, 0.6), Part(0.02, -0.08, 0.7)),
-                    *(Part(0.02, -0.08, 0.5), Part(0.3, -0.3, 0.6)),
-                ),
-            ),
-            Measure(_echo, "turns", (Part(0.05, -0.2, 0.5),)),
-        ),
-        halo=0.5,
-        talk=0.4,
-        bonus=0.3,
+    # How little is said twice: a repeated sentence wastes the reader's time.
+    "repetition": Facet(
+        *("avoids repetition", "says nothing twice", "repeats itself"), *(0.5, 0.4, 0.3, False)
     ),
     # How few faults of grammar, marks and characters there are.
-    Facet(
-        "grammar",
-        "is grammatical",
-        "has better grammar",
-        "has broken grammar",
-        (
-            Measure(
-                _grammar,
-                "",
-                (
-                    *(Part(0.2, -0.7, 1.4), Part(0.3, -0.7, 0.6)),
-                    *(Part(0.07, -0.3, 0.8), Part(0.1, -0.7, 0.4)),
-                ),
-            ),
-        ),
-        halo=0.6,
-        talk=0.6,
-        bonus=0.2,
+    "grammar": Facet(
+        *("is grammatical", "has better grammar", "has broken grammar"), *(0.6, 0.6, 0.2, False)
     ),
     # How full the sentences and how varied the words are, as marks of a practised writer.
-    Facet(
-        "style",
-        "is written in full, varied sentences",
-        "is better written",
-        "is written poorly",
-        (
-            Measure(
-                _style,
-                "",
-                (
-                    *(Part(2.9, 0.35, 0.6), Part(4.8, 1.0, 0.5)),
-                    *(Part(4.6, 0.5, 0.2), Part(0.1, -0.2, 0.4)),
-                ),
-            ),
-        ),
-        halo=1.0,
-        talk=0.6,
-        bonus=0.3,
+    "style": Facet(
+        *("is written in full, varied sentences", "is better written", "is written poorly"),
+        *(1.0, 0.6, 0.3, False),
     ),
-)
-NAMES = tuple(facet.name for facet in FACETS)
+}
+NAMES = tuple(FACETS)
 INDEX = {name: index for index, name in enumerate(NAMES)}
-_MEASURES = [measure for facet in FACETS for measure in facet.measures]
-_PARTS = [part for measure in _MEASURES for part in measure.parts]
-_MEANS, _SDS, SHARES = np.array(_PARTS).T
-# The index of the facet that each part belongs to.
-FACET_OF = np.repeat(
-    np.arange(len(FACETS)),
-    [sum(len(measure.parts) for measure in facet.measures) for facet in FACETS],
+_HALO, _TALK, _BONUSES, _IS_CONTENT = np.array([facet[3:] for facet in FACETS.values()]).T
+
+
+class Measure(NamedTuple):
+    """A function that gives parts of a facet: nothing without the source that it needs.
+
+    Of each part stand the mean and SD of ordinary texts (below 0 where less is better), and what
+    one SD of it counts for.
+    """
+
+    facet: str
+    function: Callable[..., Iterable[float]]
+    needs: Literal["", "document", "turns", "source"]
+    parts: tuple[tuple[float, float, float], ...]
+
+
+MEASURES = (
+    Measure("coverage", _coverage, "document", ((0.5, 0.12, 0.6), (0.6, 0.17, 0.4))),
+    Measure("coverage", _amount, "turns", ((1.8, 0.6, 1.0),)),
+    Measure("focus", _focus, "document", ((0.8, 0.2, 0.6),)),
+    Measure("focus", _answer, "turns", ((0.15, 0.2, 0.6), (0.1, -0.6, 0.6))),
+    Measure("support", _support, "source", ((0.65, 0.25, 0.6), (0.5, 0.28, 0.6))),
+    Measure("support", _use, "turns", ((0.8, 0.8, 0.7), (0.8, 0.9, 0.5))),
+    Measure("truth", _truth, "source", ((0.05, -0.3, 1.0),)),
+    Measure(
+        "order", _order, "document", ((0.25, -0.3, 0.45), (0.35, -0.27, 0.45), (1.2, -0.7, 0.6))
+    ),
+    Measure("connection", _connection, "", ((0.4, 0.3, 0.5), (0.1, -0.2, 0.4))),
+    Measure("connection", _unity, "document", ((0.55, 0.35, 0.7), (1.05, -0.4, 0.6))),
+    Measure("rewording", _rewording, "document", ((0.14, 0.1, 1.0),)),
+    Measure("repetition", _repetition, "", ((0.12, -0.1, 1.0), (0.02, -0.08, 1.0))),
+    Measure("grammar", _grammar, "", ((0.2, -0.7, 1.4), (0.07, -0.3, 0.8), (0.1, -0.7, 0.4))),
+    Measure("style", _style, "", ((2.9, 0.35, 0.7), (4.8, 1.0, 0.5), (0.1, -0.2, 0.4))),
 )
-_BONUSES = np.array([facet.bonus for facet in FACETS])[FACET_OF]
+_MEANS, _SDS, SHARES = np.array([part for measure in MEASURES for part in measure.parts]).T
+# The index of the facet that each part belongs to.
+FACET_OF = np.array([INDEX[one.facet] for one in MEASURES for _ in one.parts])
 # No part counts beyond so many spreads; a text without words has nothing good: this on every part.
 FARTHEST, EMPTY = 3.0, -2.0
 
@@ -637,18 +480,20 @@ FARTHEST, EMPTY = 3.0, -2.0
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The parts of all facets, in spreads of ordinary texts; "" stands for a source not given."""
     judged = _read(text, document, turns, knowledge)
-    if not judged.sentences:
-        parts = np.full(len(_PARTS), EMPTY)
+    values: list[float] = []
+    for one in MEASURES if judged.sentences else ():
+        source = getattr(judged, one.needs) if one.needs else None
+        if source is not None:
+            values += one.function(judged, source)
+        elif one.needs:
+            values += [mean for mean, _, _ in one.parts]
+        else:
+            values += one.function(judged)
+    if values:
+        parts = ((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
+        parts = np.where(parts > 0, _BONUSES[FACET_OF] * parts, parts)
     else:
-        values: list[float] = []
-        for one in _MEASURES:
-            source = getattr(judged, one.needs) if one.needs else None
-            if one.needs and source is None:
-                values += [math.nan] * len(one.parts)
-            else:
-                values += one.function(judged, source) if one.needs else one.function(judged)
-        parts = np.nan_to_num(((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST))
-        parts = np.where(parts > 0, _BONUSES * parts, parts)
+        parts = np.full(len(_MEANS), EMPTY)
     parts.setflags(write=False)
     return parts
 
@@ -715,9 +560,6 @@ GROWTH = 0.5
 # What any overall impression adds to the facets that are asked for, and what it adds less where
 # facts are to be checked: that is analytic work, which an impression colours little.
 IMPRESSION, CHECKING = 1.3, 0.85
-_HALO: Vector = np.array([facet.halo for facet in FACETS])
-_TALK: Vector = np.array([facet.talk for facet in FACETS])
-_CONTENT = np.array([facet.content for facet in FACETS])
 _CHECKED = np.isin(NAMES, ("support", "truth"))
 
 
@@ -740,8 +582,8 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
         weights = requested + impression * _TALK / _TALK.sum()
     else:
         # Content colours a judgement in the measure that content is asked for.
-        part = amounts[_CONTENT].sum() if amounts.any() else 1.0
-        weights = requested + impression * np.where(_CONTENT, part * _HALO, _HALO) / _HALO.sum()
+        part = amounts[_IS_CONTENT > 0].sum() if amounts.any() else 1.0
+        weights = requested + impression * np.where(_IS_CONTENT, part * _HALO, _HALO) / _HALO.sum()
     weights[list(ignored)] *= IGNORED
     return np.asarray(weights)
 

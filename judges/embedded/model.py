@@ -32,6 +32,7 @@ WRITES_NO_TEXT = (
     "instruction: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
 Demo = Mapping[str, str]
+_PHRASES = tuple(FACETS.values())
 
 
 class EmbeddedModel:
@@ -389,8 +390,8 @@ def _rationale(shares: Vector, name: str) -> str:
     """What speaks for and against the one text."""
     good, bad = _strongest(shares)
     subject = f"The {name.replace('_', ' ')}"
-    praise = " and ".join([FACETS[index].asks for index in good])
-    blame = " and ".join([FACETS[index].weakness for index in bad])
+    praise = " and ".join([_PHRASES[index].asks for index in good])
+    blame = " and ".join([_PHRASES[index].weakness for index in bad])
     if praise and blame:
         return f"{subject} {praise}, but it {blame}."
     return f"{subject} {praise or blame or 'is ordinary in every respect'}."
@@ -403,8 +404,8 @@ def _comparison(latent: float, shares: Vector, name: str) -> str:
     word = name.rpartition("_")[0].replace("_", " ") or name
     if not good and not bad:
         return f"{word.capitalize()} A and {word} B are alike in every respect."
-    praise = " and ".join([FACETS[index].strength for index in good])
-    though = f", though {word} {worse} {FACETS[bad[0]].strength}" if bad else ""
+    praise = " and ".join([_PHRASES[index].strength for index in good])
+    though = f", though {word} {worse} {_PHRASES[bad[0]].strength}" if bad else ""
     return f"{word.capitalize()} {better} {praise or 'is slightly better on the whole'}{though}."
 
 

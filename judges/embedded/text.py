@@ -16,8 +16,8 @@ MAX_CHARACTERS = 200_000
 LONG = 20_000
 # Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
-# The key sentences are a summary in the rough, of this many words.
-KEY_WORDS = 110
+# A text says what a sentence says where it shares this part of its weight, of long ones this much.
+ENOUGH, MAX_ENOUGH = 0.4, 5.0
 # Where a word comes back more often, later sentences with it say nothing.
 MAX_SENTENCES_PER_STEM = 100
 
@@ -71,10 +71,6 @@ class Sentence:
     words: tuple[str, ...]
     stems: tuple[str, ...]
     has_stop: bool
-
-    @property
-    def is_negated(self) -> bool:
-        return not ENGLISH["negations"].isdisjoint(self.words)
 
 
 @dataclass(frozen=True)
@@ -194,8 +190,8 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    # Exact, for sets come in any order.
-    return math.fsum(map(weight, stems))
+    """Their weights' sum; never of a set, whose order and so whose last digit changes by run."""
+    return sum([weight(stem) for stem in stems])
 
 
 @dataclass(frozen=True)
@@ -229,7 +225,7 @@ class Source:
             stem: weight(stem) * (0.5 + log(n)) * (1 + 1.5 * exp(-sentences_with[stem][0] / EARLY))
             for stem, n in self.frequency.items()
         }
-        total = math.fsum(sorted(values.values(), reverse=True)[: self.n_salient]) or 1.0
+        total = sum(sorted(values.values(), reverse=True)[: self.n_salient]) or 1.0
         return {stem: value / total for stem, value in values.items()}
 
     @property
@@ -238,45 +234,26 @@ class Source:
         return max(1, min(n_stems, max(6, min(60, n_stems // 4))))
 
     @cached_property
-    def sentence_saliences(self) -> list[float]:
-        """How much each sentence says of what matters."""
+    def parts(self) -> list[float]:
+        """Each sentence's part of what the text says: the salience of its stems; sums to 1."""
         salience = self.salience
-        return [
+        said = [
             sum([salience[stem] for stem in dict.fromkeys(sentence.stems)])
+            if len(sentence.stems) > 1
+            else 0.0
             for sentence in self.text.sentences
         ]
+        total = sum(said) or 1.0
+        return [part / total for part in said]
 
     @cached_property
-    def key_stems(self) -> frozenset[str]:
-        """The stems of the most salient sentences, early ones preferred."""
-        sentences = self.text.sentences
-        ranked = sorted(
-            (-salience / (len(sentence.stems) + 3) * (1 + math.exp(-index / EARLY)), index)
-            for index, (sentence, salience) in enumerate(
-                zip(sentences, self.sentence_saliences, strict=True)
-            )
-            if len(sentence.stems) >= 3
-        )
-        stems: set[str] = set()
-        n_words = 0
-        for _, index in ranked:
-            if n_words >= KEY_WORDS:
-                break
-            stems.update(sentences[index].stems)
-            n_words += len(sentences[index].words)
-        return frozenset(stems)
-
-    @cached_property
-    def points(self) -> list[tuple[float, float]]:
-        """Each sentence's part of what is said, and the weight that a text must share to say it."""
-        stems = [set(sentence.stems) for sentence in self.text.sentences]
-        parts = [
-            salience if len(distinct) > 1 else 0.0
-            for distinct, salience in zip(stems, self.sentence_saliences, strict=True)
+    def enough(self) -> list[float]:
+        """Of each sentence the weight of stems that another text must share to say the same."""
+        weights = [
+            sum([weight(stem) for stem in dict.fromkeys(sentence.stems)])
+            for sentence in self.text.sentences
         ]
-        total = math.fsum(parts) or 1.0
-        enough = [max(1.0, min(5.0, 0.4 * total_weight(distinct))) for distinct in stems]
-        return [(part / total, least) for part, least in zip(parts, enough, strict=True)]
+        return [max(1.0, min(MAX_ENOUGH, ENOUGH * total)) for total in weights]
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -30,7 +30,6 @@ from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15
-MAX_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
 # For the proposer's address: its provider's own.

@@ -7,7 +7,6 @@ from pathlib import Path
 import dspy
 import pytest
 from behaving_model import Model, echo
-from judges.client.journal import Journal
 from openai_server import OpenAIServer
 
 from judges.catalog import find

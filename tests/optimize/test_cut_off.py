@@ -103,7 +103,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 
     def poor(*told: Any, test: bool = True) -> FinalTable:
         if test:
-            raise BudgetSpentError("the budget is spent; raise it and resume")
+            raise BudgetSpentError("the budget is spent")
         return measure(*told, test=False)
 
     with monkeypatch.context() as patched:
