@@ -162,16 +162,25 @@ class Judge:
     def check_origins(self) -> None:
         """Raise FatalModelError where only a file names what may be a stranger's choice.
 
-        That is a model which is no known provider's plain name (it might hold an address, a path
-        or a program), and a plan of very many replies.
+        That is a model which is no known provider's plain name (it might hold an address, a path or
+        a program), and a plan of very many replies. Where its run asked a private endpoint, the
+        public one is not asked in its place in silence.
         """
         for judge in self.parts:
-            if judge.lm_from == "file" and not is_plain(judge.lm):
-                raise FatalModelError(
-                    f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no plain "
-                    "PROVIDER/NAME of a known provider; to ask it all the same, name it yourself: "
-                    "--lm MODEL (in code: lm=...)"
-                )
+            made_at = (judge.provenance or {}).get("endpoint")
+            if judge.lm_from == "file":
+                if not is_plain(judge.lm):
+                    raise FatalModelError(
+                        f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no "
+                        "plain PROVIDER/NAME of a known provider; to ask it all the same, name it "
+                        "yourself: --lm MODEL (in code: lm=...)"
+                    )
+                if made_at and not judge.api_base and made_at != endpoint_of(judge.lm):
+                    raise FatalModelError(
+                        f"{judge.name}: it was made at {str(made_at)[:200]!r}, and "
+                        f"{endpoint_of(judge.lm)} would be asked; say where, as in --api-base URL "
+                        "(in code: api_base=...)"
+                    )
             if judge.plan_from == "file" and judge.plan and judge.plan.samples > MOST_SAMPLES:
                 samples = judge.plan.samples
                 raise FatalModelError(
@@ -210,8 +219,9 @@ class Judge:
         """Open what asks its model; without options it is the process's own, which stays open."""
         self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
-        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base or self.plan
-        if not is_named and "dspy" in sys.modules:
+        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
+        is_tuned = self.plan is not None and self.plan_from != "user"
+        if not is_named and not is_tuned and "dspy" in sys.modules:
             from judges.client.dspy import ConfiguredModel, configured_lm
 
             if (configured := configured_lm()) is not None:

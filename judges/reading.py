@@ -256,8 +256,8 @@ def _rest(before: str, after: str) -> str:
         texts = [value for _, value in found[2] if isinstance(value, str)]
         return "\n".join(text for text in texts if len(text.split()) > 1)
     # What stands before the answer in its own line is its label.
-    text = before[: before.rfind("\n") + 1] + after
-    text = _HEADER.sub("\n", text).strip(" \n\t*_`\"'.,:;)]-–—")
+    text = before[: before.rfind("\n") + 1] + after.lstrip(" .:,;)]}*_`\"'-–—")
+    text = _HEADER.sub("\n", text).strip()
     return text if len(text.split()) > 1 else ""
 
 

@@ -321,16 +321,6 @@ class Account:
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST, cost, None)
 
-    def withdraw(self, booking: Booking, *, repeat: bool = False) -> None:
-        """Take back the booking of a request that was never sent."""
-        with self.budget.lock:
-            self._counts[booking.purpose].calls -= 1
-            self._close(booking, LOST, 0.0, None)
-            self.budget.sent -= 1
-            self.budget.repeats -= repeat
-            if booking.number is not None and self.budget.store:
-                self.budget.store.forget(booking.number)
-
     def keep(self, key: bytes, completion: Completion) -> None:
         """Keep an answer of the user's reply cache as one of the run's."""
         with self.budget.lock:

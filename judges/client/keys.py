@@ -72,32 +72,19 @@ PROVIDERS: Mapping[str, Provider] = {
         key_form="{key}",
     ),
 }
-AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com")
-
-
-def provider_of(lm: str, api_base: str | None = None) -> tuple[Provider | None, str]:
-    """Whose model this is, and its name there; None: DSPy may know."""
-    prefix, _, name = lm.partition("/")
-    base = api_base or os.environ.get("OPENAI_BASE_URL") or ""
-    if any(host in base for host in AZURE_HOSTS):
-        return PROVIDERS["azure"], name or lm
-    return PROVIDERS.get(prefix), name
 
 
 def gives_n_replies(lm: str) -> bool:
     """Whether n replies cost one request, as far as a model's name tells; DSPy sends n."""
-    prefix, _, name = lm.partition("/")
-    return (prefix in PROVIDERS and bool(name)) or is_embedded(lm)
+    return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
     """Where a model answers, as its `endpoint` says, without opening it."""
     if lm in EMBEDDED_MODELS:
         return lm
-    provider, name = provider_of(lm, api_base)
-    return (
-        without_secrets(provider.base(api_base)) if provider and name else dspy_endpoint(api_base)
-    )
+    provider = PROVIDERS.get(lm.partition("/")[0])
+    return without_secrets(provider.base(api_base)) if provider else dspy_endpoint(api_base)
 
 
 def dspy_endpoint(api_base: str | None) -> str:

@@ -77,7 +77,7 @@ NO_SYSTEM = re.compile(
 )
 # "try again in 1.5s", "Please retry in 1m30s", "try again in 250ms".
 WAIT = re.compile(
-    r"(?:try again|retry)[^.\d]{0,20} (?:in|after) ((?:\d+(?:\.\d+)? ?(?:ms|[dhms])[a-z]* ?)+)",
+    r"(?:try again|retry)[^.\d]{0,20} (?:in|after) ((?:\d{1,9}(?:\.\d+)? ?(?:ms|[dhms])[a-z]* ?)+)",
     re.I,
 )
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -213,6 +213,7 @@ class EndpointModel:
         self.endpoint = endpoint
         self.key_variable = key_variable
         self.spelling = Spelling(name)
+        self.changes = self.spelling.changes
         self.secrets = Redactor([key])
         self._url, self._proxy = url, _proxy(url)
         self._timeout = aiohttp.ClientTimeout(total=timeout)
@@ -224,14 +225,6 @@ class EndpointModel:
         self._open: WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Semaphore]
         ] = WeakKeyDictionary()
-
-    def __repr__(self) -> str:
-        return f"EndpointModel({self.name!r}, {self.endpoint!r})"
-
-    @property
-    def changes(self) -> list[str]:
-        """What the model does not take as it is asked for."""
-        return self.spelling.changes
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""

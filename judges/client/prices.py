@@ -43,8 +43,7 @@ class Price:
 
     def at(self, tokens_in: float) -> "Price":
         """The price of a request that reads so many tokens."""
-        long = self.beyond is not None and tokens_in > self.beyond[0]
-        return self.beyond[1].at(tokens_in) if self.beyond and long else self
+        return self.beyond[1] if self.beyond and tokens_in > self.beyond[0] else self
 
     @property
     def is_free(self) -> bool:
@@ -73,9 +72,8 @@ class Price:
             + tokens_in * max(self.per_token_in, self.per_cache_write or 0.0)
             + tokens_out * max(self.per_token_out, self.per_thought or 0.0)
         )
-        if self.beyond is not None and tokens_in > self.beyond[0]:
-            most = max(most, self.beyond[1].worst(tokens_in, tokens_out))
-        return most
+        own = self.at(tokens_in)
+        return most if own is self else max(most, own.worst(tokens_in, tokens_out))
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
@@ -113,14 +111,12 @@ def find_price(model: str) -> Price | None:
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price:
-    """The price of an entry, with those of its longer prompts ("..._above_200k_tokens")."""
+    """The price of an entry, with that of its longer prompts ("..._above_200k_tokens")."""
     price = _tier(entry, "")
-    thousands = sorted(int(match[1]) for match in map(LONG_PROMPT.fullmatch, entry) if match)
-    beyond: tuple[int, Price] | None = None
-    for number in reversed(thousands):
-        tier = replace(_tier(entry, f"_above_{number}k_tokens"), beyond=beyond)
-        beyond = number * 1000, tier
-    return replace(price, beyond=beyond)
+    long = next(filter(None, map(LONG_PROMPT.fullmatch, entry)), None)
+    if long is None:
+        return price
+    return replace(price, beyond=(int(long[1]) * 1000, _tier(entry, f"_above_{long[1]}k_tokens")))
 
 
 def _tier(entry: Mapping[str, Any], suffix: str) -> Price:

@@ -7,7 +7,6 @@ user's cache, by which runs share replies, is another file of the same form.
 import logging
 import os
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ import msgspec
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.protocol import Completion, Message, Sampling, Usage
 
-SENT, ANSWERED, CACHED, LOST = "sent", "answered", "cached", "lost"
+SENT, ANSWERED, CACHED, LOST, UNSENT = "sent", "answered", "cached", "lost", "unsent"
 # `cost` is in US dollars: at worst until the request is settled, and for good where it was lost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -115,16 +114,14 @@ class Store:
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         with self._locked():
+            if state == UNSENT:
+                self._run("DELETE FROM requests WHERE id = ?", number)
+                return
             self._run(
                 "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
                 " WHERE id = ?",
                 *(state, cost, *tokens, reply, number),
             )
-
-    def forget(self, number: int) -> None:
-        """Take back a request that was never sent."""
-        with self._locked():
-            self._run("DELETE FROM requests WHERE id = ?", number)
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Keep an answer for which this run did not pay."""
@@ -299,8 +296,10 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
     named = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
     if named == NO_CACHE:
         return None
+    from platformdirs import user_cache_dir
+
     try:
-        folder = Path(named).expanduser() if named else default_folder()
+        folder = Path(named or user_cache_dir("dspy-judges")).expanduser()
         return ReplyCache(_shared_store(folder / CACHE_FILE))
     except (OSError, RuntimeError, StoreError) as error:
         if named:
@@ -318,19 +317,6 @@ def _shared_store(path: Path) -> Store:
     store = Store(path, shared=True)
     store.shrink(CACHE_MAX_BYTES)
     return store
-
-
-def default_folder() -> Path:
-    """The user's folder for caches, as the platform has it."""
-    home = Path.home()
-    if sys.platform == "win32":
-        root = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        root = home / "Library" / "Caches"
-    else:
-        xdg = os.environ.get("XDG_CACHE_HOME", "")
-        root = xdg if Path(xdg).is_absolute() else home / ".cache"
-    return Path(root) / "dspy-judges"
 
 
 def request_key(
