@@ -211,8 +211,9 @@ class Judge:
         """Open what asks its model; without options it is the process's own, which stays open."""
         self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
-        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base or self.plan
-        if not is_named and "dspy" in sys.modules:
+        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
+        is_tuned = self.plan is not None and self.plan_from != "user"
+        if not is_named and not is_tuned and "dspy" in sys.modules:
             from judges.client.dspy import ConfiguredModel, configured_lm
 
             if (configured := configured_lm()) is not None:

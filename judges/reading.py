@@ -178,26 +178,18 @@ def read(
     field = next(field for field in reversed(outputs) if field.choices)
     place = sections.get(field.name, (start, end))
     if truncated and place[1] == len(reply):
-        raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(reply[start:])}")
+        raise NoScoreError(f"the reply is cut short: {shortened(reply[start:])}")
     # Steps and questions rate parts of the whole: only what is called the answer is it.
     strict = thinks_at_length(outputs) and field.name not in sections
     wanted = Wanted(field.choices or ())
     known = (field.name,) if strict else (field.name, *names)
-    try:
-        answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
-    except NoScoreError as error:
-        raise NoScoreError(f"{field.name}: {error}") from error
+    answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        choices = ", ".join(map(str, wanted.choices))
-        raise NoScoreError(f"{field.name}: none of {choices} in {shortened(reply[start:end])}")
+        raise NoScoreError(f"no {field.name} in {shortened(reply[start:end])}")
     span = place[0] + answer.start, place[0] + answer.end
     rest = _rest(reply[start : span[0]], reply[span[1] : end])
-    values: dict[str, Value] = {
-        output.name: reply[slice(*sections[output.name])].strip()
-        if output.name in sections
-        else rest
-        for output in outputs
-    }
+    texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
+    values: dict[str, Value] = {output.name: texts.get(output.name, rest) for output in outputs}
     values[field.name] = answer.value if isinstance(answer.value, str) else int(answer.value)
     return Reading(values, span)
 
@@ -321,11 +313,20 @@ def _line_answers(
     """The answers of forms 3 and 4, and what else is said, with its place."""
     patterns = _patterns(wanted)
     answers, reasoned, asides = [], [], []
+    heading: int | None = None
     # A label and the answer below it become one line.
     plain = patterns.above.sub(lambda match: match["label"] + ":".ljust(len(match["gap"])), plain)
     for line in re.finditer(r"\S[^\n]*", plain):
         content, place = line[0].rstrip(), line.start()
-        rank, start = _label(content, wanted, own_words)
+        label = _LABEL.match(content)
+        if label and not wanted.numeric and patterns.answer.fullmatch(label["label"]):
+            label = None  # "B: it is precise"
+        rank = _rank(label["label"], wanted, own_words) if label else None
+        start = label.end() if label else 0
+        # What follows "Example:" or "The text says:" is no answer.
+        reported, heading = heading == 0, rank if not content[start:].strip("*_` ") else None
+        if reported:
+            continue
         match = patterns.answer.match(content, start)
         if match is None or not _ends(content, match) or rank == -1:
             asides.append((place, content[:start] if rank == -1 else content))
@@ -334,10 +335,8 @@ def _line_answers(
             continue
         reason = content[match.end() :]
         asides.append((place + match.end(), reason if rank else content[:start] or reason))
-        answer = Answer(
-            wanted.value(match), 2 if rank is None else rank,
-            place + match.start("value"), place + match.end(),
-        )  # fmt: skip
+        span = place + match.start("value"), place + match.end()
+        answer = Answer(wanted.value(match), 2 if rank is None else rank, *span)
         if rank or not reason.strip("*_`\"')]}|$.! "):
             answers.append(answer)
         elif rank is None:
@@ -346,15 +345,6 @@ def _line_answers(
     if len(reasoned) == 1 and not plain[: reasoned[0][1].start()].strip():
         answers.append(reasoned[0][0])
     return [answer for answer in answers if answer.rank], asides
-
-
-def _label(content: str, wanted: Wanted, own_words: frozenset[str]) -> tuple[int | None, int]:
-    """The rank of a line's label, None where it has none, and where the label ends."""
-    patterns = _patterns(wanted)
-    label = _LABEL.match(content)
-    if label and (wanted.numeric or not patterns.answer.fullmatch(label["label"])):
-        return _rank(label["label"], wanted, own_words), label.end()
-    return None, 0
 
 
 def _rank(label: str, wanted: Wanted, own_words: frozenset[str]) -> int:

@@ -99,12 +99,14 @@ def _coverage(judged: JudgedText, document: Source) -> Iterable[float]:
         for index, value in match.weights.items():
             if value > said.get(index, 0.0):
                 said[index] = value
-    points = [
-        document.parts[index] * min(1.0, value / document.enough[index])
+    points = document.points
+    # A turn's source has more sentences than its document.
+    parts = [
+        points[index][0] * min(1.0, value / points[index][1])
         for index, value in said.items()
-        if index < len(document.parts)
+        if index < len(points)
     ]
-    return _similarity(judged.stems, document), sum(points)
+    return _similarity(judged.stems, document), sum(parts)
 
 
 def _similarity(stems: dict[str, int], source: Source) -> float:
@@ -154,22 +156,22 @@ def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
 
 
 def _support(judged: JudgedText, source: Source) -> Iterable[float]:
-    """How much of a mean sentence stands in one of the source's, and how many word triples do."""
+    """How much of a mean sentence stands in one of the source's, and how many word pairs do."""
     sizes = [len(sentence.stems) for sentence in judged.sentences]
     shares = [match.share * n for match, n in zip(judged.matches, sizes, strict=True)]
-    trigrams, known = judged.text.trigrams, source.trigrams
-    n_known = sum([trigram in known for trigram in trigrams])
-    return sum(shares) / (sum(sizes) or 1), n_known / max(1, len(trigrams))
+    bigrams, known = judged.text.bigrams, source.bigrams
+    n_known = sum([bigram in known for bigram in bigrams])
+    return sum(shares) / (sum(sizes) or 1), n_known / max(1, len(bigrams))
 
 
 def _use(judged: JudgedText, turns: Source) -> Iterable[float]:
     """What a turn takes from the facts given (or else the document) that no turn said before."""
-    given = (judged.knowledge or judged.document or turns).sentences_with
-    before = turns.sentences_with
-    used = total_weight([s for s in judged.stems if s in given and s not in before])
-    pairs = [b for b in judged.text.bigrams if not FUNCTION.issuperset(b)]
-    known = (judged.knowledge or judged.document or turns).bigrams
-    return math.log1p(used), math.log1p(sum([pair in known for pair in pairs]))
+    given = judged.knowledge or judged.document or turns
+    old, known = turns.sentences_with, given.sentences_with
+    used = total_weight([stem for stem in judged.stems if stem in known and stem not in old])
+    taken = [pair for pair in judged.text.bigrams if pair in given.bigrams]
+    n_telling = sum([not FUNCTION.issuperset(pair.split(" ")) for pair in taken])
+    return math.log1p(used), math.log1p(n_telling)
 
 
 def _truth(judged: JudgedText, source: Source) -> Iterable[float]:
@@ -456,7 +458,7 @@ MEASURES = (
     Measure("coverage", _amount, "turns", ((1.8, 0.6, 1.0),)),
     Measure("focus", _focus, "document", ((0.8, 0.2, 0.6),)),
     Measure("focus", _answer, "turns", ((0.15, 0.2, 0.6), (0.1, -0.6, 0.6))),
-    Measure("support", _support, "source", ((0.65, 0.25, 0.6), (0.5, 0.28, 0.6))),
+    Measure("support", _support, "source", ((0.65, 0.25, 0.6), (0.6, 0.25, 0.6))),
     Measure("support", _use, "turns", ((0.8, 0.8, 0.7), (0.8, 0.9, 0.5))),
     Measure("truth", _truth, "source", ((0.05, -0.3, 1.0),)),
     Measure(

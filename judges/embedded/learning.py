@@ -177,7 +177,7 @@ def latent_of(choice: int, n: int, *, compares: bool) -> float:
 
 
 def probabilities(latent: float, n: int, *, compares: bool) -> tuple[float, ...]:
-    """The probability of each of n ratings, worst first (a normal cut into steps), or of A and B."""
+    """The probability of each of n ratings, worst first: a normal cut into steps; or of A and B."""
     if compares:
         first = _logistic(SURENESS * latent)
         return first, 1 - first

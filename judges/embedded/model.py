@@ -62,7 +62,9 @@ class EmbeddedModel:
             raise FatalModelError(WRITES_NO_TEXT)
         digest = prefix.digest.copy()
         digest.update(f"{self.seed} {sampling.seed} {content}".encode("utf-8", "replace"))
-        replies = _judge(prefix.judge, content, sampling, random.Random(digest.digest()))
+        replies = _judge(
+            prefix.judge, content, sampling, random.Random(int.from_bytes(digest.digest(), "big"))
+        )
         return Completion(
             replies=tuple(replies),
             tokens_in=(prefix.characters + len(content)) // 4 + 1,
@@ -240,7 +242,7 @@ _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|
 
 
 def prior_weights(task: Task, roles: Roles) -> Vector:
-    """The weight of each part of the facets, by the words of the instruction, definition, anchors."""
+    """The weight of each facet's parts, by the words of instruction, definition and anchors."""
     definition, anchors = task.choice.description if task.choice else "", ""
     if start := _ANCHOR.search(definition):
         anchors = _ANCHOR.sub("; ", definition[start.start() :])
@@ -310,7 +312,7 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> EmbeddedJudge:
 
 
 class Prefix(NamedTuple):
-    """All messages but the last: how to judge by them, if they ask for it; their digest and size."""
+    """All messages but the last: how to judge by them, if they ask it; their digest and size."""
 
     judge: EmbeddedJudge | None
     digest: Any
