@@ -22,11 +22,11 @@ from dspy.utils.usage_tracker import UsageTracker
 
 from dspy_judges.errors import JudgesError
 from judges.client import BudgetSpentError, FailureMonitor, FatalModelError, Response, is_embedded
-from judges.client.dspy_bridge import as_lm
+from judges.client.dspy import as_lm
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
+from judges.judgement import shortened
 from judges.modules import demos_of, signature_of
-from judges.parsing.text import shortened
 from judges.prompt import Field, Prompt, encodable
 from optimize.items import Item
 from optimize.run.active_run import ActiveRun
@@ -354,7 +354,7 @@ def student_of(program: object, output: str | None = None) -> Student:
             f"RankOptimizer tunes one predictor, and {name} has {found}: tune the module that "
             "rates by itself, or set _compiled = True on the others"
         )
-    subject = getattr(program, "dimension", None) or getattr(program, "comparison", None)
+    subject = getattr(program, "subject", None)
     if isinstance(subject, Dimension | Comparison):
         return JudgeStudent(program, subject)
     return ProgramStudent(program, output)

@@ -8,8 +8,7 @@ import pytest
 
 from judges import catalog
 from judges.__main__ import main
-from judges.catalog.summeval import RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.client.protocol import Message
 from judges.export import ExportError, to_dspy, to_messages
 from judges.judge import Judge

@@ -80,6 +80,8 @@ class OpenAIServer:
     batch_delay: int = 0
     url: str = ""
     max_at_once: int = 0
+    # Who asked: a host and port for each connection.
+    peers: set[tuple[str, int]] = field(default_factory=set)
     tokens_in: int = 0
     tokens_out: int = 0
     tokens_cached: int = 0
@@ -103,6 +105,8 @@ class OpenAIServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
+        assert request.transport is not None
+        self.peers.add(request.transport.get_extra_info("peername"))
         self._at_once += 1
         self.max_at_once = max(self.max_at_once, self._at_once)
         try:
