@@ -147,7 +147,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 def read_demos(task: Task, messages: Sequence[tuple[str, str]]) -> list[Demo]:
     """The worked examples that follow the system message, from pairs of role and content."""
-    demos = []
+    demos: list[Demo] = []
     pairs = zip(messages[1::2], messages[2::2], strict=False)
     for (first_role, request), (second_role, answer) in pairs:
         if (first_role, second_role) == ("user", "assistant"):
@@ -271,7 +271,8 @@ class EmbeddedJudge:
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
         """The latent score, of two texts how far the first is better; each facet's share in it."""
         latent, shares = self.learned.judge(measure_all(self.roles, texts))
-        return latent, np.bincount(FACET_OF, shares, minlength=len(FACETS))
+        by_facet: Vector = np.bincount(FACET_OF, weights=shares).astype(np.float64)
+        return latent, by_facet
 
 
 def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
