@@ -43,29 +43,44 @@ def _words(text: str) -> frozenset[str]:
 
 
 # Words of labels: of an answer that wins, of an answer, and of neither.
-_FINAL = _words("final overall")
+_FINAL = _words("final overall revised updated corrected")
 _ANSWER = _words(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment prediction preferred preference choice winner decision"
+    " evaluation assessment prediction preferred preference choice winner decision best"
 )
 _MARK = _words("rating score grade mark stars points")
-_BESIDE = _words("the a an my your our is i it for of on this here s total would give out from to")
-# What has a number and is no rating: counts, places in a list, other people's and other times'
-# ratings, reports of what somebody says; and what is no choice: the worse.
-_OTHER = _words(
-    "number count amount sum mean average median deviation variance percentage ratio range"
-    " confidence certainty uncertainty probability likelihood chance error mistake length word"
-    " page chapter section line paragraph step stage item example sample instance case figure"
-    " table question part criterion rule id rank ranking position place version year month day"
-    " date time age weight temperature maximum max minimum min highest lowest perfect possible"
-    " threshold limit baseline bonus penalty deduction expected previous prior earlier old original"
-    " initial first second third draft tentative before reference gold truth human user student"
-    " author reader his her its their another others other says said say claims claimed states"
-    " reads writes wrote asks told instructed contains according ends if not no never alternative"
-    " less least worse worst weaker loser lower rejected dispreferred unpreferred runner wrong"
-    " incorrect reason reasoning explanation justification rationale comment feedback correction"
-    " edit wait document article source after requested injected instruction prompt"
+_BESIDE = _words(
+    "the a an my your our is i it for of on this here s total would give out from to level"
 )
+# Heads of labels that count, measure, place or explain: "word count", "confidence in it", "step".
+_ASIDE = _words(
+    "number count amount total sum mean average median deviation variance percentage ratio range"
+    " confidence certainty uncertainty probability likelihood chance error mistake length word"
+    " page chapter section line paragraph sentence step stage item example sample instance case"
+    " figure table question part criterion rule id rank ranking position place version year month"
+    " day date time age weight temperature maximum max minimum min threshold limit baseline bonus"
+    " penalty deduction first second third draft initial before after reason reasoning explanation"
+    " justification rationale comment feedback correction edit wait document article source"
+    " instruction prompt user author annotator rater reviewer alternative gold truth reference"
+    " expected target margin cutoff scale iteration attempt round priority"
+)
+# Before "rating" or "choice" they make it another one: "previous rating", "user's choice".
+_ANOTHER = _words(
+    "confidence error maximum max minimum min highest lowest perfect possible expected previous"
+    " prior earlier old original initial first second third draft tentative requested injected"
+    " reference gold truth human user student author reader model his her its their another other"
+    " others average mean median alternative wrong incorrect before after crowd public expert"
+    " critic annotator reviewer baseline target desired ideal passing"
+)
+# Wherever they stand, what follows is reported, denied, supposed or the worse of two.
+_DENIED = _words(
+    "says said say claims claimed states reads writes wrote asks told instructed contains according"
+    " puts ends example if not no never less least worse worst weaker loser lower rejected runner"
+    " dispreferred unpreferred"
+)
+
+_PREPOSITIONS = _words("of in for to across between from with")
+_PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 _OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _CLOSE = r"[*_`\"')\]}|$⭐★ ]{0,8}"
@@ -353,11 +368,15 @@ def _rank(label: str, wanted: Wanted, own_words: frozenset[str]) -> int:
     named = set(words) - _BESIDE
     if not named or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
-    if named & _OTHER - own_words or (not wanted.numeric and named & _MARK):
+    if named & _DENIED - own_words or (not wanted.numeric and named & _MARK):
         return 0
-    # "Errors found" counts; "Correctness" and "Clarity of terms" do not.
-    heads = takewhile(lambda word: word not in ("of", "in", "for", "across", "between"), words)
-    if any(re.search(r"[^siu]s\Z(?<!ics)", word) for word in {*heads} - _ANSWER - own_words):
+    # The head of "clarity of terms" is "clarity"; of "word count", "count".
+    heads = list(takewhile(lambda word: word not in _PREPOSITIONS, words))
+    head = next((word for word in reversed(heads) if word not in _BESIDE), "number")
+    if head in _ASIDE - own_words or (head in _ANSWER and named & _ANOTHER - own_words):
+        return 0
+    # "Errors" and "errors found" count; "correctness", "analysis" and "ethics" do not.
+    if head not in _ANSWER | own_words and _PLURAL.search(" ".join(heads)):
         return -1
     if named & _FINAL:
         return 3
@@ -390,7 +409,7 @@ def _patterns(wanted: Wanted) -> _Patterns:
             rf"(?P<value>-?{NUMBER})(?: ?(?:/|out of) ?(?P<top>{NUMBER})(?:\.0+)?)?"
             r"(?: ?(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
         )
-        says = "(?:give|deserves?|gets?|rate|assign|award|earns?)(?: [a-z']{1,12}){0,4} "
+        says = "(?:say|give|deserves?|gets?|rate|assign|award|earns?)(?: [a-z']{1,12}){0,4} "
         n_words, compared = 4, r"(?!.)."
     else:
         words = [re.escape(str(choice)) for choice in wanted.choices]
