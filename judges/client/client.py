@@ -200,52 +200,52 @@ class Gate:
     """Places for requests in flight: fewer after a 429, more again with every answer."""
 
     def __init__(self, places: int) -> None:
-        self._most = places
-        self._free = asyncio.Semaphore(places)
-        # Places that are kept back now, and that will be once they are left.
-        self._kept = self._owed = 0
-        self._credit = 0.0
+        self._most, self._places, self._busy = places, float(places), 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opens_at = self._narrowed_at = 0.0
         # Bursts of 429s since the last answer.
         self.bursts = 0
-        self.opens_at = self._narrowed_at = 0.0
 
     async def __aenter__(self) -> float:
         """Wait for a place, and until the gate is open; returns when that was, for `narrow`."""
-        await self._free.acquire()
-        try:
-            while (wait := self.opens_at - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
-        except BaseException:
-            await self.__aexit__()
-            raise
+        while self._busy >= int(self._places) or time.monotonic() < self._opens_at:
+            if self._busy < int(self._places):
+                await asyncio.sleep(self._opens_at - time.monotonic())
+            else:
+                self._waiting.append(turn := asyncio.get_running_loop().create_future())
+                try:
+                    await turn
+                except asyncio.CancelledError:
+                    self._call()
+                    raise
+        self._busy += 1
         return time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:
-        if self._owed:
-            self._owed, self._kept = self._owed - 1, self._kept + 1
-        else:
-            self._free.release()
+        self._busy -= 1
+        self._call()
 
     def answered(self) -> None:
-        """Give back a fiftieth of the places that there are, as far as any are missing."""
+        """Make a fiftieth more places, as far as any are missing."""
         self.bursts = 0
-        self._credit += (self._most - self._kept - self._owed) / 50
-        while self._credit >= 1 and (self._kept or self._owed):
-            self._credit -= 1
-            if self._owed:
-                self._owed -= 1
-            else:
-                self._kept -= 1
-                self._free.release()
+        self._places = min(self._most, 1.02 * self._places)
+        self._call()
 
     def narrow(self, entered_at: float, wait: float) -> None:
         """Close for so many seconds, and take three places of ten, once for one burst of 429s."""
         now = time.monotonic()
-        self.opens_at = max(self.opens_at, now + wait)
+        self._opens_at = max(self._opens_at, now + wait)
         if entered_at >= self._narrowed_at:
-            self._narrowed_at = now
-            self._credit, self.bursts = 0.0, self.bursts + 1
-            self._owed += int(0.3 * (self._most - self._kept - self._owed))
+            self._narrowed_at, self.bursts = now, self.bursts + 1
+            self._places = max(1.0, 0.7 * self._places)
+
+    def _call(self) -> None:
+        """Call as many as there are places; one that has given up leaves its turn to the next."""
+        free = int(self._places) - self._busy
+        while free > 0 and self._waiting:
+            if not (turn := self._waiting.popleft()).done():
+                turn.set_result(None)
+                free -= 1
 
 
 class _Window:
@@ -254,38 +254,32 @@ class _Window:
     def __init__(self, client: "Client") -> None:
         self.stopped = False
         self._client = client
-        self._most = READ_AHEAD * client.concurrency
         self._answers: deque[Future[Response]] = deque()
         self._n_added = self._n_answered = 0
-        self._awake = threading.Event()
-        self._fatal: BaseException | None = None
+        self._fatal: Exception | None = None
+        self._awake, self._wakes = threading.Event(), False
 
     def __len__(self) -> int:
         return len(self._answers)
 
     @property
     def ready(self) -> bool:
-        try:
-            return self._fatal is not None or self._answers[0].done()
-        except IndexError:  # the event loop looks as well, while the last is taken
-            return False
+        """Whether the first response is there, or what ends the run."""
+        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
 
     @property
     def has_room(self) -> bool:
-        return self._n_added - self._n_answered < self._most and len(self._answers) < MOST_WAITING
+        under_way = self._n_added - self._n_answered
+        return under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
 
     def add(self, request: Request) -> None:
-        answer = asyncio.run_coroutine_threadsafe(self._client.answer(request, self), event_loop())
         self._n_added += 1
-        self._answers.append(answer)
-        answer.add_done_callback(self._count)
+        self._answers.append(asyncio.run_coroutine_threadsafe(self._answer(request), event_loop()))
 
-    def wait(self, *, more: bool) -> None:
-        """Wait until the first response is ready or, where `more` come, there is room for many."""
-        enough = self._n_added - self._most // 2
-        while not self.ready and not (more and self._n_answered >= enough and self.has_room):
-            self._awake.wait()
-            self._awake.clear()
+    def wait(self) -> None:
+        """Wait until some are answered."""
+        self._awake.wait()
+        self._awake.clear()
 
     def take(self) -> Response:
         """Remove the first response, which is ready; raises what its request raised.
@@ -311,16 +305,22 @@ class _Window:
         while self._client.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
-    def _count(self, answer: "Future[Response]") -> None:
-        """On the event loop: one more is answered."""
-        if self.stopped:
-            return
-        self._n_answered += 1
-        error = None if answer.cancelled() else answer.exception()
-        if error is not None and not isinstance(error, BudgetSpentError):
-            self._fatal = error
-        if self.ready or self._n_answered >= self._n_added - self._most // 2:
-            asyncio.get_running_loop().call_later(WAKE_DELAY, self._awake.set)
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._client.answer(request, self)
+        except Exception as error:
+            if not isinstance(error, BudgetSpentError):
+                self._fatal = error
+            raise
+        finally:
+            self._n_answered += 1
+            if not self._wakes:
+                self._wakes = True
+                asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes = False
+        self._awake.set()
 
 
 class Client:
@@ -344,7 +344,6 @@ class Client:
         monitor: FailureMonitor | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         self.model = model
         self.account = account or Budget().account()
@@ -363,7 +362,7 @@ class Client:
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
-        self._rng = rng or random.Random(0)
+        self._rng = random.Random(0)
         self._gate = Gate(concurrency)
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered, self._seconds = 0, 0.0
@@ -373,12 +372,6 @@ class Client:
     def latency(self) -> float | None:
         """Mean seconds from sending to the answer, of the calls answered here; None: none was."""
         return self._seconds / self._n_answered if self._n_answered else None
-
-    @property
-    def waiting(self) -> str:
-        """What requests wait for before they are sent, and for how long; empty: nothing."""
-        seconds = self._gate.opens_at - time.monotonic()
-        return f"rate limit: waiting {seconds:.0f} s" if seconds >= 0.5 else ""
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -412,13 +405,13 @@ class Client:
         try:
             more = True
             while more or window:
-                while more and window.has_room and not window.ready and self._may_ask(window):
+                while more and not window.ready and window.has_room and self._may_ask(window):
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
-                if window:
-                    window.wait(more=more and self._may_ask(window))
                 if window.ready:
                     yield self._counted(window.take())
+                elif window:
+                    window.wait()
         except (BudgetSpentError, FailingRunError):
             grace = self._timeout  # what is in flight is paid for: let it arrive
             raise
@@ -631,8 +624,6 @@ class Client:
             except ModelError as error:
                 if error.usage is not None:
                     self.account.settle(booking, error.usage)
-                elif isinstance(error, NoConnectionsError):
-                    self.account.withdraw(booking, repeat=repeat)
                 else:
                     billed = isinstance(error, TransientError) and error.billed
                     self.account.release(booking, billed=billed)

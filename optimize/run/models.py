@@ -81,10 +81,6 @@ class RunModels:
         """What is asked for at this moment; empty where nothing is."""
         return PROPOSALS if self.proposer.account.in_flight else self.judge.account.purpose
 
-    def waiting(self) -> str:
-        """What either waits for, and for how long; empty: nothing."""
-        return self.judge.waiting or self.proposer.waiting
-
     @property
     def cached_calls(self) -> int:
         """The requests of both, over all starts, that the reply cache answered."""

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from behaving_model import Model, asks, echo, number, parsed
-from judges.client.session import Session
 from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
@@ -27,6 +26,7 @@ from judges.client.client import (
     Response,
     event_loop,
 )
+from judges.client.open import Session
 from judges.client.protocol import (
     Completion,
     FatalModelError,
