@@ -9,6 +9,7 @@ from dspy_judges.errors import JudgesError
 
 # Of a score that was recorded: a square of what is larger, or a map of it, may be no number.
 LARGEST_SCORE = 1e9
+QUOTED_LENGTH = 160
 Choice = Literal["A", "B"]
 
 
@@ -92,7 +93,10 @@ class Verdict:
 AnyJudgement = Judgement | Verdict
 
 
-def shortened(reply: str, length: int = 80) -> str:
-    """A reply in one line, quoted, as messages show it."""
-    text = " ".join(reply.split())
-    return repr(text if len(text) <= length else f"{text[: length - 3]}...")
+def shortened(text: str) -> str:
+    """Quote a reply in one line: its two ends where it is long, since the score is at an end."""
+    if len(text) > 8 * QUOTED_LENGTH:
+        text = f"{text[: 4 * QUOTED_LENGTH]} ... {text[-4 * QUOTED_LENGTH :]}"
+    line = " ".join(text.split())
+    half = QUOTED_LENGTH // 2
+    return repr(line if len(line) <= QUOTED_LENGTH else f"{line[:half]} ... {line[-half:]}")

@@ -12,8 +12,8 @@ from dspy.utils.exceptions import AdapterParseError
 from judges.client.protocol import Message
 from judges.dimension import Subject
 from judges.judgement import NoScoreError
-from judges.parsing.parse import parse_fields
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
+from judges.reading import read
 
 OpenLM = Callable[[], AbstractContextManager[dspy.LM]]
 
@@ -85,7 +85,8 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
         try:
-            return dict(parse_fields(completion, prompt_of(signature).outputs, names=self.names))
+            outputs = prompt_of(signature).outputs
+            return dict(read(completion, outputs, names=self.names).values)
         except NoScoreError as error:
             name = type(self).__name__
             raise AdapterParseError(name, signature, completion, str(error)) from error

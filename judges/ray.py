@@ -19,7 +19,7 @@ import numpy as np
 
 from dspy_judges.errors import OptionError
 from judges.client import BudgetSpentError
-from judges.client.session import Options, check_limits, check_options, pop_map
+from judges.client.open import Options, check_limits, check_options, pop_map
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement
 from judges.judging import failed, rows_of

@@ -1,13 +1,18 @@
 """Read what any judge gave before: files of numbers or raw replies to judgements and verdicts.
 
-Replies are read as strictly as new ones. Published tables were often made with readers that find a
-number in nearly any reply, so their figures may differ a little: on SummEval, GPT-4's dataset-level
-rho for relevance is .422 here and .427 in print, where three replies of 1200 were misread.
+A reply is read as our own judges' are, then by the sentences in which other prompts' judges answer:
+"I would give it a score of 4.", "Therefore, Output (a) is better." Published tables were often made
+with readers that find a number in nearly any reply, so their figures may differ a little: on
+SummEval, GPT-4's dataset-level rho for relevance is .422 here and .427 in print, where three
+replies of 1200 were misread.
 """
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +21,15 @@ from data.tables.problems import CellError, RowsError
 from data.tables.text import decode_json
 from data.values import RatingCells
 from dspy_judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, Choice, Judgement, NoScoreError, Verdict
-from judges.parsing.choice import parse_choice
-from judges.parsing.rating import parse_score
+from judges.judgement import (
+    LARGEST_SCORE,
+    Choice,
+    Judgement,
+    NoScoreError,
+    Verdict,
+    shortened,
+)
+from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, on_other_scale
 
 # Words of replies and what they stand for: a rating or, of pairs, "A", "B" or "tie".
 Values = Mapping[str, float | str | None]
@@ -133,6 +144,88 @@ def _score_column(row: Mapping[str, object], dimension: str) -> str:
     return "score" if "score" in row else dimension
 
 
+# How other prompts' judges put a rating or a choice into a sentence.
+_RATED = (
+    r"(?:\((?=\d(?:/\d)?\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns|gets|receives|deserves"
+    r"|merits|somewhat \w+|yes|good|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign|award))\b,?"
+    r"(?: (?:[a-z'-]+|\([^()]*\))){0,6}? \(?(?:an? )?)"
+)
+_BETTER = (
+    r" (?:is|wins|would be)(?: (?:the|clearly|much|slightly|more)){0,2} (?:better|best|preferred)"
+)
+# What follows a rating, which no noun does that it counts.
+_AFTER = (
+    r"(?![\w/%-]|,? (?:or|and) |, \d"
+    r"| (?!for|in|on|as|because|since|due|out|overall|stars?|points?)\w)"
+)
+# "1. Dull" is a point of a list.
+_SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
+# A clause that denies, wishes or reports what it states, and a sentence that supposes or asks it.
+_UNLIKE = re.compile(
+    r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|love to|want to|far from|doubt"
+    r"|should give|tempted|tried|considered|others?|another|confidence|best|maximum|highest|false"
+    r"|perfect \w+ (?:is|gets)|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b"
+    r"|\b(?:if|unless|example)\b.*,",
+    re.IGNORECASE,
+)
+
+
+def read_score(
+    text: str,
+    scale: Sequence[int],
+    *,
+    letters: Mapping[str, float] | None = None,
+    names: Collection[str] = (),
+) -> float:
+    """The one score that a reply states, between two ratings too; else NoScoreError.
+
+    `letters` ({"A": 1, ...}) are for prompts that offered words; without it a word is no score.
+    """
+    if letters:
+        with suppress(NoScoreError):
+            return float(letters[read_choice(text, list(letters))])
+    return float(_read(text, Wanted(tuple(scale), fractions=True), names))
+
+
+def read_choice(text: str, choices: Sequence[str]) -> str:
+    """The one choice that a reply states; else NoScoreError."""
+    return str(_read(text, Wanted(tuple(choices))))
+
+
+def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str:
+    """The one answer that a reply states, in our own judges' forms or in a sentence."""
+    text = text[slice(*answer_span(text))]
+    sentences = _SENTENCE_END.sub("\n", text)
+    for form in (text, sentences):
+        answer = find_answer(form, wanted, names)
+        if answer and answer.value is not None:
+            return answer.value
+    pattern = _statement(wanted)
+    matches = [(line, m) for line in sentences.splitlines() for m in pattern.finditer(line)]
+    values = {
+        wanted.value(match)
+        for line, match in matches
+        if not _UNLIKE.search(line[: match.end()].rpartition(",")[2]) and not line.endswith("?")
+    }
+    value = values.pop() if len(values) == 1 and not on_other_scale(text, wanted) else None
+    if value is not None:
+        return value
+    raise NoScoreError(f"no one answer in {shortened(text)}")
+
+
+@lru_cache(maxsize=64)
+def _statement(wanted: Wanted) -> re.Pattern[str]:
+    """A rating or a choice in a sentence."""
+    if wanted.numeric:
+        pattern = rf"{_RATED}(?P<value>-?{NUMBER})(?: ?(?:/|out of) ?(?P<top>{NUMBER}))?{_AFTER}"
+    else:
+        words = "|".join(re.escape(str(choice)) for choice in wanted.choices)
+        pattern = (
+            rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}(?=[.!,;]|$| (?:than|overall))"
+        )
+    return re.compile(pattern, re.IGNORECASE)
+
+
 def judgement(
     replies: Sequence[str],
     scale: Sequence[int],
@@ -150,7 +243,7 @@ def judgement(
     scores, failures = [], []
     for reply in replies:
         try:
-            scores.append(parse_score(reply, scale, letters=letters, names=names))
+            scores.append(read_score(reply, scale, letters=letters, names=names))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
@@ -174,8 +267,8 @@ def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
     votes = {"A": "A", "B": "B"}
     votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     try:
-        reply_ab = votes[parse_choice(pair.order_ab, list(votes))]
-        reply_ba = votes[parse_choice(pair.order_ba, list(votes))]
+        reply_ab = votes[read_choice(pair.order_ab, list(votes))]
+        reply_ba = votes[read_choice(pair.order_ba, list(votes))]
     except NoScoreError as error:
         return Verdict.failed(str(error))
     # In the second order the letters are the other places'.

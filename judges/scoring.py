@@ -1,21 +1,18 @@
 """From replies to a score: one reply, the mean of n samples, or probabilities over the scale."""
 
 import math
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Literal
 
 from dspy_judges.errors import OptionError
 from judges.client.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
 from judges.judgement import Judgement, NoScoreError
-from judges.parsing.parse import content_span, parse_fields
-from judges.parsing.rating import NUMBER_WORDS
-from judges.parsing.text import TURN_END
 from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length
+from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
 # The most tokens of a reply, unless the user or the model says otherwise.
@@ -24,11 +21,9 @@ SHORT_REPLY, LONG_REPLY = 512, 1024
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 # The most alternatives that OpenAI-compatible endpoints give for a token.
 ALTERNATIVES = 20
-# What may be glued to a rating inside its token: markup, and how raw vocabularies show a space.
-_TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,Ġ▁Ċ"
-_MENTION = re.compile(r"\b(?:score|rating|answer|preferred|prefer|therefore)\b", re.IGNORECASE)
-# Of the tokens that may be a reply's choice, how many are looked at closely.
-MOST_CHECKED = 20
+# How raw vocabularies show a blank, and what may be glued to a rating inside its token.
+_RAW = str.maketrans("Ġ▁Ċ", "  \n")
+_TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
 MAX_TOTAL_PROBABILITY = 1.01  # of a token's probabilities, which are rounded
 
 
@@ -121,18 +116,17 @@ def read_sample(
 
     Raises NoScoreError, and NoProbabilitiesError where "weighted" has none.
     """
-    outputs = prompt.outputs
-    values = parse_fields(reply.text, outputs, truncated=reply.truncated, names=names)
-    field = prompt.answer
+    outputs, field = prompt.outputs, prompt.answer
+    reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
+    values = reading.values
     texts = [str(values[output.name]) for output in outputs if not output.choices]
     sample = Sample(value=values[field.name], text="\n".join(filter(None, texts)) or None)
     if plan.kind != "weighted":
         return sample
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError(_no_probabilities("the model"))
-    assert field.choices is not None
-    index = chosen_token(reply, prompt, sample.value, names)
-    probabilities, outside = over_choices(reply.tokens[index], field.choices)
+    token = token_at(reply, reading.span[0], sample.value)
+    probabilities, outside = over_choices(token, field.choices or ())
     return replace(sample, probabilities=probabilities, outside=outside)
 
 
@@ -187,68 +181,34 @@ def _no_probabilities(model: str) -> str:
     )
 
 
-def chosen_token(reply: Reply, prompt: Prompt, value: Value, names: Collection[str] = ()) -> int:
-    """Return the index of the token that is `value`, the choice that was read off the reply.
+def token_at(reply: Reply, place: int, value: Value) -> Token:
+    """The token at this place of a reply, which is the choice that was read off there.
 
-    It is looked for in the field's own section. Of several, it is the first that decides alone how
-    the reply is read; else, without headers, the first after the last mention of a score, or from
-    the start of the answer. Raises NoScoreError where no token is the value.
+    Raises NoScoreError where no token is the choice alone.
     """
-    start, end, headed = content_span(reply.text, prompt.outputs, prompt.answer.name)
-    mentions = () if headed else _MENTION.finditer(reply.text, start, end)
-    starts = {start, max((match.end() for match in mentions), default=start)}
-    tokens = _without_turn_end(reply)
-    # Where tokens do not spell the reply (raw vocabularies), the end alone is known.
-    place = len(reply.text) - sum(len(token.text) for token in tokens)
-    places = list(accumulate((len(token.text) for token in tokens), initial=place))
-    equal = [
-        index
-        for index, token in enumerate(tokens)
-        if start < places[index + 1] <= end + len(token.text)
-        and _choice_of_token(token.text, (value,)) == value
-    ]
-    if len(equal) > 1:
-        for index in equal[:MOST_CHECKED]:
-            if _decides(reply, prompt, value, places[index], places[index + 1], names):
-                return index
-    for first in sorted(starts, reverse=True):
-        for index in equal:
-            if places[index + 1] > first:
-                return index
+    texts = [token.text.translate(_RAW) for token in reply.tokens]
+    # A token that ends the turn, or blanks, may stand beside what is the reply's text.
+    start = "".join(texts).find(reply.text)
+    ends = accumulate(map(len, texts), initial=-start)
+    for token, end in zip(reply.tokens, islice(ends, 1, None), strict=False):
+        if start >= 0 and end > place and _choice_of_token(token.text, (value,)) == value:
+            return token
+        if end > place:
+            break
     raise NoScoreError(f"no token of the reply is its choice {value!r}")
-
-
-def _without_turn_end(reply: Reply) -> Sequence[Token]:
-    """The tokens of the reply's text; the one that ends a turn may stand behind them."""
-    tokens = reply.tokens
-    while tokens and TURN_END.fullmatch(last := tokens[-1].text) and not reply.text.endswith(last):
-        tokens = tokens[:-1]
-    return tokens
-
-
-def _decides(
-    reply: Reply, prompt: Prompt, value: Value, start: int, end: int, names: Collection[str]
-) -> bool:
-    """Whether the reply with another choice in this place would be read as that choice."""
-    text, choices = reply.text, prompt.answer.choices
-    if start < 0 or not choices or _choice_of_token(text[start:end], (value,)) != value:
-        return False
-    other = next(choice for choice in choices if choice != value)
-    changed = text[:start] + re.sub(r"\w+", str(other), text[start:end], count=1) + text[end:]
-    try:
-        values = parse_fields(changed, prompt.outputs, truncated=reply.truncated, names=names)
-    except NoScoreError:
-        return False
-    return values[prompt.answer.name] == other
 
 
 def over_choices(token: Token, choices: Sequence[Value]) -> tuple[dict[Value, float], float]:
     """Return the probability of each choice, summing to 1, and the mass that was on none.
 
-    A digit and its word, with and without a leading space, are one rating.
+    A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
+    where log-probabilities are impossible: not every client checks them.
     """
+    if not all(logprob <= MAX_TOTAL_PROBABILITY - 1 for logprob in token.top.values()):  # nor NaN
+        raise NoScoreError("a log-probability is above 0 or undefined")
+    if math.fsum(map(math.exp, token.top.values())) > MAX_TOTAL_PROBABILITY:
+        raise NoScoreError("a token's probabilities sum to more than 1")
     mass = dict.fromkeys(choices, 0.0)
-    _check_probabilities_sum(token)
     for text, logprob in token.top.items():
         choice = _choice_of_token(text, choices)
         if choice is not None:
@@ -259,29 +219,14 @@ def over_choices(token: Token, choices: Sequence[Value]) -> tuple[dict[Value, fl
     return {choice: p / total for choice, p in mass.items()}, max(0.0, 1.0 - total)
 
 
-def _check_probabilities_sum(token: Token) -> None:
-    """Raise NoScoreError where log-probabilities are impossible: not every client checks them."""
-    if not all(
-        logprob <= MAX_TOTAL_PROBABILITY - 1 for logprob in token.top.values()
-    ):  # NaN is not
-        raise NoScoreError("a log-probability is above 0 or undefined")
-    if math.fsum(map(math.exp, token.top.values())) > MAX_TOTAL_PROBABILITY:
-        raise NoScoreError("a token's probabilities sum to more than 1")
-
-
-def _normalised_token(text: str) -> str:
-    """A token in lower case, without the markup and blanks around it."""
-    return unicodedata.normalize("NFKC", text).strip(_TOKEN_PADDING).lower()
-
-
 def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
-    """Return the choice a whole token stands for, if any."""
-    word = _normalised_token(text)
-    for choice in choices:
-        if word == str(choice).lower():
-            # "a" is an article more often than a choice.
-            return (
-                choice if isinstance(choice, int) or text.strip(_TOKEN_PADDING) == choice else None
-            )
-    number = NUMBER_WORDS.index(word) if word in NUMBER_WORDS else None
-    return number if number in choices else None
+    """Return the choice a whole token stands for, but for markup and blanks around it, if any."""
+    word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
+    # "a" is an article more often than a choice.
+    if word in choices:
+        return word
+    if word.lower() in NUMBER_WORDS:
+        word = str(NUMBER_WORDS.index(word.lower()))
+    return next(
+        (choice for choice in choices if isinstance(choice, int) and str(choice) == word), None
+    )

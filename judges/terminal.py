@@ -175,12 +175,15 @@ class Progress:
         self._drawn_at = time.monotonic()
         # Warnings that nobody handles would be written into the line.
         self._warnings = _LogLines(logging.WARNING)
+        # As the environment says where a terminal does not tell, which tqdm takes for no width.
+        columns, rows = shutil.get_terminal_size()
         self._bar = tqdm(
             desc=visible(name),
             total=total,
             file=stream if rewritten else _Lines(stream),
             disable=_quiet,
-            dynamic_ncols=True,
+            ncols=columns - 1,
+            nrows=rows,
             unit=unit,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )

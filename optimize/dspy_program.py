@@ -25,8 +25,8 @@ from judges.client import BudgetSpentError, FailureMonitor, FatalModelError, Res
 from judges.client.dspy import as_lm
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
+from judges.judgement import shortened
 from judges.modules import demos_of, signature_of
-from judges.parsing.text import shortened
 from judges.prompt import Field, Prompt, encodable
 from optimize.items import Item
 from optimize.run.active_run import ActiveRun

@@ -11,10 +11,9 @@ from data.tables.formats import read_records
 from data.tables.in_memory import Rows, is_in_memory
 from judges.client import Model
 from judges.client.dspy import ConfiguredModel, configured_lm
-from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 from judges.terminal import print_error
 from optimize.figures import SPLITS
 from optimize.lifecycle import run_in_folder

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import data.flags
 from dspy_judges.errors import UsageError
-from judges.client import Redactor, read_price
+from judges.client import Redactor, holds_secret, read_price
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ temperature = _bounded(number, lambda x: 0 <= x <= 10, "within 0 and 10")
 def address(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty: give http://HOST:PORT/v1, or leave it out")
+    if holds_secret(text):
+        raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
     return text
 
 
@@ -235,7 +237,7 @@ def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
                 "and --temperature"
             )
         return named
-    named = named.with_plan(plan or judge.plan)
+    named = named if plan is None else named.with_plan(plan)
     if judge.plan is not None and named != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import textwrap
@@ -47,7 +48,9 @@ def show_list(args: argparse.Namespace) -> int:
     room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
     for row, source in zip(rows, sources, strict=True):
         cells = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print(cells + textwrap.shorten(source, max(room, 12), placeholder=" ..."))
+        # Where it does not fit, without the papers' numbers.
+        shown = source if len(source) <= room else re.sub(r" \([^)]*\)", "", source)
+        print(cells + textwrap.shorten(shown, max(room, 12), placeholder=" ..."))
     return 0
 
 

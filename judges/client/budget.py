@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import Completion, Message, Sampling, Usage
-from judges.client.store import ANSWERED, CACHED, LOST, UNSENT, Store
+from judges.client.store import ANSWERED, CACHED, LOST, Store
 
 # So many requests tell by how much retries and fresh asks exceed what was planned.
 ENOUGH_FOR_OVERHEAD = 50
@@ -320,14 +320,6 @@ class Account:
             cost = booking.cost if billed else 0.0
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST, cost, None)
-
-    def withdraw(self, booking: Booking, *, repeat: bool = False) -> None:
-        """Take back the booking of a request that was never sent."""
-        with self.budget.lock:
-            self._counts[booking.purpose].calls -= 1
-            self._close(booking, UNSENT, 0.0, None)
-            self.budget.sent -= 1
-            self.budget.repeats -= repeat
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Keep an answer of the user's reply cache as one of the run's."""

@@ -22,7 +22,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
-from judges.client.dialect import is_reasoning
 from judges.client.protocol import (
     REFUSAL,
     SAMPLE_SEED_STEP,
@@ -39,6 +38,7 @@ from judges.client.protocol import (
     ThrottledError,
     TransientError,
     UnreachableError,
+    is_reasoning,
 )
 from judges.client.store import ReplyCache, request_key
 from judges.judgement import NoScoreError, shortened
@@ -200,52 +200,52 @@ class Gate:
     """Places for requests in flight: fewer after a 429, more again with every answer."""
 
     def __init__(self, places: int) -> None:
-        self._most = places
-        self._free = asyncio.Semaphore(places)
-        # Places that are kept back now, and that will be once they are left.
-        self._kept = self._owed = 0
-        self._credit = 0.0
+        self._most, self._places, self._busy = places, float(places), 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opens_at = self._narrowed_at = 0.0
         # Bursts of 429s since the last answer.
         self.bursts = 0
-        self.opens_at = self._narrowed_at = 0.0
 
     async def __aenter__(self) -> float:
         """Wait for a place, and until the gate is open; returns when that was, for `narrow`."""
-        await self._free.acquire()
-        try:
-            while (wait := self.opens_at - time.monotonic()) > 0:
-                await asyncio.sleep(wait)
-        except BaseException:
-            await self.__aexit__()
-            raise
+        while self._busy >= int(self._places) or time.monotonic() < self._opens_at:
+            if self._busy < int(self._places):
+                await asyncio.sleep(self._opens_at - time.monotonic())
+            else:
+                self._waiting.append(turn := asyncio.get_running_loop().create_future())
+                try:
+                    await turn
+                except asyncio.CancelledError:
+                    self._call()
+                    raise
+        self._busy += 1
         return time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:
-        if self._owed:
-            self._owed, self._kept = self._owed - 1, self._kept + 1
-        else:
-            self._free.release()
+        self._busy -= 1
+        self._call()
 
     def answered(self) -> None:
-        """Give back a fiftieth of the places that there are, as far as any are missing."""
+        """Make a fiftieth more places, as far as any are missing."""
         self.bursts = 0
-        self._credit += (self._most - self._kept - self._owed) / 50
-        while self._credit >= 1 and (self._kept or self._owed):
-            self._credit -= 1
-            if self._owed:
-                self._owed -= 1
-            else:
-                self._kept -= 1
-                self._free.release()
+        self._places = min(self._most, 1.02 * self._places)
+        self._call()
 
     def narrow(self, entered_at: float, wait: float) -> None:
         """Close for so many seconds, and take three places of ten, once for one burst of 429s."""
         now = time.monotonic()
-        self.opens_at = max(self.opens_at, now + wait)
+        self._opens_at = max(self._opens_at, now + wait)
         if entered_at >= self._narrowed_at:
-            self._narrowed_at = now
-            self._credit, self.bursts = 0.0, self.bursts + 1
-            self._owed += int(0.3 * (self._most - self._kept - self._owed))
+            self._narrowed_at, self.bursts = now, self.bursts + 1
+            self._places = max(1.0, 0.7 * self._places)
+
+    def _call(self) -> None:
+        """Call as many as there are places; one that has given up leaves its turn to the next."""
+        free = int(self._places) - self._busy
+        while free > 0 and self._waiting:
+            if not (turn := self._waiting.popleft()).done():
+                turn.set_result(None)
+                free -= 1
 
 
 class _Window:
@@ -344,7 +344,6 @@ class Client:
         monitor: FailureMonitor | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
-        rng: random.Random | None = None,
     ) -> None:
         self.model = model
         self.account = account or Budget().account()
@@ -363,7 +362,7 @@ class Client:
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
-        self._rng = rng or random.Random(0)
+        self._rng = random.Random(0)
         self._gate = Gate(concurrency)
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered, self._seconds = 0, 0.0
@@ -373,12 +372,6 @@ class Client:
     def latency(self) -> float | None:
         """Mean seconds from sending to the answer, of the calls answered here; None: none was."""
         return self._seconds / self._n_answered if self._n_answered else None
-
-    @property
-    def waiting(self) -> str:
-        """What requests wait for before they are sent, and for how long; empty: nothing."""
-        seconds = self._gate.opens_at - time.monotonic()
-        return f"rate limit: waiting {seconds:.0f} s" if seconds >= 0.5 else ""
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -631,8 +624,6 @@ class Client:
             except ModelError as error:
                 if error.usage is not None:
                     self.account.settle(booking, error.usage)
-                elif isinstance(error, NoConnectionsError):
-                    self.account.withdraw(booking, repeat=repeat)
                 else:
                     billed = isinstance(error, TransientError) and error.billed
                     self.account.release(booking, billed=billed)
@@ -698,7 +689,7 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 _starting = threading.Lock()
-_at_end: list[Callable[[], Coroutine[Any, Any, None]]] = []
+_at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -714,7 +705,7 @@ def on_event_loop() -> bool:
 
 def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Have this called on the event loop when the interpreter ends."""
-    _at_end.append(close)
+    _at_end.add(close)
 
 
 @lru_cache(maxsize=1)

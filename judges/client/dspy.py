@@ -20,10 +20,11 @@ from hashlib import sha256
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from dspy_judges.errors import JudgesError
-from judges.client.dialect import LESS_EXACT, Dialect
-from judges.client.keys import Redactor, hide, secrets_among
-from judges.client.openai_format import read_error, read_usage, token_of
+from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
+from judges.client.openai import Spelling, TokenAnswer, read_error, read_usage, token_of
 from judges.client.protocol import (
     CUT_SHORT,
     SAMPLE_SEED_STEP,
@@ -40,7 +41,6 @@ from judges.client.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.client.providers import endpoint_of
 
 if TYPE_CHECKING:
     import dspy
@@ -85,7 +85,8 @@ class ConfiguredModel:
 
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide(secrets_among(arguments))
-        self._secrets = Redactor()
+        self.secrets = Redactor()
+        self.key_variable = "use"  # DSPy knows which
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
@@ -101,10 +102,11 @@ class ConfiguredModel:
             self._is_async = (
                 isinstance(engine, str) or getattr(lm, "_async_engine_spec", None) is not None
             )
-        self.dialect = Dialect.of(self.name)
+        self.spelling = Spelling(self.name)
+        self.changes = self.spelling.changes
         self._seed: int | None = arguments.get("seed")
         if self._seed is None:
-            self.dialect.refused.add("seed")
+            self.spelling.refused.add("seed")
         self._context = contextvars.copy_context()
         # Each request says these itself.
         self._lm = lm.copy(
@@ -116,7 +118,7 @@ class ConfiguredModel:
         import dspy
 
         sampling = replace(sampling, seed=sampling.seed + (self._seed or 0))
-        body = self.dialect.body(self.name, messages, sampling)
+        body = self.spelling.body(messages, sampling)
         # A task of its own sees what its user has set in DSPy.
         asking = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
@@ -128,9 +130,9 @@ class ConfiguredModel:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
         except OSError as error:
-            raise _lost(error, f"{self.name}: {self._secrets.redact(str(error))}") from None
+            raise _lost(error, f"{self.name}: {self.secrets.redact(str(error))}") from None
         self._learn_from(entry.get("adaptations") or (), body)
-        return self._secrets.clean(completion)
+        return self.secrets.clean(completion)
 
     async def close(self) -> None:
         """Leave the connections to DSPy, which owns them."""
@@ -149,7 +151,7 @@ class ConfiguredModel:
         # A copy's record tells this request from those beside it.
         lm, entries = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = entries.append
-        asked = (lm, self._options(body), signature, [], {"messages": list(body["messages"])})
+        asked: Any = (lm, self._options(body), signature, [], {"messages": list(body["messages"])})
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
                 await adapter.acall(*asked)
@@ -162,11 +164,9 @@ class ConfiguredModel:
         for adaptation in adaptations:
             name = adaptation.field.removeprefix("config.")
             if adaptation.action == "dropped":
-                self.dialect.refuse(name, f"no {name} ({LESS_EXACT})", body)
+                self.spelling.refuse(name, body.get(name))
             elif adaptation.action == "clamped":
-                self.dialect.note(f"a {name} of {adaptation.applied} at most")
-        if self.dialect.notes:
-            self.dialect.say(self.name)
+                self.spelling.note(f"a {name} of {adaptation.applied} at most")
 
     def _model_error(self, error: Any, body: Mapping[str, Any]) -> ModelError:
         """What to do about one of DSPy's errors."""
@@ -174,23 +174,14 @@ class ConfiguredModel:
 
         # What follows is DSPy's advice to programmers.
         text = error.message.partition("To fix:")[0]
-        answer = {"error": {"message": text, "code": error.provider_code}}
-        raw = json.dumps(answer).encode()
+        answer = msgspec.json.encode({"message": text, "code": error.provider_code})
         learned_from = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-        if isinstance(error, learned_from) and self.dialect.learn(body, raw):
+        if isinstance(error, learned_from) and self.spelling.learn(body, answer):
             return RespelledError(f"{self.name} wants the request spelled otherwise")
         limited = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if limited else None):
-            return read_error(
-                status,
-                None if error.retry_after is None else str(error.retry_after),
-                raw,
-                model=self.name,
-                endpoint=self.name,
-                redacted=self._secrets.redact,
-                key_name="use",
-            )
-        message = f"{self.name}: {' '.join(self._secrets.redact(text).split())[:300]}"
+            return read_error(self, status, error.retry_after, answer)
+        message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
             return _lost(error, message)
         if isinstance(error, dspy.LMInvalidRequestError) and "is not JSON" not in text:
@@ -226,7 +217,7 @@ class DspyModel(ConfiguredModel):
         except (ValueError, dspy.LMError) as error:
             raise FatalModelError(f"{name}: DSPy cannot open this model: {error}") from None
         super().__init__(lm)
-        self.dialect.refused.discard("seed")
+        self.spelling.refused.discard("seed")
         # Who opened it is not all who ask it.
         self._context = contextvars.Context()
 
@@ -279,9 +270,10 @@ def _read_completion(entry: Mapping[str, Any], messages: Sequence[Message]) -> C
     values: Mapping[str, Any] = output if isinstance(output, Mapping) else {"text": output}
     logprobs = values.get("logprobs") or {}
     logprobs = logprobs if isinstance(logprobs, Mapping) else logprobs.model_dump()
+    tokens = logprobs.get("content") or []
     reply = Reply(
         text=values.get("text") or "",
-        tokens=tuple(map(token_of, logprobs.get("content") or ())),
+        tokens=tuple(map(token_of, msgspec.convert(tokens, list[TokenAnswer]))),
         finish_reason=_finish_reason(entry["response"]),
     )
     usage = read_usage(entry["usage"] or None, messages, (reply,))

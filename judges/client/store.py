@@ -7,7 +7,6 @@ user's cache, by which runs share replies, is another file of the same form.
 import logging
 import os
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -289,8 +288,10 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
     named = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
     if named == NO_CACHE:
         return None
+    from platformdirs import user_cache_dir
+
     try:
-        folder = Path(named).expanduser() if named else default_folder()
+        folder = Path(named or user_cache_dir("dspy-judges")).expanduser()
         return ReplyCache(_shared_store(folder / CACHE_FILE))
     except (OSError, RuntimeError, StoreError) as error:
         if named:
@@ -308,19 +309,6 @@ def _shared_store(path: Path) -> Store:
     store = Store(path, shared=True)
     store.shrink(CACHE_MAX_BYTES)
     return store
-
-
-def default_folder() -> Path:
-    """The user's folder for caches, as the platform has it."""
-    home = Path.home()
-    if sys.platform == "win32":
-        root = os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        root = home / "Library" / "Caches"
-    else:
-        xdg = os.environ.get("XDG_CACHE_HOME", "")
-        root = xdg if Path(xdg).is_absolute() else home / ".cache"
-    return Path(root) / "dspy-judges"
 
 
 def request_key(

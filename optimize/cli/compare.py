@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from judges.cli.estimate import estimate_runs
 from judges.cli.flags import (
     add_plan_flags,
     add_reasoning_flag,
@@ -22,12 +21,12 @@ from judges.cli.flags import (
     seed,
     split_name,
 )
+from judges.cli.table import estimate_runs
 from judges.client import Store, check_name, endpoint_of, price_of
-from judges.define import read_subject
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 from judges.scoring import SamplingPlan
 from judges.terminal import (
     DONE,

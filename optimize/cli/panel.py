@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judges.define import read_subject
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
+from judges.loading import read_subject
 from judges.panel import Panel
 from judges.terminal import print_error, print_lines, print_note
 from optimize.answer import panel_answer

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import read_records
-from judges.cli.estimate import Estimate, total_price
+from judges.cli.table import Estimate, total_price
 from judges.client import (
     Budget,
     BudgetSpentError,
@@ -224,11 +224,10 @@ def ask_entries(
 
 def _model_options(entry: Entry, judge: Judge) -> dict[str, Any]:
     """How its model is opened, at the endpoint that its user chose; raises FatalModelError."""
-    lm, api_base = entry.options.get("lm"), entry.options.get("api_base")
     if not isinstance(judge, Panel):  # whose members' models are named in it already
-        _, api_base = judge.model_to_ask(lm, api_base)
-    else:
-        _, api_base = judge.model_to_ask()
+        judge = judge.with_model(entry.options.get("lm"), entry.options.get("api_base"))
+    judge.check_origins()
+    api_base = judge.api_base
     names = ("api_key_env", "price", "max_tokens", "reasoning_effort")
     return {"api_base": api_base, **{name: entry.options.get(name) for name in names}}
 
@@ -250,7 +249,6 @@ def _ask(entry: Entry, client: Client, folder: Path, seed: int, share: float) ->
                 len(entry.items),
                 sys.stderr,
                 budget=client.account.budget,
-                waiting=lambda: client.waiting,
             ) as progress:
                 for judgement in entry.judge.judge_rows(rows, client, seed=seed):
                     judgements.append(judgement)

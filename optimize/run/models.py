@@ -81,10 +81,6 @@ class RunModels:
         """What is asked for at this moment; empty where nothing is."""
         return PROPOSALS if self.proposer.account.in_flight else self.judge.account.purpose
 
-    def waiting(self) -> str:
-        """What either waits for, and for how long; empty: nothing."""
-        return self.judge.waiting or self.proposer.waiting
-
     @property
     def cached_calls(self) -> int:
         """The requests of both, over all starts, that the reply cache answered."""
@@ -95,8 +91,8 @@ class RunModels:
         """What the endpoints did not take as it was asked for in this process, by model."""
         changes = []
         for client in (self.judge, self.proposer):
-            if (dialect := getattr(client.model, "dialect", None)) is not None:
-                changes += [f"{client.model.name} takes {note}" for note in dialect.learned]
+            learned = getattr(client.model, "changes", ())
+            changes += [f"{client.model.name} takes {change}" for change in learned]
         return changes
 
 

@@ -97,6 +97,7 @@ def run(
                 print_line(line)
         if stderr is not None:
             progress = stack.enter_context(_progress(models, estimated, log, stderr))
+            log.counted = progress.step
         if budget.pricing is not None:
             budget = _budget_by_seed(prepared, judge, models, budget.pricing, print_line)
         budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.to_hold(cost))
@@ -196,9 +197,7 @@ def _progress(models: RunModels, expected: RunEstimate, log: TrialLog, stderr: T
         expected.expected.calls,
         stderr,
         unit="calls",
-        exact=False,
         budget=models.budget,
-        waiting=models.waiting,
         refresh=refresh,
     )
 

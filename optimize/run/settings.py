@@ -23,14 +23,13 @@ from judges.client import (
     price_of,
     read_price,
 )
-from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
+from judges.loading import read_subject
 from judges.prompt import Reasoning
 from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15
-MAX_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
 # For the proposer's address: its provider's own.

@@ -38,6 +38,8 @@ class TrialLog:
             path.unlink(missing_ok=True)
             self._file = path.open("x", encoding="utf-8")
         self.n_failed = 0
+        # Called for each judgement.
+        self.counted: Callable[[], object] = lambda: None
         self._n_trials = 0
 
     def __enter__(self) -> "TrialLog":
@@ -70,3 +72,4 @@ class TrialLog:
     def count_judgement(self, failed: bool) -> None:
         """Count one item judged."""
         self.n_failed += failed
+        self.counted()

@@ -129,22 +129,15 @@ def test_no_text_holds_a_header_or_thought_mark_that_replies_are_read_by(signs: 
 @pytest.mark.parametrize(
     "token",
     [
-        "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>", "<|begin_of_text|>",
-        "<|channel|>", "<|start|>", "<|message|>", "<|return|>", "<|endoftext|>", "<|user|>",
-        "<|assistant|>", "<|image|>", "<|image_pad|>", "<|vision_start|>", "<|video_pad|>",
-        "<|audio_bos|>", "<|AUDIO|>", "<|START_OF_TURN_TOKEN|>", "<|image_1|>", "<|observation|>",
-        "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "<s>", "</s>", "<bos>", "<eos>", "<pad>",
-        "<unk>", "<start_of_turn>", "<end_of_turn>", "<start_of_image>", "<image_soft_token>",
-        "<image>", "<video>", "<audio>", "<img>", "</img>", "<IMG_CONTEXT>", "[IMG]",
-        "[IMG_BREAK]", "[IMG_END]", "[TOOL_CALLS]", "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]",
-        "[gMASK]", "<sop>", "[|user|]", "[|endofturn|]", "<\uff5cUser\uff5c>",
-        "<\uff5cend\u2581of\u2581sentence\uff5c>", "<tool_call>", "</tool_response>",
-        "<fim_prefix>", "<extra_id_0>", "<unused12>", "<loc0042>", "<seed:bos>", "<BOS_TOKEN>",
-        "<im_start>", "<im_patch>", "<fake_token_around_image>", "<end_of_utterance>", "<think>",
-        "</think>", "[THINK]", "<seed:think>",
+        "<|im_start|>", "<|eot_id|>", "<|start_header_id|>", "<|channel|>", "<|endoftext|>",
+        "<|START_OF_TURN_TOKEN|>", "<|vision_start|>", "[|user|]", "<\uff5cUser\uff5c>",
+        "<\uff5cend\u2581of\u2581sentence\uff5c>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>",
+        "<s>", "</s>", "<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>", "[TOOL_CALLS]",
+        "[AVAILABLE_TOOLS]", "[SYSTEM_PROMPT]", "<think>", "</think>", "[THINK]", "<seed:think>",
+        "\u25c1/think\u25b7", "<<CUSTOM-TYPE-START-IDENTIFIER>>", "[[ ## completed ## ]]",
     ],
 )  # fmt: skip
-def test_chat_and_image_tokens_of_model_families_are_broken(token: str) -> None:
+def test_what_ends_a_turn_a_thought_or_a_field_is_broken(token: str) -> None:
     assert token not in neutralise(f"a{token}b")
 
 

@@ -71,15 +71,6 @@ def test_what_may_have_been_billed_stays_booked_at_its_worst() -> None:
     assert account.calls == 2
 
 
-def test_what_was_never_sent_is_taken_back(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s")
-    account = Budget(1, 150.0, store).account(price=DOLLAR)
-    for _ in range(3):
-        account.withdraw(book(account))
-    assert (account.calls, account.budget.cost, account.in_flight) == (0, 0, 0)
-    assert store.totals() == []
-
-
 def test_an_error_that_tells_what_it_took_costs_that(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     account = Budget(max_cost=1000.0, store=store).account(price=DOLLAR)
@@ -89,7 +80,7 @@ def test_an_error_that_tells_what_it_took_costs_that(tmp_path: Path) -> None:
 
 
 outcomes = st.tuples(
-    st.sampled_from(["answered", "lost", "refused", "unsent", "killed"]),
+    st.sampled_from(["answered", "lost", "refused", "killed"]),
     st.integers(0, 100),
     st.integers(0, 50),
     st.integers(0, 7),
@@ -115,13 +106,11 @@ def test_no_order_of_outcomes_and_kills_passes_a_limit(
                 account.release(booking, billed=False)
                 sent += 1
             one = open_.pop(which % len(open_))
-            sent += outcome != "unsent"
+            sent += 1
             if outcome in ("answered", "lost"):
                 billed += tokens_in + tokens_out
             if outcome == "answered":
                 account.settle(one, took(tokens_in, tokens_out))
-            elif outcome == "unsent":
-                account.withdraw(one)
             elif outcome != "killed":
                 account.release(one, billed=outcome == "lost")
             else:

@@ -26,6 +26,7 @@ from judges.client.client import (
     Response,
     event_loop,
 )
+from judges.client.open import Session
 from judges.client.protocol import (
     Completion,
     FatalModelError,
@@ -39,7 +40,6 @@ from judges.client.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.client.session import Session
 from judges.client.store import Store
 
 LM = "openai/judge-1"

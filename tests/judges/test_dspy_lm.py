@@ -19,6 +19,7 @@ import judges
 import optimize
 from judges.client.dspy import ConfiguredModel
 from judges.client.protocol import ModelError
+from judges.judge import FailedJudgementWarning
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"
@@ -75,10 +76,12 @@ def test_headers_go_along_and_stay_out_of_what_is_written(
 
     server.habit = habit
     lm = lm_of(server, extra_body={"user": "me"}, extra_headers={"X-Gate": f"Bearer {GATE}"})
-    with dspy.context(lm=lm), pytest.raises(ModelError) as caught:
-        judges.load("fluency").score(ROWS, journal=tmp_path / "replies.jsonl", concurrency=1)
-    assert GATE not in str(caught.value)
-    assert GATE not in (tmp_path / "replies.jsonl").read_text()
+    store = tmp_path / "replies.sqlite"
+    with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning) as caught:
+        judges.load("fluency").score(ROWS, store=store, concurrency=1)
+    assert "may not ask this" in str(caught[0].message)
+    assert GATE not in str(caught[0].message)
+    assert GATE.encode() not in store.read_bytes()
     assert gates(server) == {f"Bearer {GATE}"}
 
 
@@ -121,13 +124,13 @@ def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
 ) -> None:
     with dspy.context(lm=lm_of(server)):
         run = optimize.tune("fluency", quiet=True, max_calls=900, out=tmp_path / "run")
-        measured = optimize.measure("fluency", journal=tmp_path / "replies.jsonl")
+        measured = optimize.measure("fluency", store=tmp_path / "replies.sqlite")
     assert run.summary["lm"] == "openai/judge-1"
     assert run.summary["lm_calls"] <= 900
     assert len(measured.scores) == 306
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(files) > 5
-    assert not [path for path in files if KEY in path.read_text()]
+    assert not [path for path in files if KEY.encode() in path.read_bytes()]
     assert run.judge.endpoint == server.url
 
 
@@ -137,7 +140,7 @@ def test_other_arguments_are_other_requests_to_a_journal(
     judge = judges.load("fluency")
     for top_p, expected in ((0.9, 8), (0.9, 8), (0.5, 16)):
         with dspy.context(lm=lm_of(server, top_p=top_p)):
-            judge.score(ROWS, journal=tmp_path / "replies.jsonl")
+            judge.score(ROWS, store=tmp_path / "replies.sqlite")
         assert len(server.log) == expected
 
 

@@ -176,8 +176,9 @@ def test_a_text_that_imitates_our_framing_neither_raises_nor_replaces_a_rating()
 
 
 def test_what_is_remembered_stays_bounded():
-    from judges.embedded.facets import facets_of
     from judges.embedded.source import MAX_CHARACTERS, MAX_VECTORS, read_source
+
+    from judges.embedded.facets import facets_of
 
     prompt = find("coherence").prompt()
     template = prompt.template()

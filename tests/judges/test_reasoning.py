@@ -1,6 +1,5 @@
 """What a judge writes before its answer: nothing, a sentence, steps or questions."""
 
-import json
 from dataclasses import replace
 from typing import get_args
 
@@ -12,10 +11,9 @@ from report_cases import plain, run_evidence, run_summary
 from judges.catalog import find
 from judges.client.protocol import Reply
 from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
+from judges.frozen import loads
 from judges.judge import Judge
-from judges.judgement import NoScoreError
 from judges.modules import demos_of, prompt_of, signature_of
-from judges.parsing.parse import parse_fields
 from judges.prompt import (
     NOT_GIVEN,
     Prompt,
@@ -41,7 +39,6 @@ DEMOS: dict[str, dict[str, Value]] = {
 }
 forms, subjects = st.sampled_from(FORMS), st.sampled_from(SUBJECTS)
 lines = st.text(st.characters(codec="utf-8", exclude_characters="[]<>#"), max_size=60)
-LONG = ("steps", "questions")
 
 
 def prompt_with_demo(subject: Dimension | Comparison, form: Reasoning, reasons: str) -> Prompt:
@@ -106,7 +103,7 @@ def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reaso
         plan=SamplingPlan(kind="one"),
     )
     assert prompt_of(signature_of(judge.prompt), demos_of(judge.prompt)) == judge.prompt
-    loaded = Judge.loads(judge.dumps().encode())
+    loaded = Judge.of_file(loads(judge.dumps().encode()))  # type: ignore[arg-type]
     assert loaded.prompt == judge.prompt
     assert loaded.template() == judge.template()
     assert reasoning_of(loaded.prompt) == form
@@ -129,65 +126,6 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
         assert (sample.text or "").split() == reasons.split()
 
 
-# Rated on a scale of its own: 2 is the answer, and what stands before rates parts.
-MARKS = "1. Is there an order? Coherence: 4\n2. Do the sentences connect? 5"
-
-
-@pytest.mark.parametrize("form", LONG)
-@pytest.mark.parametrize(
-    ("reply", "rating"),
-    [
-        (f"[[ ## rationale ## ]]\n{MARKS}\n\n[[ ## rating ## ]]\n2\n\n[[ ## completed ## ]]", 2),
-        (f"{MARKS}\n\nFinal rating: 2", 2),
-        (f"{MARKS}\n\n**Rating:**\n\n2", 2),
-        (f"{MARKS}\n\nSo I would give it a 2.", 2),
-        (f"{MARKS}\n\nOverall: 2/5\nIt jumps from one thing to the next.", 2),
-        (json.dumps({"rationale": MARKS, "rating": 2}), 2),
-        ("```json\n" + json.dumps({"rationale": MARKS, "rating": 2}) + "\n```", 2),
-        (json.dumps({"questions": [{"question": "Order?", "rating": 4}], "final_rating": "2"}), 2),
-        (json.dumps({"clarity_score": 4, "order": 5, "rating": 2}), 2),
-        (MARKS, None),
-        ("Coherence: 4", None),
-        ("1. Is there an order? 4\n2. Is it clear? 4", None),
-        ("Step 1: the order is clear, 4.\nStep 2: coherence: 4", None),
-        (json.dumps({"coherence": 4}), None),
-        (json.dumps({"clarity_score": 4}), None),
-        (json.dumps({"questions": [{"question": "Order?", "rating": 4}]}), None),
-        (f"[[ ## rationale ## ]]\n{MARKS}\nThe score for clarity: 4", None),
-        (f"{MARKS}\n\nOverall, is it clear? 4", None),
-    ],
-)  # fmt: skip
-def test_a_rating_of_a_part_is_never_the_answer(form, reply, rating):
-    outputs = with_reasoning(COHERENCE.prompt(), form).outputs
-    if rating is None:
-        with pytest.raises(NoScoreError):
-            parse_fields(reply, outputs, names=("coherence",))
-    else:
-        assert parse_fields(reply, outputs, names=("coherence",))["rating"] == rating
-
-
-@pytest.mark.parametrize("form", LONG)
-@pytest.mark.parametrize(
-    ("reply", "choice"),
-    [
-        ("[[ ## comparison ## ]]\nPoints: A\nDetail: A\n\n[[ ## preferred ## ]]\nB", "B"),
-        ("Which covers more points? A\nWhich is shorter? A\n\nPreferred: B", "B"),
-        ("Points: A\nDetail: A\nI prefer B.", "B"),
-        (json.dumps({"points": "A", "detail": "A", "preferred": "B"}), "B"),
-        ("Which covers more points? A\nWhich is shorter? A", None),
-        ("Points: A\nDetail: A", None),
-        (json.dumps({"points": "A", "detail": "A"}), None),
-    ],
-)
-def test_who_does_better_on_a_point_is_not_the_choice(form, reply, choice):
-    outputs = with_reasoning(CONCISE.prompt(), form).outputs
-    if choice is None:
-        with pytest.raises(NoScoreError):
-            parse_fields(reply, outputs)
-    else:
-        assert parse_fields(reply, outputs)["preferred"] == choice
-
-
 def test_a_candidate_asks_in_its_own_form():
     seed = COHERENCE.prompt()
     plain = Candidate(instruction="Judge.", demo_set=DemoSet(demos=(DEMOS["coherence"],)))
@@ -197,7 +135,7 @@ def test_a_candidate_asks_in_its_own_form():
     assert prompt.demos[0]["rationale"] == NOT_GIVEN
     check_prompt(COHERENCE, prompt)
     judge = Judge(subject=COHERENCE, prompt=prompt, plan=SamplingPlan(kind="one"))
-    assert Judge.loads(judge.dumps().encode()).template() == prompt.template()
+    assert Judge.of_file(loads(judge.dumps().encode())).template() == prompt.template()
     assert candidate.id != plain.id
 
 

@@ -12,11 +12,11 @@ from jsonl import write_jsonl
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
-from judges.parsing.parse import parse_choice
 from judges.recorded import (
     RecordedPair,
     RecordingError,
     judgement,
+    read_choice,
     read_pair_replies,
     read_replies,
     verdict,
@@ -174,7 +174,7 @@ def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply() -> No
 
 def _chooses(text: str, answer: str) -> bool:
     try:
-        return parse_choice(text, ["A", "B"]) == answer
+        return read_choice(text, ["A", "B"]) == answer
     except NoScoreError:
         return False
 
@@ -185,7 +185,7 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs() -> None
     other = {"A": "B", "B": "A", "C": "C"}
     same = total = 0
     for pair in read_pair_replies(path):
-        first, second = (parse_choice(text, "ABC") for text in (pair.order_ab, pair.order_ba))
+        first, second = (read_choice(text, "ABC") for text in (pair.order_ab, pair.order_ba))
         same += first == other[second]
         total += 1
         assert verdict(pair, values={"C": "tie"}).failure is None

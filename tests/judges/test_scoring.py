@@ -70,9 +70,9 @@ class Silent:
 
 
 def test_one_reply_gives_its_rating_and_rationale() -> None:
-    said = judge_replies(ONE, REASONED, [Reply(text="Two typing errors. Final score: 4")])
+    said = judge_replies(ONE, REASONED, [Reply(text="Two typing errors.\nFinal score: 4")])
     assert (said.score, said.rating) == (4, 4)
-    assert said.rationale == "Two typing errors. Final score: 4"
+    assert said.rationale == "Two typing errors."
     assert said.distribution is None
 
 
@@ -114,7 +114,7 @@ def test_weighted_reads_the_token_after_the_last_header() -> None:
 
 def test_weighted_finds_the_rating_of_a_reply_without_headers() -> None:
     parts = [
-        token("It has "), tokens("4", {"4": 0.9}), token(" errors. "), token("Final score:"),
+        token("It has "), tokens("4", {"4": 0.9}), token(" errors.\n"), token("Final score:"),
         tokens(" 4", {" 4": 0.5, " 2": 0.5}), token("."),
     ]  # fmt: skip
     assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3

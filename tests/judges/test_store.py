@@ -20,14 +20,13 @@ from processes import run_python, until
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
 from judges.client.client import Client, Response
+from judges.client.open import Session
 from judges.client.protocol import Completion, Message, Reply, Sampling, Token, Usage
-from judges.client.session import Session
 from judges.client.store import (
     CACHE_FILE,
     ReplyCache,
     Store,
     StoreError,
-    default_folder,
     open_cache,
     request_key,
 )
@@ -325,11 +324,6 @@ def test_a_model_in_this_process_has_no_cache(tmp_path: Path) -> None:
 def test_the_users_folder_stands_unless_the_environment_or_the_user_names_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_folder() == tmp_path / "dspy-judges"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert default_folder() == Path.home() / ".cache" / "dspy-judges"
     assert open_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
     monkeypatch.setenv("DSPY_JUDGES_CACHE", str(tmp_path / "variable"))
     assert open_cache("none") is None
@@ -347,7 +341,7 @@ def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_wi
     with pytest.raises(OptionError, match=r"the reply cache .*file cannot be used"):
         open_cache(tmp_path / "file")
     monkeypatch.delenv("DSPY_JUDGES_CACHE")
-    monkeypatch.setattr("judges.client.store.default_folder", lambda: tmp_path / "file")
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: tmp_path / "file")
     assert open_cache() is None
 
 

@@ -1,1 +1,0 @@
-"""From raw replies to ratings, choices and probabilities, strictly."""
