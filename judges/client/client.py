@@ -160,10 +160,6 @@ class _Job:
     tokens_out: int = 0
     cached: bool = True
 
-    @property
-    def is_repeat(self) -> bool:
-        return self.fresh > 0 or self.more_room
-
     def read(self, number: int, reply: Reply) -> None:
         """File a reply under what it holds, or under why it holds nothing."""
         try:
@@ -216,20 +212,25 @@ class Gate:
                 try:
                     await turn
                 except asyncio.CancelledError:
-                    self._call()
+                    self._busy += 1
+                    await self.__aexit__()  # hands the turn on
                     raise
         self._busy += 1
         return time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:
+        """Leave it to as many as there are places for; who has given up is passed over."""
         self._busy -= 1
-        self._call()
+        free = int(self._places) - self._busy
+        while free > 0 and self._waiting:
+            if not (turn := self._waiting.popleft()).done():
+                turn.set_result(None)
+                free -= 1
 
     def answered(self) -> None:
         """Make a fiftieth more places, as far as any are missing."""
         self.bursts = 0
         self._places = min(self._most, 1.02 * self._places)
-        self._call()
 
     def narrow(self, entered_at: float, wait: float) -> None:
         """Close for so many seconds, and take three places of ten, once for one burst of 429s."""
@@ -238,14 +239,6 @@ class Gate:
         if entered_at >= self._narrowed_at:
             self._narrowed_at, self.bursts = now, self.bursts + 1
             self._places = max(1.0, 0.7 * self._places)
-
-    def _call(self) -> None:
-        """Call as many as there are places; one that has given up leaves its turn to the next."""
-        free = int(self._places) - self._busy
-        while free > 0 and self._waiting:
-            if not (turn := self._waiting.popleft()).done():
-                turn.set_result(None)
-                free -= 1
 
 
 class _Window:
@@ -362,6 +355,7 @@ class Client:
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
+        self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
         self._rng = random.Random(0)
         self._gate = Gate(concurrency)
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
@@ -439,7 +433,13 @@ class Client:
 
         Raises FatalModelError and BudgetSpentError, which end the run.
         """
-        job, sampling = _Job(request, window), self._sampling(request.sampling)
+        job, sampling = _Job(request, window), request.sampling
+        if self._asks_otherwise:
+            sampling = replace(
+                sampling,
+                max_tokens=self._max_tokens or self._room * sampling.max_tokens,
+                reasoning_effort=self._effort or sampling.reasoning_effort,
+            )
         while True:
             await self._draw(job, sampling)
             if job.errors or len(job.parsed) == sampling.n:
@@ -456,15 +456,6 @@ class Client:
                 return job.response()
             else:
                 job.fresh += 1
-
-    def _sampling(self, sampling: Sampling) -> Sampling:
-        if self._max_tokens is not None:
-            sampling = replace(sampling, max_tokens=self._max_tokens)
-        elif self._room > 1:
-            sampling = replace(sampling, max_tokens=self._room * sampling.max_tokens)
-        if self._effort is not None:
-            sampling = replace(sampling, reasoning_effort=self._effort)
-        return sampling
 
     async def _draw(self, job: _Job, sampling: Sampling) -> None:
         """Draw the samples that are missing: in one request where the model can, else one each."""
@@ -610,7 +601,7 @@ class Client:
             while booking is None:
                 if job.window is not None and job.window.stopped:
                     raise asyncio.CancelledError
-                repeat = job.is_repeat or tries > 0
+                repeat = job.fresh > 0 or job.more_room or tries > 0
                 booking = self.account.book(key, messages, sampling, repeat=repeat)
                 if booking is None:  # it may fit once others are settled
                     await asyncio.sleep(POLL)
