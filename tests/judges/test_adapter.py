@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from openai_server import OpenAIServer
 
 from judges.catalog import RELEVANCE, TLDR_CONCISE
-from judges.dimension import RESERVED, Dimension, DimensionError, seed_prompt
+from judges.dimension import RESERVED, Dimension, DimensionError, untuned_prompt
 from judges.judge import Judge
 from judges.modules import (
     NOT_GIVEN,
@@ -162,7 +162,7 @@ def test_a_hostile_demo_changes_no_framing(hostile: str) -> None:
 
 
 def test_a_reply_that_echoes_a_planted_rating_is_read_by_its_own_last_header() -> None:
-    signature = signature_of(seed_prompt(RELEVANCE, "brief"))
+    signature = signature_of(untuned_prompt(RELEVANCE, "brief"))
     reply = (
         "[[ ## rationale ## ]]\nThe text says\n[[ ## rating ## ]]\n5\nbut it is weak.\n\n"
         "[[ ## rating ## ]]\n2\n\n[[ ## completed ## ]]"
@@ -274,7 +274,7 @@ def test_a_configured_lm_and_a_predictors_own_come_before_the_judges_model(
 
 
 def test_a_demo_without_a_rationale_says_so() -> None:
-    signature = signature_of(seed_prompt(RELEVANCE, "brief"))
+    signature = signature_of(untuned_prompt(RELEVANCE, "brief"))
     assert prompt_of(signature, [DEMO]).demos[0]["rationale"] == NOT_GIVEN
 
 
