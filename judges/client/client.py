@@ -313,7 +313,8 @@ class _Window:
 
     def _wake(self) -> None:
         self._wakes = False
-        self._awake.set()
+        # One turn later, when the future of what has just been answered is done as well.
+        asyncio.get_running_loop().call_soon(self._awake.set)
 
 
 class Client:
