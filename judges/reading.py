@@ -201,9 +201,11 @@ def read(
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        low, high = wanted.choices[0], wanted.choices[-1]
-        quoted = shortened(reply[start:end])
-        raise NoScoreError(f"no {field.name} from {low} to {high} in {quoted}")
+        choices = wanted.choices
+        missing = f"{field.name}: none of {', '.join(map(str, choices))}"
+        if wanted.numeric:
+            missing = f"no {field.name} from {choices[0]} to {choices[-1]}"
+        raise NoScoreError(f"{missing} in {shortened(reply[start:end])}")
     span = place[0] + answer.start, place[0] + answer.end
     rest = _rest(reply[start : span[0]], reply[span[1] : end])
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
