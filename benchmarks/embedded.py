@@ -19,12 +19,12 @@ import numpy as np
 import data
 from data.types import LabelledOutput
 from judges.client import Sampling
-from judges.define import read_subject
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import NAMES, Vector, facets_of
 from judges.embedded.regression import make_scorer
 from judges.embedded.request import read_task
+from judges.loading import read_subject
 from judges.prompt import fill
 from optimize.statistics.agreement import summary_level
 

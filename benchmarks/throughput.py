@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,11 +21,16 @@ HERE = Path(__file__).parent
 SERVER = HERE.parent / "tests" / "support" / "openai_server.py"
 sys.path.insert(0, str(HERE))
 
-from clients import CLIENTS  # noqa: E402 - beside this file
+from clients import CLIENTS, DOCUMENT, SUMMARY  # noqa: E402 - beside this file
 
 # Latency in seconds, requests in flight, rows, rows for the slow clients.
 SETTINGS = ((0.0, 64, 8000, 1200), (0.2, 256, 6400, 1280))
 FAST = {"raw aiohttp", "this project", "this project, cache"}
+SCORED_ROWS = (4800, 40_000)
+HELP = (
+    "import os, sys; os.dup2(os.open(os.devnull, os.O_WRONLY), 1);"
+    "from dspy_judges.__main__ import main; main(['{word}', '--help'])"
+)
 FIRST_SCORE = (
     "import judges; judge = judges.load('relevance');"
     "one = judge(document='The bridge is closed until May.', summary='A bridge is closed.');"
@@ -56,6 +62,35 @@ def measure(name: str, url: str, count: int, concurrency: int) -> dict[str, floa
         return {"failed": 1.0}
     figures: dict[str, float] = json.loads(process.stdout.splitlines()[-1])
     return figures
+
+
+def whole_score(url: str, rows: int, concurrency: int) -> dict[str, float]:
+    """The command `score` over so many rows, from its start to its end, with its store on disk."""
+    with tempfile.TemporaryDirectory() as folder:
+        table, out = Path(folder) / "rows.jsonl", Path(folder) / "out.jsonl"
+        lines = [
+            json.dumps({"document": f"{i}. {DOCUMENT}", "summary": SUMMARY}) for i in range(rows)
+        ]
+        table.write_text("\n".join(lines))
+        command = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
+        command += ["--api-base", url, "--concurrency", str(concurrency), "--json", "--quiet"]
+        command += ["--data", str(table), "--out", str(out)]
+        environment = {**os.environ, "DSPY_JUDGES_CACHE": str(Path(folder) / "cache")}
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent, env=environment
+        )
+        assert process.stdout is not None
+        printed = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        if status:
+            return {"failed": 1.0}
+        return {
+            "rows_per_second": rows / seconds,
+            "at_the_rows_own_clock": rows / json.loads(printed)["seconds"],
+            "peak_mb": used.ru_maxrss / 1024,
+        }
 
 
 def start_up(script: str, times: int) -> dict[str, float]:
@@ -108,8 +143,14 @@ def main() -> None:
                 for name in CLIENTS
             }
         print(table(latency, concurrency, figures), flush=True)
+    latency, concurrency = SETTINGS[-1][:2]
+    with serving(latency) as url:
+        for rows in SCORED_ROWS:
+            print(f"\nscore, {rows:,} rows: {whole_score(url, rows, concurrency)}", flush=True)
     times = 3 if quick else 7
     print("\nimport dspy:", start_up("import dspy", times))
+    for word in ("score", "tune"):
+        print(f"{word} --help:", start_up(HELP.format(word=word), times))
     print("import judges, load, first score:", start_up(FIRST_SCORE, times))
 
 

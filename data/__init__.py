@@ -1,8 +1,20 @@
 """Human labels: types, readers, splits and the starter set."""
 
-from data.readers import read_labels, read_pairs, starter, starter_pairs
-from data.splits import Splits, split, with_ratings
-from data.types import LabelError, LabelledOutput, LabelledPair, LabelledPairs, LabelledSet, Vote
+from typing import TYPE_CHECKING
+
+from dspy_judges.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from data.readers import read_labels, read_pairs, starter, starter_pairs
+    from data.splits import Splits, split, with_ratings
+    from data.types import (
+        LabelError,
+        LabelledOutput,
+        LabelledPair,
+        LabelledPairs,
+        LabelledSet,
+        Vote,
+    )
 
 __all__ = [
     "LabelError",
@@ -19,3 +31,10 @@ __all__ = [
     "starter_pairs",
     "with_ratings",
 ]
+
+_HOMES = {
+    "data.readers": "read_labels read_pairs starter starter_pairs",
+    "data.splits": "Splits split with_ratings",
+    "data.types": "LabelError LabelledOutput LabelledPair LabelledPairs LabelledSet Vote",
+}
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -6,12 +6,11 @@ from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dspy_judges.errors import JudgesError
-    from judges.define import read_subject
     from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
     from judges.frozen import FrozenJudgeError
     from judges.judge import Judge
     from judges.judgement import Judgement, NoScoreError, Verdict
-    from judges.loading import load
+    from judges.loading import load, read_subject
     from judges.modules import PairwiseJudge, RatingJudge
     from judges.panel import Member, Panel, PanelError
     from judges.prompt import Prompt
@@ -40,13 +39,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "judges.define": "read_subject",
     "judges.dimension": "Comparison Dimension DimensionError UnknownDimensionError",
     "dspy_judges.errors": "JudgesError",
     "judges.frozen": "FrozenJudgeError",
     "judges.judge": "Judge",
     "judges.judgement": "Judgement NoScoreError Verdict",
-    "judges.loading": "load",
+    "judges.loading": "load read_subject",
     "judges.modules": "PairwiseJudge RatingJudge",
     "judges.panel": "Member Panel PanelError",
     "judges.prompt": "Prompt",

@@ -1,33 +1,29 @@
-"""Half price: a provider's batch file, submitted, looked after and collected, and all resumable.
+"""Half price: a provider's batch file, submitted, looked after, and collected into a run's store.
 
-batch = Batch(folder, lm="openai/gpt-4.1-mini")
-... judge the rows with batch.queue(), which writes requests down
-batch.submit()                       # a day may pass
-Batch(folder).refresh().done
-failures = batch.collect(journal)    # answers go into the journal
-... judge the rows with batch.collected(failures) and the journal
+    batch = Batch(out, "openai/gpt-4.1-mini")
+    ... judge the rows with batch.queue(store), which writes their requests down
+    batch.submit()                       # a day may pass
+    batch.refresh().done
+    failures = batch.collect(store)
+    ... judge the rows: the store answers
+
+Beside OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, how far the batch has got.
 """
 
-import dataclasses
-import json
-import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from data.tables.atomic_write import write_atomically
+from dspy_judges.errors import OptionError
 from judges.client import open_model
-from judges.client.dialect import TOKEN_LIMITS, is_reasoning
-from judges.client.journal import Journal, request_key
 from judges.client.keys import read_key
-from judges.client.openai import EndpointModel
-from judges.client.openai_format import LONGEST_EXCERPT, read_completion
+from judges.client.openai import EndpointModel, read_error, retry_after_of
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import (
     Completion,
@@ -38,36 +34,30 @@ from judges.client.protocol import (
     Sampling,
     UnreachableError,
 )
-from judges.client.sampler import REASONING_FACTOR
+from judges.client.store import ANSWERED, Store, request_key
 
 if TYPE_CHECKING:
     from openai import OpenAI
 
 URL = "/v1/chat/completions"
 # OpenAI's limits are 50,000 requests and 200 MB a file.
-MOST_REQUESTS = 50_000
-MOST_BYTES = 190_000_000
-STATE = "batch.json"
-REQUESTS = "requests.jsonl"
+MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
+DISCOUNT = 0.5  # of the usual price
 RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
 MARK = "judges_run"
-KEY = re.compile(r"[0-9a-f]{64}")
+NO_BATCH = "no batch is submitted; --batch-api submit does"
 
 
 class State(Struct, kw_only=True):
-    """A batch, which `run` marks at the provider's side, and how far the provider has got with it.
-
-    `endpoint` is where it is. The folder chooses none: its user names it again at each step.
-    """
+    """How far a batch has got; `run` marks it at the provider's side."""
 
     run: str
     lm: str
-    endpoint: str = ""
+    endpoint: str
     n_requests: int = 0
     batch_id: str | None = None
     status: str = "not submitted"
     n_completed: int = 0
-    collected: bool = False
 
     @property
     def done(self) -> bool:
@@ -80,110 +70,115 @@ class State(Struct, kw_only=True):
         )
 
 
-class BatchModel:
-    """Stands in for an endpoint: writes each request down once, or gives the reason it failed for.
+class QueueModel:
+    """Stands in for an endpoint: answers what the run's store knows, and writes the rest down.
 
-    A request's `custom_id` is its journal key, so that an answer finds its row by itself.
+    A request's `custom_id` is its key in the store, so that an answer finds its row by itself.
     """
 
     native_n = True
     has_logprobs: bool | None = None
-    in_process = True
 
-    def __init__(
-        self, batch: "Batch", failures: Mapping[str, str] | None, max_tokens: int | None
-    ) -> None:
-        endpoint = batch.endpoint
-        self.name, self.endpoint, self.served = endpoint.name, endpoint.endpoint, endpoint.served
-        self.cacheable = failures is None  # what an earlier run has asked need not be queued
-        self.written: set[str] = set()
-        self._batch, self._failures, self._max_tokens = batch, failures, max_tokens
+    def __init__(self, model: EndpointModel, store: Store, path: Path, price: Price | None) -> None:
+        self.name, self.endpoint = model.name, model.endpoint
+        self.queued: set[bytes] = set()
+        self._model, self._store, self._path, self._price = model, store, path, price
+        self._worst_cost = 0.0
+        path.write_bytes(b"")
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """A known answer; raises RefusedError, and FatalModelError beyond what a batch takes."""
         key = request_key(self.endpoint, self.name, messages, sampling)
-        if self._failures is not None:
-            raise RefusedError(
-                self._failures.get(key, "not answered by the batch; --batch-api submit asks again")
-            )
-        if key not in self.written:
-            factor = REASONING_FACTOR if is_reasoning(self.name) else 1
-            limit = self._max_tokens or factor * sampling.max_tokens
-            sampling = dataclasses.replace(sampling, max_tokens=limit)
-            body = self._batch.endpoint.dialect.body(self.name, messages, sampling)
-            self._batch.write({"custom_id": key, "method": "POST", "url": URL, "body": body})
-            self.written.add(key)
+        if (known := self._store.get(key)) is not None:
+            return known
+        if key not in self.queued:
+            self.queued.add(key)
+            if self._price is not None:
+                tokens = token_bound(messages), sampling.n * sampling.max_tokens
+                self._worst_cost += DISCOUNT * self._price.worst(*tokens)
+            body = self._model.spelling.body(messages, sampling)
+            request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
+            with self._path.open("ab") as file:
+                file.write(msgspec.json.encode(request) + b"\n")
+                if len(self.queued) > MOST_REQUESTS or file.tell() > MOST_BYTES:
+                    raise FatalModelError(
+                        f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split "
+                        "the table"
+                    )
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
 
+    def check(self, max_calls: int | None, max_cost: float | None) -> None:
+        """Raise OptionError where what is queued may exceed these limits."""
+        n = len(self.queued)
+        if max_calls is not None and n > max_calls:
+            raise OptionError(f"{n:,} requests are more than max_calls {max_calls:,}")
+        if max_cost is not None and self._price is None:
+            raise OptionError(
+                "max_cost needs the model's price, and no table has it: give the price (--price "
+                "IN,OUT), or max_calls (--max-calls) instead"
+            )
+        if max_cost is not None and self._worst_cost > max_cost:
+            raise OptionError(
+                f"the batch may cost ${self._worst_cost:.4f} with each reply at its longest; "
+                f"max_cost is ${max_cost:g}: raise it, or lower max_tokens"
+            )
+
 
 class Batch:
-    """The batch of one run in a folder; `waiting` where it is queued and not collected yet.
+    """The batch of the run that writes the file `out`.
 
-    Raises FatalModelError without `lm` where nothing was submitted, for a model that is not
-    openai/NAME, and where the batch is at another endpoint than the one that `api_base` names.
+    Raises FatalModelError for a model that is not openai/NAME, and where a batch was begun with
+    another model or endpoint: no file chooses where texts and keys go.
     """
 
     def __init__(
         self,
-        folder: Path,
-        *,
+        out: Path,
         lm: str | None = None,
+        *,
         api_base: str | None = None,
         api_key_env: str | None = None,
     ) -> None:
-        self.folder, self._api_base = folder, api_base
-        self.state = _read_state(folder / STATE, lm)
-        lm = self.state.lm
+        self._requests = out.with_name(f"{out.name}.batch.jsonl")
+        self._file = out.with_name(f"{out.name}.batch.json")
+        self._api_base = api_base
+        state = None
+        if self._file.exists():
+            try:
+                state = msgspec.json.decode(self._file.read_bytes(), type=State)
+            except msgspec.DecodeError as error:
+                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        lm = lm or (state.lm if state else None)
+        if lm is None:
+            raise FatalModelError(NO_BATCH)
         model = open_model(lm, api_base=api_base, api_key_env=api_key_env)
         if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
             raise FatalModelError(f"{lm}: a batch needs an OpenAI-compatible model, openai/NAME")
-        if self.state.endpoint not in ("", model.endpoint):
+        self._model = model
+        self.state = state or State(run="", lm=lm, endpoint=model.endpoint)
+        if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
-                f"{folder}: its batch is at {self.state.endpoint}, and not at {model.endpoint}: "
-                "say which to ask, as in --api-base (in code: api_base=...)"
+                f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}, and not "
+                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that "
+                "file to forget the batch"
             )
-        self.endpoint, self.state.endpoint = model, model.endpoint
-        self.waiting = self.state.n_requests > 0 and not self.state.collected
 
-    def queue(self, *, max_tokens: int | None = None) -> BatchModel:
-        """A model that writes requests down; what was collected before is forgotten."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / REQUESTS).unlink(missing_ok=True)
-        self.state = State(run=token_hex(8), lm=self.state.lm, endpoint=self.state.endpoint)
-        return BatchModel(self, None, max_tokens)
+    @property
+    def is_queued(self) -> bool:
+        """Whether a batch was begun and is not collected yet."""
+        return bool(self.state.run)
 
-    def collected(self, failures: Mapping[str, str]) -> BatchModel:
-        """A model for what the journal does not answer: it gives the reason and asks nothing."""
-        return BatchModel(self, failures, None)
-
-    def write(self, request: Mapping[str, object]) -> None:
-        """Append a request; raises FatalModelError beyond what a batch takes."""
-        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
-        with (self.folder / REQUESTS).open("ab") as file:
-            file.write(line)
-            self.state.n_requests += 1
-            if self.state.n_requests > MOST_REQUESTS or file.tell() > MOST_BYTES:
-                raise FatalModelError(
-                    f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split the "
-                    "table"
-                )
-
-    def worst_cost(self, price: Price) -> float:
-        """The most that the requests can cost at this price, with each reply at its longest."""
-        with (self.folder / REQUESTS).open("rb") as file:
-            bodies = [json.loads(line)["body"] for line in file]
-        return math.fsum(
-            price.worst(
-                token_bound(body["messages"]),
-                body.get("n", 1) * next(body[name] for name in TOKEN_LIMITS if name in body),
-            )
-            for body in bodies
-        )
+    def queue(self, store: Store, price: Price | None = None) -> QueueModel:
+        """A model that writes requests down, for `submit`; `price` is the usual one."""
+        return QueueModel(self._model, store, self._requests, price)
 
     def submit(self) -> State:
         """Upload the requests and start the batch, once."""
-        self._save()
+        if not self.is_queued:
+            self.state.run, self.state.n_requests = token_hex(8), len(self._keys())
+            self._save()
         if self.state.batch_id is None:
             with self._client() as client:
                 # A run killed between starting a batch and noting it must not start it twice.
@@ -201,32 +196,55 @@ class Batch:
             self._note(self._retrieve(client))
         return self.state
 
-    def collect(self, journal: Journal) -> Mapping[str, str]:
-        """Put answers into the journal; returns the reasons of requests that failed, by their keys.
+    def collect(self, store: Store, price: Price | None = None) -> list[str]:
+        """Settle the answers into the store; returns why each of the other requests has none.
 
-        Safe to repeat. Raises FatalModelError while a batch is under way, or was never submitted.
+        The batch is forgotten then; until then it is safe to repeat. Raises FatalModelError while
+        the batch is under way.
         """
-        failures: dict[str, str] = {}
+        failures = []
         with self._client() as client:
             batch = self._retrieve(client)
             self._note(batch)
             if not self.state.done:
-                raise FatalModelError(f"{self.folder}: the batch is not finished; {self.state}")
+                raise FatalModelError(f"the batch is not finished; {self.state}")
+            waiting = self._keys()
             for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-                for key, answer in _answers(client, file):
-                    if reason := self._record(key, answer, journal):
-                        failures[key] = self.endpoint.secrets.redact(reason)
-        self.state.collected = True
-        self._save()
-        return failures
+                for answer in _answers(client, file):
+                    if answer.custom_id not in waiting:
+                        continue
+                    waiting.remove(answer.custom_id)
+                    try:
+                        self._settle(answer, store, price)
+                    except ModelError as error:
+                        failures.append(str(error))
+        self._file.unlink()
+        self._requests.unlink()
+        return failures + [f"not answered: {self.state}"] * len(waiting)
+
+    def _settle(self, answer: "_Answer", store: Store, price: Price | None) -> None:
+        """Keep one answer like any other reply; raises ModelError where it is none."""
+        response = answer.response or _Response(body=answer.error)
+        if response.status_code != 200:
+            raise read_error(self._model, response.status_code, None, bytes(response.body))
+        completion = self._model.read_answer(bytes(response.body), (), Sampling())
+        key = bytes.fromhex(answer.custom_id)
+        if store.get(key) is None:
+            cost = DISCOUNT * price.cost_of(completion) if price else 0.0
+            store.settle(store.begin(key, self.state.lm, "", cost), ANSWERED, cost, completion)
+
+    def _keys(self) -> set[str]:
+        """What tells the requests apart."""
+        with self._requests.open("rb") as file:
+            return {msgspec.json.decode(line, type=_Answer).custom_id for line in file}
 
     def _retrieve(self, client: "OpenAI") -> Any:
         if self.state.batch_id is None:
-            raise FatalModelError(f"{self.folder}: not submitted; --batch-api submit goes on")
+            raise FatalModelError(NO_BATCH)
         return client.batches.retrieve(self.state.batch_id)
 
     def _start(self, client: "OpenAI") -> Any:
-        with (self.folder / REQUESTS).open("rb") as content:
+        with self._requests.open("rb") as content:
             uploaded = client.files.create(file=content, purpose="batch")
         return client.batches.create(
             input_file_id=uploaded.id,
@@ -240,68 +258,44 @@ class Batch:
         self.state.n_completed = batch.request_counts.completed if batch.request_counts else 0
         self._save()
 
-    def _record(self, key: str, answer: Mapping[str, Any], journal: Journal) -> str | None:
-        """Put one answer into the journal; returns why it is none."""
-        response = _mapping(answer.get("response"))
-        body = _mapping(response.get("body"))
-        if answer.get("error") or response.get("status_code") != 200:
-            error = _mapping(answer.get("error") or body.get("error"))
-            reason = str(error.get("message") or f"status {response.get('status_code')}")
-            return f"the batch failed it: {' '.join(reason.split())[:LONGEST_EXCERPT]}"
-        try:
-            completion = read_completion(json.dumps(body).encode(), (), Sampling())
-        except (ModelError, RecursionError) as error:
-            return f"the batch's answer is unusable: {error}"
-        if key not in journal:
-            model = self.endpoint
-            completion = model.secrets.clean(completion)
-            journal.put(key, completion, endpoint=model.endpoint, model=model.name)
-        return None
-
     def _save(self) -> None:
-        text = msgspec.json.format(msgspec.json.encode(self.state), indent=1)
-        write_atomically(self.folder / STATE, text + b"\n", overwrite=True)
+        write_atomically(self._file, msgspec.json.encode(self.state) + b"\n", overwrite=True)
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
         """The official client; its errors become ours, in one line without the key."""
         import openai
 
-        key = read_key(self.endpoint.key_variable) or "none"
+        model = self._model
         # A redirect would take the documents to a host that nobody named.
         http_client = openai.DefaultHttpxClient(follow_redirects=False)
+        key = read_key(model.key_variable) or "none"
         try:
             with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
                 yield c
         except openai.APIStatusError as error:
-            answer, wait = error.response.content, error.response.headers.get("retry-after")
-            raise self.endpoint.read_error(error.status_code, wait, answer) from None
+            answer, wait = error.response.content, retry_after_of(error.response.headers)
+            raise read_error(model, error.status_code, wait, answer) from None
         except openai.APIConnectionError:
-            raise UnreachableError(f"no connection to {self.endpoint.endpoint}") from None
+            raise UnreachableError(f"no connection to {model.endpoint}") from None
 
 
-def _read_state(path: Path, lm: str | None) -> State:
-    """What was written down, or a fresh state for `lm`."""
-    if not path.exists():
-        if lm is None:
-            raise FatalModelError(f"{path.parent}: no batch there; submit first")
-        return State(run="", lm=lm)
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
-    except ValueError as error:
-        raise FatalModelError(f"{path}: holds no state of a batch ({error})") from error
+class _Response(Struct):
+    status_code: int = 400
+    body: Raw = Raw(b"{}")
 
 
-def _answers(client: "OpenAI", file: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A file's answers by their keys; what cannot be read, or was not asked, is passed over."""
+class _Answer(Struct):
+    """A line of a batch's files."""
+
+    custom_id: str
+    response: _Response | None = None
+    error: Raw = Raw(b"{}")
+
+
+def _answers(client: "OpenAI", file: str) -> Iterator[_Answer]:
+    """A file's answers; what cannot be read is passed over."""
     with client.files.with_streaming_response.content(file) as content:
         for line in content.iter_lines():
-            answer: object = None
-            with suppress(ValueError, RecursionError):
-                answer = json.loads(line)
-            if isinstance(answer, dict) and KEY.fullmatch(str(answer.get("custom_id"))):
-                yield str(answer["custom_id"]), answer
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+            with suppress(msgspec.DecodeError, RecursionError):
+                yield msgspec.json.decode(line, type=_Answer)

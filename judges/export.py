@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dspy_judges.errors import JudgesError
-from judges.client.dialect import Dialect
+from judges.client.openai import Spelling
 from judges.judge import Judge
 from judges.prompt import SLOT
 from judges.scoring import sampling_of
@@ -31,7 +31,7 @@ def to_messages(judge: Judge) -> str:
         )
     name = judge.lm.removeprefix("openai/")
     sampling = sampling_of(judge.resolved_plan(), judge.prompt)
-    request = {"n": 1, **Dialect.of(name).body(name, messages, sampling)}
+    request = {"n": 1, **Spelling(name).body(messages, sampling)}
     return json.dumps(request, indent=1, ensure_ascii=False) + "\n"
 
 

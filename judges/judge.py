@@ -9,28 +9,28 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dspy_judges.errors import OptionError
 from judges.client import (
     EMBEDDED,
+    FatalModelError,
     Message,
     ModelOptions,
     Options,
     check_options,
     endpoint_of,
+    is_plain,
     open_client,
     pop_map,
+    shared_client,
 )
-from judges.dimension import (
-    Comparison,
-    Subject,
-    check_prompt,
-    seed_prompt,
-)
+from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
 from judges.judging import (
     MissingColumnError,
@@ -51,8 +51,11 @@ if TYPE_CHECKING:
     from judges.frozen import AnyFile, JudgeFile
 
 Kind = Literal["rating", "pairwise"]
-T = TypeVar("T")
+# Who named a judge's model or plan: nobody, the file that it was read from, or its user.
+Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
+# A file may ask for so many replies a row; more is its user's choice.
+MOST_SAMPLES = 100
 
 
 class FailedJudgementWarning(UserWarning):
@@ -64,23 +67,23 @@ class Judge:
     """A rating judge or a pairwise judge, ready to run.
 
     `plan` None leaves the way to a score to the model (`scoring.default_plan`), as catalogue
-    judges do; a frozen judge has its own. `lm` is the model it asks unless another is named, and
-    `api_base` the endpoint, which only its user names. `from_file`: a file named `lm`, so that it
-    is asked only where it is a known provider's plain model (see `model_to_ask`). Where nobody has
-    named a model (`lm_named`), the LM that DSPy is configured with is asked, if it is.
-    `stored_messages` are its file's, where this release would render its prompt otherwise: they
+    judges do; a frozen judge has its own. `lm` is the model it asks, and `api_base` the endpoint,
+    which only its user names. Where nobody named a model, the LM that DSPy is configured with is
+    asked, if it is. `stored_messages` are its file's, where its program would render others: they
     are sent as they stand.
     """
 
     subject: Subject
     prompt: Prompt
     plan: SamplingPlan | None = None
-    lm: str = "embedded"
+    lm: str = EMBEDDED
     provenance: Mapping[str, object] | None = None
     api_base: str | None = field(default=None, compare=False, repr=False)
-    from_file: bool = field(default=False, compare=False, repr=False)
-    lm_named: bool = field(default=False, compare=False, repr=False)
+    lm_from: Origin = field(default="default", compare=False, repr=False)
+    plan_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
+    # Rendered once: demonstrations may be whole documents.
+    _template: tuple[Message, ...] = field(default=(), init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
@@ -97,29 +100,21 @@ class Judge:
 
     @classmethod
     def of(
-        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = "embedded"
+        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = EMBEDDED
     ) -> "Judge":
-        """The untuned judge of a dimension or comparison (see `seed_prompt`)."""
-        return cls(subject=subject, prompt=seed_prompt(subject, reasoning), lm=lm)
+        """The untuned judge of a dimension or comparison (see `untuned_prompt`)."""
+        return cls(subject=subject, prompt=untuned_prompt(subject, reasoning), lm=lm)
 
     @classmethod
-    def from_program(
-        cls,
-        program: "dspy.Module",
-        subject: Subject,
-        *,
-        plan: SamplingPlan | None = None,
-        lm: str = "embedded",
-        provenance: Mapping[str, object] | None = None,
-    ) -> "Judge":
+    def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
         """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
         from judges.modules import prompt_of
 
         predictors = program.predictors()
         if len(predictors) != 1:
-            raise ValueError(f"a judge has one predictor; this program has {len(predictors)}")
+            raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        return cls(subject=subject, prompt=prompt, plan=plan, lm=lm, provenance=provenance)
+        return cls(subject=subject, prompt=prompt)
 
     @property
     def name(self) -> str:
@@ -156,34 +151,34 @@ class Judge:
             return False
         return bool(source.get("constructed"))
 
-    @property
-    def endpoint(self) -> str | None:
-        """Where the model of its run answered; nothing is sent there until its user says so."""
-        recorded = (self.provenance or {}).get("endpoint")
-        return recorded if isinstance(recorded, str) else None
+    def check_origins(self) -> None:
+        """Raise FatalModelError where only a file names what may be a stranger's choice.
 
-    def model_to_ask(
-        self, lm: str | None = None, api_base: str | None = None
-    ) -> tuple[str, str | None]:
-        """The model and the endpoint to ask: those that its user names, else its own model.
-
-        Raises FatalModelError where only its file names what may be a stranger's choice (a model
-        that is no known provider's), and where its run had another endpoint than the one to ask.
+        That is a model which is no known provider's plain name (it might hold an address, a path or
+        a program), and a plan of very many replies. Where its run asked a private endpoint, the
+        public one is not asked in its place in silence.
         """
-        from judges.client import FatalModelError
-        from judges.client.open import check_endpoint, check_name, check_plain
-
-        model, base = lm or self.lm, api_base or self.api_base
-        check_name(model)
-        try:
-            if self.from_file and lm is None:
-                check_plain(self.lm)
-            provider = self.lm.partition("/")[0]
-            if self.endpoint and model.partition("/")[0] == provider and "/" in model:
-                check_endpoint(model, self.endpoint, base)
-        except FatalModelError as error:
-            raise FatalModelError(f"{self.name}: {error}") from None
-        return model, base
+        for judge in self.parts:
+            made_at = (judge.provenance or {}).get("endpoint")
+            if judge.lm_from == "file":
+                if not is_plain(judge.lm):
+                    raise FatalModelError(
+                        f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no "
+                        "plain PROVIDER/NAME of a known provider; to ask it all the same, name it "
+                        "yourself: --lm MODEL (in code: lm=...)"
+                    )
+                if made_at and not judge.api_base and made_at != endpoint_of(judge.lm):
+                    raise FatalModelError(
+                        f"{judge.name}: it was made at {str(made_at)[:200]!r}, and "
+                        f"{endpoint_of(judge.lm)} would be asked; say where, as in --api-base URL "
+                        "(in code: api_base=...)"
+                    )
+            if judge.plan_from == "file" and judge.plan and judge.plan.samples > MOST_SAMPLES:
+                samples = judge.plan.samples
+                raise FatalModelError(
+                    f"{judge.name}: its file asks for {samples} replies a row; to ask for so many, "
+                    f"say so yourself: --plan mean --samples {samples} (in code: judge.with_plan)"
+                )
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
@@ -198,9 +193,9 @@ class Judge:
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        unknown = texts.keys() - set(self.texts)
-        missing = [name for name in self.texts if name not in texts]
-        if unknown or missing:
+        if texts.keys() != set(self.subject.texts):
+            unknown = texts.keys() - set(self.texts)
+            missing = [name for name in self.texts if name not in texts]
             raise TypeError(
                 f"the judge {self.name!r} reads {', '.join(self.texts)}"
                 + (f"; not given: {', '.join(missing)}" if missing else "")
@@ -210,26 +205,23 @@ class Judge:
             (result,) = self.judge_rows([texts], client)
         return result
 
-    @contextmanager
     def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> Iterator["Client"]:
-        """Open what asks its model, or the one that the options name (see `model_to_ask`)."""
-        lm, api_base = self.model_to_ask(options.get("lm"), options.get("api_base"))
-        opening: Any = {**options, "lm": lm, "api_base": api_base}
-        if self.names_no_model(options.get("lm"), options.get("api_base")):
+    ) -> AbstractContextManager["Client"]:
+        """Open what asks its model; without options it is the process's own, which stays open."""
+        self.check_origins()
+        opening: Any = {"lm": self.lm, "api_base": self.api_base}
+        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
+        is_tuned = self.plan is not None and self.plan_from != "user"
+        if not is_named and not is_tuned and "dspy" in sys.modules:
             from judges.client.dspy import ConfiguredModel, configured_lm
 
             if (configured := configured_lm()) is not None:
                 model = ConfiguredModel(configured)
-                opening |= {"lm": model.name, "models": {model.name: model}}
-        with open_client(keep_going=keep_going, **opening) as client:
-            yield client
-
-    def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
-        """Whether neither the judge nor these arguments name a model or an endpoint."""
-        named = lm or api_base or self.api_base or self.lm_named or self.from_file
-        return not named and self.plan is None and self.lm == EMBEDDED
+                opening = {"lm": model.name, "models": {model.name: model}}
+        if keep_going and not options and "models" not in opening:
+            return nullcontext(shared_client(self.lm, self.api_base))
+        return open_client(keep_going=keep_going, **opening, **options)
 
     def judge_rows(
         self,
@@ -240,6 +232,7 @@ class Judge:
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
+        self.check_origins()
         template, plan = self.template(), self.plan_for(client.model)
         return judge_rows(
             self.subject, self.prompt, plan, rows, client, template=template, order=order, seed=seed
@@ -256,12 +249,11 @@ class Judge:
         check_options(values)
         mapping = pop_map(values)
         columns = {name: mapping.get(name, name) for name in self.texts}
-        opening: Any = {
-            name: values[name] for name in ModelOptions.__annotations__ if name in values
-        }
-        draws: Any = {name: values[name] for name in ("order", "seed") if name in values}
-        with self.open_client(**opening) as client:
-            yield lambda rows: self.judge_rows(
+        judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
+        draws: Any = {name: values.pop(name) for name in ("order", "seed") if name in values}
+        values.pop("progress", None)
+        with judge.open_client(**values) as client:
+            yield lambda rows: judge.judge_rows(
                 ({name: row.get(column) for name, column in columns.items()} for row in rows),
                 client,
                 **draws,
@@ -277,25 +269,15 @@ class Judge:
         """
         from judges.client import BudgetSpentError
 
-        source, n_read, n_judged, reason = iter(rows), 0, 0, ""
-
-        def counted() -> Iterator[Mapping[str, object]]:
-            nonlocal n_read
-            for row in source:
-                n_read += 1
-                yield row
-
+        rows, remaining = tee(rows)
         with self.open(**options) as judge_rows:
             try:
-                for result in judge_rows(counted()):
-                    n_judged += 1
-                    yield result
+                for judgement in judge_rows(rows):
+                    next(remaining)
+                    yield judgement
             except BudgetSpentError as error:
-                reason = f"not asked: {error}"
-        for _ in range(n_judged, n_read):
-            yield failed(self.subject, reason)
-        for _ in source:
-            yield failed(self.subject, reason)
+                for _ in remaining:
+                    yield failed(self.subject, f"not asked: {error}")
 
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
         """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
@@ -341,9 +323,10 @@ class Judge:
 
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
-        if self.stored_messages is None:
-            return self.prompt.template()
-        return [Message(role=m["role"], content=m["content"]) for m in self.stored_messages]
+        if not self._template:
+            messages = self.stored_messages or self.prompt.template()
+            object.__setattr__(self, "_template", tuple(messages))
+        return list(self._template)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """What it sends for one output; KeyError names a text that is missing."""
@@ -352,19 +335,20 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        Raises OptionError where its file's messages are not those that this release renders.
+        It asks the LM that DSPy is configured with, else the judge's own model. Raises OptionError
+        where its file's messages are not those that its program renders.
         """
         if self.stored_messages is not None:
             raise OptionError(
-                f"{self.name}: its messages were rendered by another release, and a DSPy program "
-                "would send others; use the judge as it is, or tune it again"
+                f"{self.name}: its messages are its file's own, and a DSPy program would send "
+                "others; use the judge as it is, or tune it again"
             )
+        from judges.client.dspy import open_lm
         from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
-        if isinstance(self.subject, Comparison):
-            module: Any = PairwiseJudge(self.subject, prompt=self.prompt)
-        else:
-            module = RatingJudge(self.subject, prompt=self.prompt)
+        kind: Any = PairwiseJudge if isinstance(self.subject, Comparison) else RatingJudge
+        own_lm = partial(open_lm, self.open_client)
+        module = kind(self.subject, prompt=self.prompt, own_lm=own_lm)
         module.judge.demos = demos_of(self.prompt)
         return module
 
@@ -376,14 +360,13 @@ class Judge:
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Judge":
         """The same judge with the model that its user names, or the endpoint."""
-        judge = self
-        if lm is not None:
-            judge = replace(self, lm=lm, from_file=False, lm_named=True)
+        check_address(api_base)
+        judge = self if lm is None else replace(self, lm=lm, lm_from="user")
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
         """The same judge with another way from replies to a score."""
-        return replace(self, plan=plan)
+        return replace(self, plan=plan, plan_from="user")
 
     def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
         """The same judge with another instruction or other demos, rendered as of this release."""
@@ -406,55 +389,36 @@ class Judge:
 
         return frozen.dumps(self.freeze())
 
-    @classmethod
-    def load(cls, path: Path | str) -> "Judge":
-        """Read a frozen judge's file; raises FrozenJudgeError, or OSError."""
-        from judges import frozen
-
-        return cls._from_any(frozen.load(path), f"{path}: ")
-
-    @classmethod
-    def loads(cls, raw: bytes) -> "Judge":
-        """Read the bytes of a frozen judge's file; raises FrozenJudgeError."""
-        from judges import frozen
-
-        return cls._from_any(frozen.loads(raw))
-
     def freeze(self) -> "AnyFile":
         """What its file holds."""
-        from judges import frozen
+        from judges.frozen import JudgeFile, shared_entries
 
-        provenance = self.provenance
-        if self.api_base is not None and self.endpoint is None:
-            # The endpoint that its user named, where no run recorded any.
-            provenance = {**(provenance or {}), "endpoint": endpoint_of(self.lm, self.api_base)}
-        return frozen.freeze(
-            self.subject,
-            self.prompt,
-            self.template(),
-            self.resolved_plan(),
+        return JudgeFile(
+            **shared_entries(self.subject, self.provenance),
+            messages=self.template(),
+            program=self.prompt,
+            sampling=self.resolved_plan(),
             lm=self.lm,
-            provenance=provenance,
         )
-
-    @classmethod
-    def _from_any(cls, file: "AnyFile", where: str = "") -> "Judge":
-        from judges.frozen import FrozenJudgeError, PanelFile
-
-        if isinstance(file, PanelFile):
-            raise FrozenJudgeError(f"{where}a panel of several judges; judges.load(FILE) opens it")
-        return cls.of_file(file)
 
     @classmethod
     def of_file(cls, file: "JudgeFile") -> "Judge":
         """The judge that a checked file holds."""
-        prompt, messages = file.read_prompt(), file.messages
         return cls(
             subject=file.subject.read(),
-            prompt=prompt,
-            plan=file.read_plan(),
+            prompt=file.program,
+            plan=file.sampling,
             lm=file.lm,
             provenance=file.provenance,
-            from_file=True,
-            stored_messages=None if messages == prompt.template() else tuple(messages),
+            lm_from="file",
+            plan_from="file",
+            stored_messages=(
+                None if file.messages == file.program.template() else tuple(file.messages)
+            ),
         )
+
+
+def check_address(api_base: str | None) -> None:
+    """Raise OptionError for an endpoint that is named and empty."""
+    if api_base is not None and not api_base.strip():
+        raise OptionError("api_base is empty: give an address, or leave it out")

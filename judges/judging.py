@@ -1,13 +1,14 @@
 """Judge rows of texts: from a table's row to requests, and from replies to judgements and verdicts.
 
-Rows that cannot be judged (a text is missing or blank) fail, and are not sent.
+Rows that cannot be judged (a text is missing or nothing in it can be seen) fail, and are not sent.
 """
 
 import math
+import random
+import unicodedata
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Literal, cast
 
 from dspy_judges.column_names import name_key
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 Order = Literal["both", "random"]
 Sides = Literal["ab", "ba"]  # which output is shown first
+BOTH: tuple[Sides, ...] = ("ab", "ba")
+# Of characters that show nothing alone: controls, formats (zero-width, bidi), spaces, line ends.
+INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 # Words that label files use for what both sides of a pair were given, and for the two sides.
 SHARED = ("prompt", "document", "post", "query")
 CANDIDATES = ("response", "output")
@@ -118,27 +122,45 @@ def judge_rows(
     an order drawn for each pair from `seed`, which `order_ab` or `order_ba` then tells.
     Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
     """
+    from judges.client import Request  # asyncio takes longer to load than a judge
+
     check_probabilities(plan, prompt, client.model)
-    request = _request_maker(subject, prompt, plan, seed, template)
-    orders = _orders(subject, order, seed)
+    sampling, draw = sampling_of(plan, prompt, seed=seed), random.Random(seed)
+    # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
+    restate = None if plan.kind == "mean" else partial(restated, prompt)
+    gives_probabilities = False
     # Of each row pulled so far: why it cannot be sent, or in which orders it is.
     pending: deque[str | tuple[Sides, ...]] = deque()
+
+    def accept(reply: Reply) -> Sample:
+        """Read the score off a reply; NoProbabilitiesError only while no reply has given any."""
+        nonlocal gives_probabilities
+        gives_probabilities = gives_probabilities or bool(reply.tokens)
+        try:
+            return read_sample(plan, prompt, reply, names=(subject.name,))
+        except NoProbabilitiesError as error:
+            if gives_probabilities:  # though not with this reply
+                raise NoScoreError(str(error)) from error
+            raise
 
     def requests() -> "Iterator[Request]":
         """Yield the requests of all rows; what to expect of each row is added to `pending`."""
         for row in rows:
-            failure = unusable(subject, row)
-            if failure is not None:
-                pending.append(failure)
+            texts = readable_texts(subject, row)
+            if isinstance(texts, str):
+                pending.append(texts)
                 continue
-            texts = {name: str(joined_text(row[name])) for name in subject.texts}
-            swapped = texts
+            shown: dict[Sides, dict[str, str]] = {"ab": texts}
             if isinstance(subject, Comparison):
                 field_a, field_b = subject.fields
                 swapped = {**texts, field_a: texts[field_b], field_b: texts[field_a]}
-            pending.append(row_orders := next(orders))
-            for sides in row_orders:
-                yield request(texts if sides == "ab" else swapped)
+                shown = {"ab": texts, "ba": swapped}
+                if order == "random":
+                    sides = draw.choice(BOTH)
+                    shown = {sides: shown[sides]}
+            pending.append(tuple(shown))
+            for in_order in shown.values():
+                yield Request(fill(template, in_order), sampling, accept, restate=restate)
 
     responses = client.run(requests())
     for response in responses:
@@ -149,32 +171,38 @@ def judge_rows(
             yield _verdict(prompt, plan, by_order)
         else:
             failures = response.failures or ((response.error,) if response.error else ())
-            yield score_of(plan, _samples(response), failures)
+            yield score_of(plan, cast(list[Sample], response.parsed), failures)
     for entry in pending:
         yield failed(subject, entry if isinstance(entry, str) else "not asked")
 
 
 def unusable(subject: Subject, row: Mapping[str, object]) -> str | None:
-    """Why a row cannot be judged: a text that is missing or blank; None if it can.
+    """Why a row cannot be judged; None if it can."""
+    texts = readable_texts(subject, row)
+    return texts if isinstance(texts, str) else None
+
+
+def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
+    """What is judged of a row, or why it cannot be: a text that is missing or shows nothing.
 
     One of two outputs may be blank: some systems say nothing, and would gain if that went unseen.
     """
-    blank: list[str] = []
+    texts, blank = {}, []
     for name in subject.texts:
-        text = joined_text(row.get(name))
+        value = row.get(name)
+        text = value if isinstance(value, str) else joined_text(value)
         if not isinstance(text, str):
             return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
-        if not text.strip():
+        if all(unicodedata.category(character) in INVISIBLE for character in text):
             blank.append(name)
+        texts[name] = text
     if len(blank) == 1 and isinstance(subject, Comparison) and blank[0] in subject.fields:
-        return None
-    return f"{blank[0]} is empty" if blank else None
+        return texts
+    return f"{blank[0]} is empty" if blank else texts
 
 
 def joined_text(value: object) -> object:
     """A list of texts, such as reviews, as one text, as label files are read; else the value."""
-    if isinstance(value, str):
-        return value
     if not isinstance(value, list | tuple) and hasattr(value, "tolist"):
         # A data frame's cell.
         value = value.tolist()
@@ -198,56 +226,13 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
     return Verdict.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
 
 
-def _request_maker(
-    subject: Subject, prompt: Prompt, plan: SamplingPlan, seed: int, template: list[Message]
-) -> "Callable[[Mapping[str, str]], Request]":
-    """A function from a row's texts to the request that asks for its score."""
-    from judges.client import Request  # asyncio takes longer to load than a judge
-
-    sampling = sampling_of(plan, prompt, seed=seed)
-    gives_probabilities = False
-
-    def accept(reply: Reply) -> Sample:
-        """Read the score off a reply; NoProbabilitiesError only while no reply has given any."""
-        nonlocal gives_probabilities
-        gives_probabilities = gives_probabilities or bool(reply.tokens)
-        try:
-            return read_sample(plan, prompt, reply, names=(subject.name,))
-        except NoProbabilitiesError as error:
-            if gives_probabilities:  # though not with this reply
-                raise NoScoreError(str(error)) from error
-            raise
-
-    # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
-    restate = None if plan.kind == "mean" else partial(restated, prompt)
-    return lambda texts: Request(fill(template, texts), sampling, accept, restate=restate)
-
-
-def _orders(subject: Subject, order: Order, seed: int) -> Iterator[tuple[Sides, ...]]:
-    """For row after row, in which orders its outputs are shown; a single output has one."""
-    if not isinstance(subject, Comparison):
-        yield from repeat(("ab",))
-    elif order == "both":
-        yield from repeat(("ab", "ba"))
-    else:
-        import numpy as np  # which takes longer to load than a judge
-
-        rng = np.random.default_rng(seed)
-        while True:
-            yield ("ab",) if rng.random() < 0.5 else ("ba",)
-
-
-def _samples(response: "Response") -> list[Sample]:
-    return [cast("Sample", parsed) for parsed in response.parsed]
-
-
 def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = cast("tuple[Choice, Choice]", prompt.answer.choices)[:2]
     margins: dict[Sides, float] = {}
     comparison, failure = None, None
     for sides, response in responses.items():
-        samples = _samples(response)
+        samples = cast(list[Sample], response.parsed)
         if not samples:
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"

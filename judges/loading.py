@@ -1,72 +1,167 @@
-"""Find a judge by what its user calls it: a catalogue name, a file, a run folder, a definition."""
+"""Find a judge by what its user calls it: a catalogue name, a file, a run folder, a definition.
+
+A definition is a dimension or a comparison of one's own, in YAML, one a file:
+
+    name: groundedness                  # lower-case letters, digits, underscores
+    definition: whether the reply uses the fact it was given
+    inputs:                             # the texts it is judged from, in this order ...
+      fact: the fact the speaker was given
+      response: the reply to judge      # ... or a plain list: [fact, response]
+    scale: [0, 1]                       # lowest and highest rating, and/or:
+    anchors: {0: ignores the fact, 1: rests on the fact}
+    instruction: |                      # optional; what an optimizer may rewrite
+      Judge whether the reply makes use of the fact.
+    source: where it comes from         # optional
+
+A comparison has `kind: pairwise`, no scale, and a `candidate`: the word for what is compared. Its
+two texts are then called `{candidate}_a` and `{candidate}_b`:
+
+    kind: pairwise
+    name: kinder
+    definition: which reply is kinder to the writer
+    inputs: {query: what the user wrote}
+    candidate: response
+"""
 
 import os
 from pathlib import Path
+from typing import Any, Literal
 
-from dspy_judges.errors import OptionError
-from judges.dimension import NAME, UnknownDimensionError
+from msgspec import Struct, convert
+
+from judges import frozen
+from judges.catalog import JUDGES, find
+from judges.dimension import (
+    MAX_RATINGS,
+    NAME,
+    Comparison,
+    Dimension,
+    DimensionError,
+    Subject,
+    check_prompt,
+    untuned_prompt,
+)
+from judges.frozen import (
+    FrozenJudgeError,
+    JudgeFile,
+    Rating,
+    Text,
+    Word,
+    read_bytes,
+    shortened,
+)
 from judges.judge import Judge
+
+MAX_DEFINITION = 200_000  # bytes
 
 
 def load(
     judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
 ) -> Judge:
-    """Load a judge by catalogue name, frozen file, run folder, or FILE.yaml.
+    """The judge of a catalogue name, a frozen judge's file, a run folder, or FILE.yaml.
 
     A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
-    name the model it asks and the endpoint: a file chooses no endpoint, so that a judge of one's
-    own server is asked once its address is given here, where it is used, or in OPENAI_BASE_URL.
-    A panel's file or folder gives a `judges.Panel`, which is a judge (see its `with_model`).
+    name the model it asks and the endpoint, which no file chooses. A panel's file or folder gives a
+    `judges.Panel`, which is a judge (see its `with_model`).
     """
-    from judges.client import holds_secret
-
-    if not isinstance(judge, str | os.PathLike):
-        raise TypeError(
-            f"load() takes a catalogue name, a frozen judge's file, a run folder or "
-            f"FILE.yaml, not {judge!r}"
-        )
-    loaded = _find(os.fspath(judge))
-    if api_base is not None and holds_secret(api_base):
-        raise OptionError("api_base holds a password or a key: give it by OPENAI_API_KEY")
+    source = os.fspath(judge)
+    path = Path(source)
+    if _is_definition(source):
+        loaded = Judge.of(read_subject(source))
+    elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
+        loaded = Judge.of(find(source))
+    else:
+        loaded = _read_judge(path / "judge.json" if path.is_dir() else path)
     return loaded.with_model(lm, api_base)
 
 
-def read_judge(path: Path | str) -> Judge:
-    """A frozen judge's file, a panel's too; raises FrozenJudgeError, PanelError or OSError."""
-    from judges import frozen
+def read_subject(spec: str) -> Subject:
+    """The dimension or comparison of a catalogue name or FILE.yaml.
+
+    Raises DimensionError, which names file and field, or UnknownDimensionError for a name that the
+    catalogue lacks.
+    """
+    if not _is_definition(spec):
+        return find(spec)
+    import yaml  # which a judge in production does without
+
+    try:
+        text = read_bytes(Path(spec), MAX_DEFINITION).decode("utf-8-sig")
+        subject = convert(yaml.safe_load(text), _Definition).subject()
+        check_prompt(subject, untuned_prompt(subject))  # refuses names that would clash
+    except RecursionError as error:
+        raise DimensionError(f"{spec}: nested too deeply") from error
+    # What YAML's parser lets through of values that it cannot make, among them: dates, numbers.
+    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise DimensionError(f"{spec}: {shortened(error)}") from error
+    return subject
+
+
+class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a file may say of a dimension or a comparison."""
+
+    name: Word
+    definition: Text
+    inputs: dict[Word, str] | list[Word]
+    kind: Literal["rating", "pairwise"] = "rating"
+    scale: list[Rating] = []
+    anchors: dict[Rating, str] = {}
+    candidate: Word | None = None
+    instruction: Text | None = None
+    source: str = ""
+
+    def subject(self) -> Subject:
+        inputs, definition = self.inputs, self.definition.strip()
+        clause = definition.rstrip(".")
+        shared: dict[str, Any] = {
+            "name": self.name,
+            "definition": definition,
+            "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
+            "source": self.source,
+        }
+        if self.kind == "pairwise":
+            if self.candidate is None or self.scale or self.anchors:
+                raise DimensionError("a pairwise definition has a candidate, and no scale")
+            instruction = self.instruction or f"Decide between the two: {clause}."
+            return Comparison(**shared, instruction=instruction, candidate=self.candidate)
+        if self.candidate is not None:
+            raise DimensionError("a candidate is for kind: pairwise")
+        scale = self._ratings()
+        instruction = self.instruction or (
+            f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
+            f"and choose the rating from {scale[0]} (lowest) to {scale[-1]} (highest) that fits "
+            "best."
+        )
+        anchors = {rating: self.anchors.get(rating, "") for rating in scale}
+        return Dimension(**shared, instruction=instruction, anchors=anchors)
+
+    def _ratings(self) -> list[int]:
+        """Every rating, ascending; two are the lowest and the highest."""
+        scale = self.scale or sorted({min(self.anchors), max(self.anchors)} if self.anchors else ())
+        if len(scale) == 2:
+            scale = list(range(scale[0], scale[1] + 1))
+        if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
+            raise DimensionError(
+                f"a scale has 2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]', not "
+                f"{self.scale}"
+            )
+        if outside := sorted(self.anchors.keys() - set(scale)):
+            raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
+        return scale
+
+
+def _is_definition(spec: str) -> bool:
+    return spec.lower().endswith((".yaml", ".yml"))
+
+
+def _read_judge(path: Path) -> Judge:
+    """A frozen judge's file, a panel's too; raises FrozenJudgeError or OSError."""
     from judges.panel import Panel, PanelError
 
     file = frozen.load(path)
-    if isinstance(file, frozen.JudgeFile):
+    if isinstance(file, JudgeFile):
         return Judge.of_file(file)
     try:
-        return Panel.from_panel_file(file)
+        return Panel.of_panel_file(file)
     except PanelError as error:
-        raise frozen.FrozenJudgeError(f"{path}: {error}") from error
-
-
-def _find(source: str) -> Judge:
-    """The judge of a catalogue name, a definition, a frozen judge's file or a run folder."""
-    from judges.catalog import find
-    from judges.define import is_definition, read_subject
-
-    path = Path(source)
-    if not source:
-        raise UnknownDimensionError("no judge's name is empty (dspy-judges list shows them)")
-    if is_definition(source):
-        return Judge.of(read_subject(source))
-    if NAME.match(source):
-        try:
-            return Judge.of(find(source))
-        except UnknownDimensionError:
-            if not path.exists():
-                raise
-    if not path.is_dir():
-        return read_judge(path)
-    if not (path / "judge.json").exists():
-        from judges.frozen import FrozenJudgeError
-
-        raise FrozenJudgeError(
-            f"{path}: holds no judge.json; a run folder has one once its run has ended"
-        )
-    return read_judge(path / "judge.json")
+        raise FrozenJudgeError(f"{path}: {error}") from error

@@ -1,49 +1,27 @@
 """Several judges joined in one: each asks its own model.
 
-A panel's score is the weighted mean of its members' scores, each put on a common scale by a map of
-its own. Members, maps and weights are learned elsewhere (dspy-judges panel).
+A panel's score is the weighted mean of its members' scores, each put on a common scale by a
+straight line of its own. Members, lines and weights are learned elsewhere (dspy-judges panel).
 """
 
 import math
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, NoReturn, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from dspy_judges.errors import JudgesError
-from judges.client import (
-    EMBEDDED,
-    Message,
-    ModelOptions,
-    Options,
-    endpoint_of,
-    is_embedded,
-    open_client,
-)
-from judges.dimension import Comparison, Dimension, Subject, seed_prompt
-from judges.frozen import (
-    LEAST_WEIGHT,
-    MAX_MEMBERS,
-    MOST_WEIGHT,
-    Knotted,
-    PanelFile,
-    PanelMember,
-    SubjectEntry,
-    plain,
-    stored,
-)
-from judges.judge import Judge, RowJudge
+from judges.client import EMBEDDED, BudgetSpentError, is_embedded
+from judges.dimension import Comparison, Dimension, Subject, untuned_prompt
+from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
+from judges.judge import Judge, check_address
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.judging import Order, choice_of, failed
-from judges.monotone import MonotoneMap
 
 if TYPE_CHECKING:
-    import dspy
-
-    from judges.client import Client, Model
-    from judges.scoring import SamplingPlan
+    from judges.client import Client
 
 MAX_REASON_LENGTH = 300
 
@@ -54,12 +32,16 @@ class PanelError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A judge of a panel; `map` takes its score to the panel's scale, and `weight` is above 0."""
+    """A judge of a panel, whose weight is above 0.
+
+    `intercept + slope * score` is its score on the panel's scale.
+    """
 
     name: str
     weight: float
-    map: MonotoneMap
     judge: Judge
+    slope: float = 1.0
+    intercept: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +87,9 @@ class Panel(Judge):
         paid_models = [judge.lm for judge in judges if not is_embedded(judge.lm)]
         return cls(
             subject=subject,
-            prompt=seed_prompt(subject),
+            prompt=untuned_prompt(subject),
             lm=next(iter(paid_models), EMBEDDED),
+            lm_from="user",
             members=tuple(checked),
             provenance=provenance,
         )
@@ -126,12 +109,13 @@ class Panel(Judge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Panel":
-        """The panel at an endpoint that its user names, and with what its user lets it ask.
+        """The panel with what its user lets it ask, at an endpoint that its user names.
 
         Every member asks its own model, on which its weight was learned. So `lm` may only name,
         separated by commas, members' models that their files alone may not choose. `api_base` is
-        for the members that were made there, else for all of OpenAI's protocol.
+        for the members of OpenAI's protocol.
         """
+        check_address(api_base)
         named = lm.split(",") if lm else []
         models = list(dict.fromkeys(judge.lm for judge in self.parts))
         if unknown := [name for name in named if name not in models]:
@@ -139,52 +123,21 @@ class Panel(Judge):
                 f"{self.name} is a panel, whose members ask {', '.join(models)}: its "
                 f"weights hold for these alone, so it cannot ask {unknown[0]}; leave the model out"
             )
-        compatible = [judge for judge in self.parts if judge.lm.startswith("openai/")]
-        same = [j for j in compatible if api_base and j.endpoint == endpoint_of(j.lm, api_base)]
-        at_base = [] if api_base is None else same or compatible
 
-        def with_model(member: Member) -> Member:
-            judge = member.judge
-            model = judge.lm if judge.lm in named else None
-            base = api_base if any(judge is compared for compared in at_base) else None
-            return replace(member, judge=judge.with_model(model, base))
+        def base_of(judge: Judge) -> str | None:
+            return api_base if judge.lm.startswith("openai/") else None
 
-        return replace(self, members=tuple(with_model(member) for member in self.members))
-
-    def model_to_ask(
-        self, lm: str | None = None, api_base: str | None = None
-    ) -> tuple[str, str | None]:
-        """Its first model that is not embedded, and the endpoint, all members' being allowed."""
-        endpoints = dict(
-            judge.model_to_ask() for judge in reversed(self.with_model(lm, api_base).parts)
-        )
-        return self.lm, endpoints.get(self.lm)
-
-    def names_no_model(self, lm: str | None = None, api_base: str | None = None) -> bool:
-        return False
-
-    @contextmanager
-    def open_client(
-        self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> Iterator["Client"]:
-        """Open what asks its first model; it opens what asks the others, on one budget."""
-        if options.get("lm") or options.get("api_base"):
-            raise PanelError(
-                f"{self.name} is a panel: say which models and where by with_model(lm, api_base)"
+        members = [
+            replace(
+                member,
+                judge=member.judge.with_model(
+                    member.judge.lm if member.judge.lm in named else None, base_of(member.judge)
+                ),
             )
-        lm, api_base = self.model_to_ask()
-        opening: Any = {**options, "lm": lm, "api_base": api_base}
-        with open_client(keep_going=keep_going, **opening) as client:
-            self.clients(client)
-            yield client
-
-    @contextmanager
-    def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
-        """Open its members' models once for many calls, with options as for `score`."""
-        values: Any = dict(options)
-        panel = self.with_model(values.pop("lm", None), values.pop("api_base", None))
-        with Judge.open(panel, **values) as judge_rows:
-            yield judge_rows
+            for member in self.members
+        ]
+        base = base_of(self) or self.api_base
+        return replace(self, members=tuple(members), api_base=base)
 
     def judge_rows(
         self,
@@ -195,14 +148,12 @@ class Panel(Judge):
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
-        from judges.client import BudgetSpentError  # which loading does without
-
         rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
             streams = []
             for judge, copy in zip(self.parts, copies, strict=True):
-                runner_of_judge = self._runner_of(judge, client)
-                stream = judge.judge_rows(copy, runner_of_judge, order=order, seed=seed)
+                asker = self._client_of(judge, client)
+                stream = judge.judge_rows(copy, asker, order=order, seed=seed)
                 streams.append(stack.enter_context(closing(stream)))
             for _ in rows:
                 try:
@@ -213,9 +164,7 @@ class Panel(Judge):
                 yield self.joined(judgements)
 
     def _await_paid(self, streams: Sequence[Iterator[AnyJudgement]]) -> None:
-        """Let arrive what other members have under way: it is paid for, and kept in the journal."""
-        from judges.client import BudgetSpentError
-
+        """Let arrive what other members have under way: it is paid for, and kept in the store."""
         for judge, stream in zip(self.parts, streams, strict=True):
             if not is_embedded(judge.lm):
                 with suppress(BudgetSpentError):
@@ -234,8 +183,11 @@ class Panel(Judge):
         total = math.fsum(member.weight for member in self.members)
 
         def mean(scores: Iterable[float]) -> float:
-            mapped = zip(self.members, scores, strict=True)
-            return math.fsum(member.weight * member.map(score) for member, score in mapped) / total
+            mapped = (
+                member.weight * (member.intercept + member.slope * score)
+                for member, score in zip(self.members, scores, strict=True)
+            )
+            return math.fsum(mapped) / total
 
         score = mean(judgement.score for judgement in judgements)
         scores = {member.name: judgement.score for member, judgement in pairs}
@@ -270,14 +222,12 @@ class Panel(Judge):
         )
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        clients = [self._runner_of(judge, client) for judge in self.parts]
-        return tuple(dict.fromkeys(clients))
+        return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
-    def _runner_of(self, judge: Judge, client: "Client") -> "Client":
+    def _client_of(self, judge: Judge, client: "Client") -> "Client":
         """What asks a member's model, on the budget of `client`."""
-        lm, api_base = judge.model_to_ask()
         if client.open_sibling is not None:
-            return client.open_sibling(lm, api_base)
+            return client.open_sibling(judge.lm, judge.api_base)
         if len({part.lm for part in self.parts}) > 1:
             raise PanelError(
                 f"{self.name}: its members ask several models: open what asks them by "
@@ -286,62 +236,43 @@ class Panel(Judge):
         return client
 
     def freeze(self) -> PanelFile:
-        subject = self.subject
+        members = [
+            PanelMember(
+                name=member.name,
+                weight=member.weight,
+                slope=member.slope,
+                intercept=member.intercept,
+                judge=cast(JudgeFile, member.judge.freeze()),
+            )
+            for member in self.members
+        ]
         return PanelFile(
-            name=self.name,
-            subject=SubjectEntry.of(subject),
-            texts=list(subject.texts),
-            scale=list(subject.scale) if isinstance(subject, Dimension) else None,
-            members=[
-                PanelMember(
-                    name=member.name,
-                    judge=stored(member.judge.freeze()),
-                    map=Knotted.of(member.map),
-                    weight=member.weight,
-                )
-                for member in self.members
-            ],
-            provenance=None if self.provenance is None else plain(self.provenance),
+            **shared_entries(self.subject, self.provenance, panel=True), members=members
         )
 
     @classmethod
-    def from_panel_file(cls, file: PanelFile) -> "Panel":
+    def of_panel_file(cls, file: PanelFile) -> "Panel":
         """The panel that a checked file holds; PanelError where its members cannot be joined."""
         members = [
             Member(
                 name=member.name,
                 weight=member.weight,
-                map=member.read_map(),
-                judge=Judge.of_file(member.read_judge()),
+                slope=member.slope,
+                intercept=member.intercept,
+                judge=Judge.of_file(member.judge),
             )
             for member in file.members
         ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)
 
-    def plan_for(self, model: "Model") -> "SamplingPlan":
-        self._refuse("has no plan of its own")
-
-    def resolved_plan(self) -> "SamplingPlan":
-        self._refuse("has no plan of its own")
-
-    def with_plan(self, plan: "SamplingPlan | None") -> NoReturn:
-        self._refuse("has no plan of its own")
-
-    def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> NoReturn:
-        self._refuse("has no prompt of its own")
-
-    def template(self) -> list[Message]:
-        self._refuse("has no prompt of its own")
-
-    def program(self) -> "dspy.Module":
-        self._refuse("has no prompt of its own")
-
-    def _refuse(self, lack: str) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         names = ", ".join(member.name for member in self.members)
         raise PanelError(
-            f"{self.name} is a panel and {lack}; its members have ({names}): take one of "
-            "panel.parts"
+            f"{self.name} is a panel and has no plan or prompt of its own; its members have "
+            f"({names}): take one of panel.parts"
         )
+
+    plan_for = resolved_plan = with_plan = with_prompt = template = program = _refuse
 
 
 def _check_judge(subject: Subject, name: str, judge: Judge) -> Judge:
@@ -377,20 +308,17 @@ def _check(panel: Panel) -> None:
         if names.count(name) > 1:
             raise PanelError(f"{panel.name}: two members are called {name!r}; name one otherwise")
     for member in panel.members:
-        if not LEAST_WEIGHT <= member.weight <= MOST_WEIGHT:
+        if not 1e-100 <= member.weight <= 1e6:
             raise PanelError(
-                f"member {member.name} has the weight {member.weight}; above 0 and up to "
-                f"{MOST_WEIGHT:g} is one"
+                f"member {member.name} has the weight {member.weight}; above 0 and up to 1e6 is one"
             )
-        if panel.kind == "pairwise" and not _is_odd(member.map):
+        if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
             raise PanelError(
-                f"member {member.name}: a map of margins lies within [-1, 1] and changes its sign "
-                "where the two outputs change places"
+                f"member {member.name} has the slope {member.slope} and the intercept "
+                f"{member.intercept}; a line rises, and both are at most 1e9"
             )
-
-
-def _is_odd(map: MonotoneMap) -> bool:
-    def is_mirrored(knots: Sequence[float]) -> bool:
-        return all(abs(a + b) < 1e-9 for a, b in zip(knots, reversed(knots), strict=True))
-
-    return is_mirrored(map.inputs) and is_mirrored(map.outputs) and map(1.0) <= 1 + 1e-9
+        if panel.kind == "pairwise" and (member.slope > 1 or member.intercept):
+            raise PanelError(
+                f"member {member.name}: margins lie within [-1, 1] and change their sign where the "
+                "two outputs change places: their slope is at most 1, their intercept 0"
+            )

@@ -4,6 +4,7 @@ Everything static (field list, scale, instruction, demos) comes before the texts
 that providers' prompt caches apply.
 """
 
+import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,53 +26,37 @@ END = HEADER.format(name="completed")
 NOT_GIVEN = "(not given)"
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
-# A field's header, however a model spells it: what replies are cut at, and what no text may hold.
+# A field's header, however a model spells it: what replies are cut at.
 FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
-# Where a reply's thoughts begin and end, by model family; no text may hold these either.
-_THINKING = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning|scratchpad)"
+# Where a reply's thoughts begin and end, by model family.
+_THOUGHT = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
-    rf"<{_THINKING}(?:\s{{1,3}}\w{{1,30}}=[^<>\n]{{0,200}})?\s{{0,3}}>|<\|think\|>|\[THINK\]"
-    r"|\u25c1think\u25b7|<\|begin_of_thought\|>|<\|channel\|>analysis\b",
+    rf"<{_THOUGHT}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
+    r"|\u25c1think\u25b7|<\|channel\|>analysis\b",
     re.IGNORECASE,
 )
 THOUGHT_END = re.compile(
-    rf"</{_THINKING}\s{{0,3}}>|<\|/think\|>|\[/THINK\]|\u25c1/think\u25b7"
-    r"|<\|end_of_thought\|>|<\|channel\|>final(?:\s?<\|message\|>)?",
+    rf"</{_THOUGHT}\s{{0,3}}>|<\|(?:/think|end_of_thought)\|>|\[/THINK\]|\u25c1/think\u25b7"
+    r"|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
-# What a document could use to look like our framing, a chat template or a DSPy custom type.
-_FRAMING = (
-    r"\[(?=\[[ \t]*##)|#(?=#[ \t]*\]\])"
-    r"|<(?=\|[A-Za-z_][\w ]{0,40}\|>)|<(?=/?s>)|<(?=/?(?:start|end)_of_turn>)"
-    r"|\[(?=/?INST\])|<(?=</?SYS>>)"
-    r"|<(?=<CUSTOM-TYPE-(?:START|END)-IDENTIFIER>>)"
+# What no text may hold, since a reader, DSPy or a chat template takes it for framing: each is
+# broken by a space after its first character. A pattern that begins with one of three characters is
+# searched for quickly.
+FRAMING = re.compile(
+    rf"""
+    \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\# )  # a field's header
+  | \[ (?= \|[^\[\]|\n]{{1,60}}\|\] )            # [|assistant|]
+  | \[ (?= (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
+  | \u25c1 (?= /?(?i:think)\u25b7 )              # \u25c1think\u25b7
+  | <  (?= <(?:CUSTOM-TYPE-|/?SYS>>) )           # DSPy's parts that are no text; <<SYS>>
+  | <  (?= [|\uff5c][^<>|\uff5c\n]{{1,60}}[|\uff5c]> )  # <|im_start|>, <|channel|>
+  | <  (?= /?(?i:{_THOUGHT})[\s>] )               # <think>, </think>
+  | <  (?= /?(?:s|bos|eos)> )                    # <s>, </s>
+  | <  (?= /?(?:start|end)_of_(?:turn|role)> )   # <start_of_turn>
+    """,
+    re.VERBOSE,
 )
-# Tags that are one token in some family's vocabulary: Gemma, LLaVA, InternVL, Qwen, Mistral,
-# Idefics, Command, Hunyuan and their kin.
-_TAGS = (
-    r"(?:begin|start|end|beginning)_of_(?:turn|image|audio|video|text|sentence|utterance|role)"
-    r"|(?:image|audio|video)(?:_soft_token|_placeholder|_pad|_start|_end)?|img|im_(?:start|end|patch)"
-    r"|img_context|global-img|fake_token_around_image"
-    r"|bos|eos|pad|unk|eot|eod|sop|eop|(?:bos|eos|pad|unk|mask)_token"
-    r"|system|user|assistant|tool_(?:calls?|response|outputs?)|function_call"
-    r"|extra_id_\d{1,4}|reserved_\d{1,4}|unused\d{1,4}|loc\d{4}|row_\d{1,2}_col_\d{1,2}"
-    r"|fim_(?:prefix|middle|suffix)|seed:\w{1,20}"
-)
-_BRACKETS = (
-    r"IMG(?:_BREAK|_END)?|(?:BEGIN_|END_)?AUDIO|VIDEO|SYSTEM_PROMPT|AVAILABLE_TOOLS"
-    r"|TOOL_(?:CALLS|RESULTS|CONTENT)|BOS|EOS|PAD|UNK|EOT|MASK|[gs]MASK"
-)
-# Files of other languages' code, which have no (?i:...), hold the two apart.
-MARKERS_AS_WRITTEN = (
-    rf"{_FRAMING}|(?={FIELD_HEADER.pattern})\["
-    r"|<(?=\|\w{2,30}>|[|\uff5c][^\s<>|\uff5c][^<>|\uff5c\n]{0,60}[|\uff5c]>)"
-    rf"|\[(?=\|/?\w{{1,30}}\|\])|\[(?=/?(?:{_BRACKETS})\])"
-)
-MARKERS_IN_ANY_CASE = rf"(?=(?:{THOUGHT_START.pattern}|{THOUGHT_END.pattern})).|<(?=/?(?:{_TAGS})>)"
-_MARKERS = re.compile(rf"{MARKERS_AS_WRITTEN}|(?i:{MARKERS_IN_ANY_CASE})")
-# The first characters of all of them: to try every marker at every character of a text takes longer
-# than the rest of a judgement.
-MARKER_START = re.compile("[\\[#<\u25c1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +105,12 @@ class Prompt:
         UTF-8 (rendering replaces it just so).
         """
         demos = tuple(
-            {field.name: _encodable_value(demo[field.name]) for field in self.fields}
-            for demo in self.demos
+            {name: encodable(v) if isinstance(v, str) else v for name, v in ordered.items()}
+            for ordered in ({f.name: demo[f.name] for f in self.fields} for demo in self.demos)
         )
-        return replace(self, instruction=cleandoc(encodable(self.instruction)), demos=demos)
+        # What cleandoc changes again where blanks come first; it also takes them off one by one.
+        instruction = inspect.cleandoc(encodable(self.instruction).strip())
+        return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """Render for one output; KeyError names a text that is missing."""
@@ -207,45 +194,13 @@ def describe_scale(definition: str, anchors: Mapping[int, str]) -> str:
 
 
 def neutralise(text: str) -> str:
-    """Break what could pass for our framing or a chat template by a space; mend lone surrogates.
-
-    Every header and thought mark that replies are read by is among it (`FIELD_HEADER`,
-    `THOUGHT_START`, `THOUGHT_END`): what no text can hold, no text can make a model repeat.
-    """
-    text = encodable(text)
-    return MARKER_START.sub(
-        lambda start: start.group() + " " * bool(_MARKERS.match(text, start.start())), text
-    )
-
-
-def cleandoc(text: str) -> str:
-    """What inspect.cleandoc makes of a text in the end, for it is not idempotent.
-
-    In one pass: that takes off blank first lines one by one, a minute for a hundred thousand.
-    """
-    lines = text.expandtabs().split("\n")
-    first = next((index for index, line in enumerate(lines) if line.strip()), len(lines))
-    rest = lines[first + 1 :]
-    indents = [_indent(line) for line in rest if line.strip()]
-    # Without a line of words after it, the first word's own line was the only one to measure.
-    margin = min(indents, default=_indent(lines[first]) if 0 < first < len(lines) else 0)
-    clean = [line.lstrip() for line in lines[first : first + 1]] + [line[margin:] for line in rest]
-    while clean and not clean[-1]:
-        clean.pop()
-    return "\n".join(clean)
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    """Break what could pass for framing (see FRAMING) by a space; mend lone surrogates."""
+    return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def encodable(text: str) -> str:
     """Put a question mark for every lone surrogate, which no UTF-8 file can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _encodable_value(value: Value) -> Value:
-    return encodable(value) if isinstance(value, str) else value
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:

@@ -22,7 +22,7 @@ from dspy.utils.usage_tracker import UsageTracker
 
 from dspy_judges.errors import JudgesError
 from judges.client import BudgetSpentError, FailureMonitor, FatalModelError, Response, is_embedded
-from judges.client.dspy_bridge import as_lm
+from judges.client.dspy import as_lm
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.judgement import shortened
@@ -354,7 +354,7 @@ def student_of(program: object, output: str | None = None) -> Student:
             f"RankOptimizer tunes one predictor, and {name} has {found}: tune the module that "
             "rates by itself, or set _compiled = True on the others"
         )
-    subject = getattr(program, "dimension", None) or getattr(program, "comparison", None)
+    subject = getattr(program, "subject", None)
     if isinstance(subject, Dimension | Comparison):
         return JudgeStudent(program, subject)
     return ProgramStudent(program, output)

@@ -11,20 +11,17 @@ from data.tables.formats import read_records
 from data.tables.in_memory import Rows, is_in_memory
 from judges.client import Model
 from judges.client.dspy import ConfiguredModel, configured_lm
-from judges.define import read_subject
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 from judges.terminal import print_error
 from optimize.figures import SPLITS
-from optimize.lifecycle import RunLifecycle
+from optimize.lifecycle import run_in_folder
 from optimize.run import run_folder
 from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import read_settings
 from optimize.screen import scorecard
-from optimize.search.gate import RISK, Ship
-from optimize.search.objective import Level
-from optimize.search.optimizers import OptimizerName
+from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +77,6 @@ def tune(
     data: str | os.PathLike[str] | Rows | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
-    resume: bool = False,
     quiet: bool = False,
     map: Mapping[str, str | Sequence[str]] | None = None,
     values: Mapping[str, float | str | None] | None = None,
@@ -124,7 +120,7 @@ def tune(
     read and written. `risk` is the chance that a tuned judge ships which is no better, and `ship`
     "tuned" ships it in any case.
     Without `lm`, the LM that DSPy is configured with, else the embedded model. Progress goes to
-    stderr unless `quiet`.
+    stderr unless `quiet`. The same call again goes on with a run that was stopped.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...
     """
     # First of all, while there are no other names here than the keywords.
@@ -155,15 +151,16 @@ def tune(
         model = ConfiguredModel(configured)
         opened[model.name] = model
         given |= {"lm": model.name, "api_base": model.api_base}
-    lifecycle = RunLifecycle(
+    folder, summary = run_in_folder(
+        read_settings(given),
         out,
-        resume=resume,
         print_line=(lambda text: None) if quiet else print_error,
+        subject=subject,
+        rows=rows,
         opened=opened,
         stderr=None if quiet else sys.stderr,
     )
-    summary = lifecycle.execute(read_settings(given), subject, rows)
-    return Run(folder=lifecycle.path, summary=summary)
+    return Run(folder=folder, summary=summary)
 
 
-_NO_SETTINGS = frozenset({"dimension", "data", "out", "resume", "quiet"})
+_NO_SETTINGS = frozenset({"dimension", "data", "out", "quiet"})

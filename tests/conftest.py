@@ -23,7 +23,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # Whole runs whose reports nobody looks at here: drawing each takes over a second.
 WITHOUT_DRAWINGS = {
     "test_budget",
-    "test_cache",
     "test_compare",
     "test_cut_off",
     "test_dspy_lm",

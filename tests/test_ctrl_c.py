@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment ends a command with 130, one line and no traceback; --resume goes on."""
+"""Ctrl-C ends a command that is being loaded, or that tunes, with 130 and one line."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
+from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving, hang_from
 from processes import TIMEOUT, run_python, until
 
@@ -54,40 +54,6 @@ def wait_for(server: OpenAIServer, requests: int, running: subprocess.Popen[str]
     assert running.poll() is None, running.communicate()
 
 
-SCORE = ["judges", "score", "relevance", "--data", "in.jsonl", "--out", "o.jsonl"]
-
-
-def test_scoring_stops_with_what_came_and_goes_on_from_there(slow: OpenAIServer) -> None:
-    ask = [*SCORE, "--lm", "openai/judge-1", "--concurrency", "2"]
-    slow.fault = hang_from(12)
-    running = start(slow, *ask)
-    wait_for(slow, 9, running)
-    code, err = interrupt(running)
-    slow.fault = lambda number, body: None
-    assert code == 130
-    assert "Traceback" not in err
-    last = err.splitlines()[-1]
-    assert last.startswith("dspy-judges score: interrupted: ")
-    assert last.endswith("run the same with --resume to go on")
-    assert not Path("o.jsonl").exists()
-    kept = len(Path("o.jsonl.replies.jsonl").read_text().splitlines())
-    assert kept >= 5
-    # Without --resume nothing is touched.
-    before = {path.name: path.read_bytes() for path in Path().iterdir()}
-    again = start(slow, *ask)
-    assert "--resume continues it" in again.communicate(timeout=TIMEOUT)[1]
-    assert again.returncode == 1
-    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
-    asked = len(slow.log)
-    resumed = start(slow, *ask, "--resume")
-    resumed.communicate(timeout=TIMEOUT)
-    assert resumed.returncode == 0
-    assert len(slow.log) - asked == len(ROWS) - kept
-    rows = read_jsonl("o.jsonl")
-    assert [row["id"] for row in rows] == [row["id"] for row in ROWS]
-    assert all(row["judgements"]["relevance"]["failure"] is None for row in rows)
-
-
 def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> None:
     loading = (
         "import os, signal, time\n"
@@ -125,6 +91,4 @@ def test_tuning_says_how_to_go_on(slow: OpenAIServer) -> None:
     wait_for(slow, 2, running)
     code, err = interrupt(running)
     assert code == 130
-    assert err.splitlines()[-1].endswith(
-        "the same command with --resume --out run goes on from here"
-    )
+    assert err.splitlines()[-1].endswith("interrupted: the same command again goes on from here")

@@ -130,25 +130,15 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
     run: optimize.Run, starter: pd.DataFrame
 ) -> None:
     assert run.summary["data"]["n_outputs"] == len(starter)
-    again = optimize.tune(
-        "fluency",
-        starter,
-        map={"fluency": "good"},
-        out=run.folder,
-        resume=True,
-        max_calls=900,
-        quiet=True,
-    )
+    # As a kill before its end leaves it.
+    drawn = run.report.read_bytes()
+    run.report.unlink()
+    flags: dict[str, Any] = {"map": {"fluency": "good"}, "out": run.folder, "quiet": True}
+    with pytest.raises(optimize.RunFolderError, match="its labels were others"):
+        optimize.tune("fluency", starter[1:], **flags, max_calls=900)
+    again = optimize.tune("fluency", starter, **flags, max_calls=900)
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
-    with pytest.raises(optimize.RunFolderError, match="has changed since the run was begun"):
-        optimize.tune(
-            "fluency",
-            starter[1:],
-            map={"fluency": "good"},
-            out=run.folder,
-            resume=True,
-            quiet=True,
-        )
+    assert len(again.report.read_bytes()) == len(drawn)
 
 
 def test_a_runs_judgements_are_those_its_figures_were_made_of(run: optimize.Run) -> None:
@@ -177,7 +167,7 @@ def test_every_error_that_a_user_can_catch_has_one_root() -> None:
 
 def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:
     parameters = signature(optimize.tune).parameters
-    own = {"dimension", "pairwise", "data", "out", "resume", "quiet"}
+    own = {"dimension", "pairwise", "data", "out", "quiet"}
     settings = {declared.name for declared in fields(Settings)}
     assert parameters.keys() - own == settings - own
     defaults = Settings(dimension="relevance")

@@ -4,11 +4,10 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
@@ -19,9 +18,10 @@ import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
+from judges.client import Client, Store
+from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
-from judges.client.providers import endpoint_of
 from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
@@ -139,22 +139,49 @@ def test_a_strangers_judge_that_names_a_host_or_a_file_loads_and_is_not_asked(
 
 
 def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: Listener) -> None:
-    """Nor to the provider's own place in silence: the user says which."""
+    """Nor to the provider's own place in silence: the user says where."""
     judge = judges.load(judge_file("openai/judge-1", endpoint=stranger.url))
-    with pytest.raises(FatalModelError, match=rf"{stranger.url}.*--api-base {stranger.url}"):
+    with pytest.raises(FatalModelError, match=rf"{stranger.url}.*--api-base URL"):
         judge(**ROW)
 
 
-def test_a_strangers_batch_folder_sends_no_key(
+@pytest.mark.parametrize("panel", [False, True])
+def test_a_strangers_judge_of_many_samples_a_row_is_asked_only_by_its_users_word(
+    panel: bool, stranger: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = SamplingPlan(kind="mean", samples=101, temperature=1.0)
+    judge = replace(judges.load("coherence"), plan=plan)
+    if panel:
+        member = judges.Member(name="many", weight=1.0, judge=judge)
+        judge = judges.Panel.join(judge.subject, [member])
+    loaded = judges.load(judge.save(Path("judge.json")))
+    with pytest.raises(FatalModelError, match="--plan mean --samples 101"):
+        loaded(**ROW)
+    score = ["score", "judge.json", "--data", "rows.jsonl", "--out", "out.jsonl"]
+    assert judges_command(score) == 1
+    assert "asks for 101 replies a row" in capsys.readouterr().err
+    if not panel:
+        assert judges_command([*score, "--plan", "mean", "--samples", "101"]) == 0
+        assert loaded.with_plan(plan)(**ROW).failure is None
+
+
+@pytest.mark.parametrize("address", ["", " "])
+def test_an_empty_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="api_base is empty"):
+        judges.load("coherence", lm="openai/judge-1", api_base=address)
+    with pytest.raises(ValueError, match="api_base is empty"):
+        next(judges.load("coherence").judge_all([ROW], lm="openai/judge-1", api_base=address))
+
+
+def test_a_strangers_state_of_a_batch_sends_no_key(
     stranger: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("out.jsonl.batch").mkdir()
     state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url, "n_requests": 1}
-    Path("out.jsonl.batch/batch.json").write_text(json.dumps(state))
+    Path("out.jsonl.batch.json").write_text(json.dumps(state))
     for step in ("submit", "status", "collect"):
         ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
         assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        assert f"at {stranger.url}, and not at" in capsys.readouterr().err
+        assert f"at {stranger.url}, and not" in capsys.readouterr().err
 
 
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
@@ -169,7 +196,7 @@ def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
     for tag in tags:
         text = f"name: x\ndefinition: {tag.format(url=stranger.url)}\ninputs: [document]\n"
         Path("theirs.yaml").write_text(text + "scale: [1, 5]\n")
-        with pytest.raises(ValueError, match=r"theirs\.yaml: not YAML: .*line 2"):
+        with pytest.raises(ValueError, match=r"theirs\.yaml: .*line 2"):
             judges.load("theirs.yaml")
     label = {"id": stranger.url, "group": f"file://{stranger.url}", "document": stranger.url}
     rows = [
@@ -208,11 +235,6 @@ def test_a_known_providers_model_is_plain(lm: str) -> None:
     assert is_plain(lm)
 
 
-def test_what_holds_an_address_a_path_or_a_space_is_not_plain() -> None:
-    for lm in STRANGE:
-        assert not is_plain(lm.format(address="127.0.0.1:9"))
-
-
 @pytest.mark.parametrize("lm", ["openai/m", "azure/m", "groq/m", "embedded"])
 @pytest.mark.parametrize("base", [None, "http://127.0.0.1:9/v1/"])
 def test_an_opened_model_answers_where_it_is_said_to(
@@ -246,21 +268,19 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     assert models_of(private) == {"judge-1", "proposer-1"}
     # To go on with it, and to ask its judge, takes that address again; nothing else is asked.
     n = len(private.log)
-    assert optimize_command([*TUNE, *MODELS, "--resume"]) == 2
-    assert f"asked its judge at {private.url}" in capsys.readouterr().err.splitlines()[-1]
-    assert optimize_command([*TUNE, *MODELS, "--resume", "--api-base", private.url]) == 0
+    Path("run/report.html").unlink()
+    assert optimize_command([*TUNE, *MODELS]) == 1
+    assert f"its judge was asked at {private.url}" in capsys.readouterr().err.splitlines()[-1]
+    assert optimize_command([*TUNE, *MODELS, "--api-base", private.url]) == 0
     judge = judges.load("run")
-    assert judge.endpoint == private.url
     score = ["score", "run", "--data", "rows.jsonl", "--out", "out.jsonl"]
     capsys.readouterr()
     assert judges_command(score) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert f"--api-base {private.url}" in said
+    assert private.url in said
     with pytest.raises(FatalModelError, match="api_base="):
         judge(**ROW)
-    with pytest.raises(FatalModelError, match="api_base="):
-        judge.judge_all([ROW], lm="openai/another").__next__()
     assert len(private.log) == n
     assert judges_command([*score, "--api-base", private.url]) == 0
     assert judges.load("run", api_base=private.url)(**ROW).failure is None
@@ -274,21 +294,21 @@ def test_an_endpoint_of_the_environment_is_the_users_word(
     assert optimize_command([*TUNE, *MODELS]) == 0
     assert models_of(private) == {"judge-1", "proposer-1"}
     assert judges.load("run")(**ROW).failure is None
-    assert optimize_command([*TUNE, *MODELS, "--resume"]) == 0
+    Path("run/report.html").unlink()
     monkeypatch.delenv("OPENAI_BASE_URL")
     n = len(private.log)
     with pytest.raises(FatalModelError, match=private.url):
         judges.load("run")(**ROW)
     # A run that was begun there does not go on at the public default.
     capsys.readouterr()
-    assert optimize_command([*TUNE, *MODELS, "--resume"]) == 2
-    assert f"asked its judge at {private.url}" in capsys.readouterr().err
+    assert optimize_command([*TUNE, *MODELS]) == 1
+    assert f"its judge was asked at {private.url}" in capsys.readouterr().err
     assert len(private.log) == n
 
 
 def test_the_proposers_endpoint_can_be_another(private: OpenAIServer) -> None:
     with Serving(OpenAIServer(models=("proposer-1",))) as other:
-        run = tune(
+        tune(
             "coherence",
             data="labels.jsonl",
             lm="openai/judge-1",
@@ -300,7 +320,6 @@ def test_the_proposers_endpoint_can_be_another(private: OpenAIServer) -> None:
         )
         assert models_of(private) == {"judge-1"}
         assert models_of(other) == {"proposer-1"}
-    assert run.judge.endpoint == private.url
 
 
 @pytest.mark.parametrize(
@@ -347,18 +366,10 @@ def test_dspys_configured_address_holds_for_the_optimizers_proposer(private: Ope
     assert told.proposer == ("openai/proposer-1", private.url)
 
 
-def test_a_saved_judge_remembers_the_address_its_user_gave_and_asks_it_only_if_told(
-    private: OpenAIServer,
-) -> None:
+def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
-    assert judge(**ROW).failure is None
-    judge.save("mine.json")
-    again = judges.load("mine.json")
-    assert again.endpoint == private.url
-    assert again.api_base is None
-    with pytest.raises(FatalModelError, match=private.url):
-        again(**ROW)
-    assert len(private.log) == 1
+    assert private.url not in judge.save("mine.json").read_text()
+    assert judges.load("mine.json").api_base is None
 
 
 def test_a_judge_without_a_recorded_endpoint_asks_where_it_did(
@@ -369,9 +380,10 @@ def test_a_judge_without_a_recorded_endpoint_asks_where_it_did(
     assert judges.load(judge_file("openai/judge-1"))(**ROW).failure is None
 
 
-def test_an_address_with_a_password_is_not_taken_for_a_judge() -> None:
-    with pytest.raises(ValueError, match="holds a password or a key"):
-        judges.load("coherence", api_base="http://me:secret@host/v1")
+def test_an_address_with_a_password_is_not_asked() -> None:
+    judge = judges.load("coherence", lm="openai/x", api_base="http://me:secret@host/v1")
+    with pytest.raises(FatalModelError, match="holds a password or a key"):
+        judge(**ROW)
 
 
 # Redirects.
@@ -402,21 +414,15 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
         base = f"http://127.0.0.1:{server.server_port}/v1"
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
-        folder = Path("b")
         if lm.startswith("openai/"):
-            batch = Batch(folder, lm=lm, api_base=base)
-            list(judges.load("coherence").judge_rows([ROW], _runner(batch.queue())))
+            batch = Batch(Path("out.jsonl"), lm=lm, api_base=base)
+            with closing(Store("replies.sqlite")) as store:
+                list(judges.load("coherence").judge_rows([ROW], Client(batch.queue(store))))
             with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
                 batch.submit()
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _runner(model: Any) -> Any:
-    from judges.client.client import Client
-
-    return Client(model)
 
 
 def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) -> None:

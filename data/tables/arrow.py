@@ -59,15 +59,25 @@ class ParquetSink:
         for name, cells in self._cells.items():
             cells.append(row.get(name))
 
-    def close(self) -> None:
+    def table(self) -> Any:
+        """The rows as an Arrow table; RowsError for a column of several types."""
         import pyarrow as pa
+
+        arrays = {}
+        for name, cells in self._cells.items():
+            try:
+                arrays[name] = pa.array(cells)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                raise RowsError(
+                    f"{self._path}: the column {name!r} holds values of several types, which "
+                    f"Parquet cannot ({excerpt(str(error))}); write .csv or .jsonl"
+                ) from error
+        return pa.table(arrays)
+
+    def close(self) -> None:
         import pyarrow.parquet
 
-        try:
-            pyarrow.parquet.write_table(pa.table(self._cells), self._path)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            fault = f"a column changes its type ({excerpt(str(error))})"
-            raise RowsError(f"{self._path}: {fault}; write JSONL instead") from error
+        pyarrow.parquet.write_table(self.table(), self._path)
 
 
 def load_dataset(path: str) -> Any:

@@ -7,8 +7,6 @@ from pathlib import Path
 from secrets import token_hex
 from typing import IO
 
-from filelock import FileLock, Timeout
-
 
 class InUseError(OSError):
     """Another process, or another run in this one, works with the file."""
@@ -21,6 +19,8 @@ def in_use(path: Path) -> Iterator[None]:
     The system releases the lock when a process dies. It is a file: `.NAME.lock` beside a file,
     `.lock` in a folder.
     """
+    from filelock import FileLock, Timeout  # which loads asyncio
+
     lock = FileLock(path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock"))
     try:
         lock.acquire(blocking=False)

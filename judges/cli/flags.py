@@ -3,21 +3,29 @@
 import argparse
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import data.flags
-from data.tables.formats import WRITTEN_ENDINGS
 from dspy_judges.errors import UsageError
-from judges.client import Redactor, read_price
-from judges.judge import Judge
-from judges.panel import Panel
-from judges.prompt import Reasoning
-from judges.scoring import PlanKind, SamplingPlan
+from judges.client import Redactor, holds_secret, read_price
 from judges.terminal import QUIET, print_note, visible
 
+if TYPE_CHECKING:
+    from judges.judge import Judge
+    from judges.scoring import PlanKind, SamplingPlan
+
 Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
+T = TypeVar("T", int, float)
+
+MEAN_TEMPERATURE = 1.0
+# A judge without a model of its own is exported for this one.
+DEFAULT_LM = "openai/gpt-4.1-mini"
+API_KEY_ENV = "the variable that holds the key (the provider's own)"
+PRICE = "US dollars for a million tokens read and written"
+MAX_TOKENS = "of a reply (512; more after reasoning)"
+REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
+JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 class Parser(data.flags.Parser):
@@ -25,9 +33,6 @@ class Parser(data.flags.Parser):
 
     def one_line(self, message: str) -> str:
         return visible(Redactor().redact(super().one_line(message)))
-
-
-T = TypeVar("T", int, float)
 
 
 def whole_number(text: str) -> int:
@@ -63,7 +68,13 @@ seed = _bounded(whole_number, lambda n: n >= 0, "0 or more")
 positive = _bounded(number, lambda x: 0 < x < math.inf, "a number above 0")
 temperature = _bounded(number, lambda x: 0 <= x <= 10, "within 0 and 10")
 
-MEAN_TEMPERATURE = 1.0
+
+def address(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty: give http://HOST:PORT/v1, or leave it out")
+    if holds_secret(text):
+        raise argparse.ArgumentTypeError("holds a password or a key: give it by OPENAI_API_KEY")
+    return text
 
 
 def price(text: str) -> tuple[float, float]:
@@ -74,20 +85,16 @@ def price(text: str) -> tuple[float, float]:
         raise argparse.ArgumentTypeError(f"{text}: write IN,OUT, as in 0.40,1.60") from None
 
 
-API_KEY_ENV = "the variable that holds the key (the provider's own)"
-PRICE = "US dollars for a million tokens read and written"
-MAX_TOKENS = "of a reply (512; more after reasoning)"
-REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
-JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
-
-
 def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files = parser.add_argument_group(
-        f"files ({WRITTEN_ENDINGS}; --data also .json, .tsv or .xlsx)"
+        "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
     files.add_argument(
-        "--out", type=Path, metavar="FILE", help="the file to write; replies are kept beside it"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the file to write; what was cut short goes on with the same command",
     )
     files.add_argument(
         "--map",
@@ -96,34 +103,23 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
         metavar="NAME=COLUMN",
         help="read a text from this column, or FILE.yaml; repeatable",
     )
-    files.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue a run that was cut short; pays nothing twice",
-    )
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Which model is asked, how, and what it may cost."""
-    model = parser.add_argument_group("model and budget")
-    add = model.add_argument
+    add = parser.add_argument_group("model and budget").add_argument
     add(
         "--lm",
         metavar="MODEL",
         help="embedded (offline, free), openai/NAME or PROVIDER/NAME as in DSPy (the judge's own, "
         "else embedded)",
     )
-    add("--api-base", metavar="URL", help="an OpenAI-compatible server (OPENAI_BASE_URL)")
+    about = "an OpenAI-compatible server (OPENAI_BASE_URL)"
+    add("--api-base", type=address, metavar="URL", help=about)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
-    add_budget_flags(model)
-
-
-def add_budget_flags(run: Flags) -> None:
-    """How much may be asked, how fast, and by which random draws."""
-    add = run.add_argument
     add("--max-calls", type=count, metavar="N", help="most requests (no limit)")
     add("--max-cost", type=positive, metavar="USD", help="most US dollars (no limit)")
     add("--concurrency", type=count, default=64, metavar="N", help="requests at once (64)")
@@ -137,29 +133,30 @@ def request_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def add_plan_flags(parser: argparse.ArgumentParser) -> None:
-    plan = parser.add_argument_group("from replies to a score")
-    plan.add_argument(
+    add = parser.add_argument_group("from replies to a score").add_argument
+    add(
         "--plan",
-        choices=get_args(PlanKind),
+        choices=("one", "mean", "weighted"),
         metavar="PLAN",
         help="one: a reply; mean: of --samples replies; weighted: ratings by their probability "
         "(one; on the embedded model weighted)",
     )
-    plan.add_argument("--samples", type=count, metavar="N", help="replies of --plan mean")
-    plan.add_argument(
-        "--temperature", type=temperature, metavar="T", help="of the replies (0; of a mean 1)"
-    )
+    add("--samples", type=count, metavar="N", help="replies of --plan mean")
+    about = "of the replies (0; of a mean 1)"
+    add("--temperature", type=temperature, metavar="T", help=about)
 
 
-def plan_of(args: argparse.Namespace) -> SamplingPlan | None:
+def plan_of(args: argparse.Namespace) -> "SamplingPlan | None":
     """The plan that the flags name, or None where they leave it to the judge."""
     return read_plan(args.plan, args.samples, args.temperature)
 
 
 def read_plan(
-    kind: PlanKind | None, samples: int | None, temperature: float | None
-) -> SamplingPlan | None:
+    kind: "PlanKind | None", samples: int | None, temperature: float | None
+) -> "SamplingPlan | None":
     """The same of their values; raises UsageError."""
+    from judges.scoring import SamplingPlan
+
     if (kind == "mean") != (samples is not None):
         raise UsageError("--plan mean and --samples N go together: give both or neither")
     if samples is not None:
@@ -175,28 +172,17 @@ def read_plan(
 def add_reasoning_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reasoning",
-        choices=get_args(Reasoning),
+        choices=("none", "brief", "steps", "questions"),
         metavar="FORM",
         help="what an untuned judge writes before its answer: none, brief, steps or questions (a "
         "rating: none; a choice: brief)",
     )
 
 
-def reasoning_as_asked(judge: Judge, name: str, args: argparse.Namespace) -> Judge:
-    """The untuned judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
-    reasoning: Reasoning | None = args.reasoning
-    if reasoning is None:
-        return judge
-    if judge.is_frozen:
-        raise UsageError(f"{name} is frozen: --reasoning is for judges that are not; leave it out")
-    return Judge.of(judge.subject, reasoning=reasoning, lm=judge.lm)
-
-
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("the run")
-    run.add_argument(
-        "--dry-run", action="store_true", help="estimate requests and price, then stop"
-    )
+    about = "estimate requests and price, then stop"
+    run.add_argument("--dry-run", action="store_true", help=about)
     run.add_argument(
         "--batch-api",
         choices=("submit", "status", "collect"),
@@ -209,16 +195,24 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
 
 def add_reporting_flags(run: Flags) -> None:
     run.add_argument("--json", action="store_true", help="print the result as JSON")
-    run.add_argument(
-        "--verbose", action="store_true", help="print retries, failed requests and tracebacks"
-    )
+    about = "print retries, failed requests and tracebacks"
+    run.add_argument("--verbose", action="store_true", help=about)
 
 
 def add_quiet_flag(parser: Flags) -> None:
     parser.add_argument("--quiet", action="store_true", help=QUIET)
 
 
-def constructed_note(judge: Judge) -> str | None:
+def reasoning_as_asked(judge: "Judge", name: str, args: argparse.Namespace) -> "Judge":
+    """The untuned judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
+    if args.reasoning is None:
+        return judge
+    if judge.is_frozen:
+        raise UsageError(f"{name} is frozen: --reasoning is for judges that are not; leave it out")
+    return type(judge).of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
+
+
+def constructed_note(judge: "Judge") -> str | None:
     """What the user of a judge that no person's label taught has to know."""
     if not judge.constructed:
         return None
@@ -229,36 +223,27 @@ def constructed_note(judge: Judge) -> str | None:
     )
 
 
-def to_ask(judge: Judge, args: argparse.Namespace) -> Judge:
-    """The same, where it is going to be asked: no file chooses where texts and keys go."""
-    judge.model_to_ask(args.lm, args.api_base)
-    return follow(judge, args).with_model(args.lm, args.api_base)
+def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
+    """The judge with the model, the endpoint and the plan that the flags name."""
+    from judges.panel import Panel
 
-
-def follow(judge: Judge, args: argparse.Namespace) -> Judge:
-    """The judge with the model and the plan that the flags name."""
     if note := constructed_note(judge):
         print_note(f"note: {note}")
-    plan = plan_of(args)
-    if isinstance(judge, Panel):
+    plan, named = plan_of(args), judge.with_model(args.lm, args.api_base)
+    if isinstance(named, Panel):
         if plan is not None:
             raise UsageError(
                 f"{judge.name} is a panel, whose members have plans of their own: leave out --plan "
                 "and --temperature"
             )
-        return judge
-    configured = replace(
-        judge,
-        lm=args.lm or judge.lm,
-        from_file=judge.from_file and args.lm is None,
-        plan=plan or judge.plan,
-    )
-    if judge.plan is not None and configured != judge:
+        return named
+    named = named if plan is None else named.with_plan(plan)
+    if judge.plan is not None and named != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
             "model or plan its measured correlations do not hold"
         )
-    return configured
+    return named
 
 
 def split_name(text: str) -> tuple[str, str]:

@@ -1,11 +1,23 @@
-"""One command of judges from its arguments to its exit code."""
+"""The commands list, show, score, winrate and export: their flags, and from these an exit code."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
-from judges.cli import export, show, table_commands
-from judges.cli.flags import Parser
-from judges.terminal import quiet_notes, run_command, verbose_logging
+from dspy_judges.startup import loading_time
+from judges.cli.flags import (
+    DEFAULT_LM,
+    JUDGE,
+    Parser,
+    add_model_flags,
+    add_plan_flags,
+    add_reasoning_flag,
+    add_run_flags,
+    add_table_flags,
+)
+from judges.terminal import run_command, verbose_logging
 
 ABOUT = """\
 Judge texts with rating judges and pairwise judges: from the catalogue, frozen
@@ -21,41 +33,150 @@ examples:
 
 `dspy-judges COMMAND --help` lists a command's flags. Keys are read from
 the environment (OPENAI_API_KEY and its like) and written nowhere. Exit codes:
-0 done, 1 failed, 2 wrong usage, 130 interrupted (--resume continues).
+0 done, 1 failed, 2 wrong usage, 130 interrupted (the same command goes on).
 `dspy-judges tune` tunes a judge, `dspy-judges verify` measures one,
 `dspy-judges check` reads a label file."""
 
+ABOUT_LIST = """\
+List the judges that come with this package: the texts each reads, its scale,
+and the paper that it follows. All can be scored, compared and tuned by name;
+`dspy-judges show NAME` tells all about one."""
+
+ABOUT_SHOW = """\
+Print what a judge is, where it comes from, and the very messages that a model
+gets; {{name}} is where a row's text goes. Nothing is asked.
+
+examples:
+  dspy-judges show relevance
+  dspy-judges show runs/relevance-001
+  dspy-judges show mine.yaml --json"""
+
+ABOUT_SCORE = """\
+Judge every row of a table with one or more rating judges.
+
+JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME and
+NAME_failure. A score is a number with at most three decimals (4.0, 3.667). A
+row that cannot be judged has no score and a reason. Rows without an id get
+their number as `id`, so that dspy-judges verify --scores reads the file."""
+
+SCORE_EXAMPLES = """\
+examples:
+  dspy-judges score coherence fluency --data in.jsonl --out out.jsonl
+  dspy-judges score runs/relevance-001 --data in.csv --out out.csv
+  dspy-judges score relevance --data in.csv --out out.csv \\
+      --lm openai/gpt-4.1-mini --plan mean --samples 20 --max-cost 5"""
+
+ABOUT_WINRATE = """\
+Compare the two outputs of every pair, and print how often A wins.
+
+Each pair is asked in both orders; a choice that follows the position is a
+tie. The pair's texts are columns named as the judge names them (show NAME), or
+response_a, response_b and one of prompt, document, post, query."""
+
+WINRATE_EXAMPLES = """\
+examples:
+  dspy-judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
+  dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv \\
+      --lm openai/gpt-4.1-mini --order random --seed 7"""
+
+ABOUT_EXPORT = f"""\
+Write a judge for use elsewhere.
+
+messages  a chat-completions request with {{{{slots}}}} for the texts
+dspy      the state that dspy.Module.load takes
+
+A frozen judge is written with its own model and plan. Any other is written
+for {DEFAULT_LM} and one reply, unless --lm and --plan say otherwise.
+What the format does not hold is named on stderr.
+
+examples:
+  dspy-judges export relevance --to messages --lm openai/gpt-4.1
+  dspy-judges export runs/relevance-001 --to dspy --out state.json"""
+
 
 def command(argv: Sequence[str]) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """The exit code of one command: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    name = " ".join(["dspy-judges", *(word for word in argv[:1] if not word.startswith("-"))])
+    args = parser().parse_args(argv)
+    with loading_time():
+        # Only now, since flags and helps need none of it.
+        module, _, function = args.run.partition(":")
+        run = getattr(import_module(module), function)
 
     def work() -> int:
-        args = parser().parse_args(argv)
-        with (
-            verbose_logging(getattr(args, "verbose", False)),
-            quiet_notes(getattr(args, "quiet", False)),
-        ):
-            code: int = args.run(args)
+        with verbose_logging(getattr(args, "verbose", False)):
+            code: int = run(args)
         return code
 
-    name = " ".join(["dspy-judges", *(word for word in argv[:1] if not word.startswith("-"))])
     return run_command(
-        name, work, verbose="--verbose" in argv, interrupted=lambda: f"{name}: interrupted"
+        name,
+        work,
+        verbose=getattr(args, "verbose", False),
+        quiet=getattr(args, "quiet", False),
+        interrupted=lambda: f"{name}: interrupted",
     )
 
 
 def parser() -> argparse.ArgumentParser:
-    return build_parser()[0]
+    """All commands and their flags."""
+    whole: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT, epilog=EXAMPLES)
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
+    def add_command(name: str, run: str, about: str, **options: Any) -> argparse.ArgumentParser:
+        """A command, run by MODULE:FUNCTION."""
+        added: argparse.ArgumentParser = commands.add_parser(name, description=about, **options)
+        added.set_defaults(run=run)
+        return added
 
-def build_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser, and its commands' own by their names."""
-    command_parser: argparse.ArgumentParser = Parser(
-        prog="dspy-judges", description=ABOUT, epilog=EXAMPLES
+    listing = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
+    listing.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
+    listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
+
+    show = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
+    show.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    add_reasoning_flag(show)
+    show.add_argument("--json", action="store_true", help="print the same as JSON")
+
+    score = add_command(
+        "score",
+        "judges.cli.table:score",
+        ABOUT_SCORE,
+        usage="dspy-judges score JUDGE... --data FILE --out FILE [options]",
+        epilog=SCORE_EXAMPLES,
     )
-    commands = command_parser.add_subparsers(metavar="COMMAND", required=True)
-    show.add(commands)
-    table_commands.add_score(commands)
-    table_commands.add_winrate(commands)
-    export.add(commands)
-    return command_parser, commands.choices
+    score.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
+    add_table_flags(score, data_help="the rows to judge")
+    score.set_defaults(order=None)
+
+    winrate = add_command(
+        "winrate",
+        "judges.cli.table:winrate",
+        ABOUT_WINRATE,
+        usage="dspy-judges winrate JUDGE --data FILE --out FILE [options]",
+        epilog=WINRATE_EXAMPLES,
+    )
+    winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
+    add_table_flags(winrate, data_help="the pairs to judge")
+    winrate.add_argument(
+        "--order",
+        choices=("both", "random"),
+        default="both",
+        metavar="ORDER",
+        help="both, or random: one order a pair, drawn by --seed (both)",
+    )
+    for table in (score, winrate):
+        add_reasoning_flag(table)
+        add_model_flags(table)
+        add_plan_flags(table)
+        add_run_flags(table)
+
+    export = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
+    export.add_argument("judge", metavar="JUDGE", help=JUDGE)
+    about = "the format; see above"
+    export.add_argument("--to", required=True, choices=("messages", "dspy"), help=about)
+    about = f"the model to write it for (the frozen judge's own, else {DEFAULT_LM})"
+    export.add_argument("--lm", metavar="NAME", help=about)
+    export.add_argument("--out", type=Path, metavar="FILE", help="write to this file (stdout)")
+    add_plan_flags(export)
+    export.set_defaults(api_base=None)
+    return whole

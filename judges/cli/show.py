@@ -1,19 +1,24 @@
-"""dspy-judges list and show: the judges there are, and their prompts."""
+"""dspy-judges list, show and export: the judges there are, their prompts, and these elsewhere."""
 
 import argparse
 import json
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from judges.cli.flags import JUDGE, add_reasoning_flag, reasoning_as_asked
+from data.tables.atomic_write import write_atomically
+from judges import catalog
+from judges.cli.flags import DEFAULT_LM, follow, reasoning_as_asked
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
-from judges.terminal import visible
+from judges.scoring import SamplingPlan
+from judges.terminal import print_error, print_output, visible
 
 # What a frozen judge's file calls the judge that ships, and those that were measured, in words.
 SHIPPED = {
@@ -29,39 +34,9 @@ MEASURED = {
     "own_judge": SHIPPED["own"],
     "panel": "panel",
 }
-ABOUT_LIST = """\
-List the judges that come with this package: the texts each reads, its scale,
-and the paper that it follows. All can be scored, compared and tuned by name;
-`dspy-judges show NAME` tells all about one."""
-ABOUT_SHOW = """\
-Print what a judge is, where it comes from, and the very messages that a model
-gets; {{name}} is where a row's text goes. Nothing is asked.
-
-examples:
-  dspy-judges show relevance
-  dspy-judges show runs/relevance-001
-  dspy-judges show mine.yaml --json"""
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    listing = commands.add_parser(
-        "list", help="the judges that come with this package", description=ABOUT_LIST
-    )
-    listing.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
-    listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
-    listing.set_defaults(run=run_list)
-    show = commands.add_parser(
-        "show", help="what a judge is, and its prompt", description=ABOUT_SHOW
-    )
-    show.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    add_reasoning_flag(show)
-    show.add_argument("--json", action="store_true", help="print the same as JSON")
-    show.set_defaults(run=run_show)
-
-
-def run_list(args: argparse.Namespace) -> int:
-    from judges import catalog
-
+def show_list(args: argparse.Namespace) -> int:
     subjects = [catalog.find(name) for name in args.names or catalog.names()]
     if args.json:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
@@ -73,52 +48,68 @@ def run_list(args: argparse.Namespace) -> int:
     room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
     for row, source in zip(rows, sources, strict=True):
         cells = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        print(cells + _short_source(source, room))
+        # Where it does not fit, without the papers' numbers.
+        shown = source if len(source) <= room else re.sub(r" \([^)]*\)", "", source)
+        print(cells + textwrap.shorten(shown, max(room, 12), placeholder=" ..."))
     return 0
 
 
-def run_show(args: argparse.Namespace) -> int:
+def show_judge(args: argparse.Namespace) -> int:
+    """Print a judge, and what it asks; of a panel its members, and what each of them asks."""
     judge = reasoning_as_asked(load(args.judge), args.judge, args)
-    if isinstance(judge, Panel):
-        return _show_panel(judge, as_json=args.json)
-    messages = judge.template()
+    members = judge.members if isinstance(judge, Panel) else ()
     if args.json:
-        print(json.dumps({**_entry(judge.subject), "messages": messages}, indent=1))
+        record = _entry(judge.subject)
+        if members:
+            record["members"] = [
+                {
+                    "name": member.name,
+                    "weight": member.weight,
+                    "lm": member.judge.lm,
+                    "messages": member.judge.template(),
+                }
+                for member in members
+            ]
+        else:
+            record["messages"] = judge.template()
+        print(json.dumps(record, indent=1))
         return 0
-    print(visible(_heading(judge)))
-    for message in messages:
-        print(visible(f"\n--- {message['role']} ---\n{message['content']}"))
+    lines = [line for text in describe(judge) for line in textwrap.wrap(text, 79)]
+    if members:
+        lines.append(f"a panel of {len(members)}; where a member gives no score, an output fails")
+    lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
+    prompts = [(f"{m.name}: ", m.judge.template()) for m in members] or [("", judge.template())]
+    for name, messages in prompts:
+        for message in messages:
+            lines += ["", f"--- {name}{message['role']} ---", message["content"]]
+    print_output("\n".join(lines))
     return 0
 
 
-def _show_panel(panel: Panel, *, as_json: bool) -> int:
-    """Print a panel's members and weights, and then what each of them asks."""
-    if as_json:
-        members = [
-            {
-                "name": member.name,
-                "weight": member.weight,
-                "lm": member.judge.lm,
-                "messages": member.judge.template(),
-                "map": {"inputs": member.map.inputs, "outputs": member.map.outputs},
-            }
-            for member in panel.members
-        ]
-        print(json.dumps({**_entry(panel.subject), "members": members}, indent=1))
-        return 0
-    print(visible(_heading(panel)))
-    print(f"a panel of {len(panel.members)}; where a member gives no score, an output fails")
-    for member in panel.members:
-        print(visible(f"  {member.weight:.3f}  {member.name} (asks {member.judge.lm})"))
-    for member in panel.members:
-        for message in member.judge.template():
-            print(visible(f"\n--- {member.name}: {message['role']} ---\n{message['content']}"))
+def export(args: argparse.Namespace) -> int:
+    """Write a judge as a chat request or as DSPy's state."""
+    from judges.export import FORMATS, ExportError, left_out
+
+    judge = load(args.judge)
+    if isinstance(judge, Panel):
+        raise ExportError(
+            f"{args.judge} is a panel of several judges, and a format holds one prompt: export its "
+            "members' judges one by one"
+        )
+    if not judge.is_frozen:
+        judge = replace(judge, lm=DEFAULT_LM)
+    judge = follow(judge, args)
+    if judge.plan is None:
+        judge = judge.with_plan(SamplingPlan(kind="one"))
+    text = FORMATS[args.to](judge)
+    for warning in left_out(judge, args.to):
+        print_error(f"warning: {warning}")
+    if args.out is not None:
+        write_atomically(args.out, text.encode("utf-8"))
+    else:
+        # A terminal would obey control characters; a file or a program gets the exact text.
+        sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
     return 0
-
-
-def _heading(judge: Judge) -> str:
-    """Name, definition, texts, scale and origin of a judge, wrapped to 79 characters."""
-    return "\n".join(line for text in describe(judge) for line in textwrap.wrap(text, 79))
 
 
 def _entry(subject: Subject) -> dict[str, object]:
@@ -136,14 +127,6 @@ def _entry(subject: Subject) -> dict[str, object]:
 def _brief(subject: Subject) -> str:
     sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
     return ", ".join([*subject.inputs, *sides])
-
-
-def _short_source(source: str, room: int) -> str:
-    """As much as fits: all of it, else the names without the papers' numbers."""
-    if len(source) <= room:
-        return source
-    names = re.sub(r" \([^)]*\)", "", source)
-    return textwrap.shorten(names, max(room, 12), placeholder=" ...")
 
 
 def describe(judge: Judge) -> list[str]:

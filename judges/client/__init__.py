@@ -1,113 +1,68 @@
-"""What asks a model. Everything outside this folder imports these names alone."""
+"""What asks a model. Code outside this folder imports these names alone."""
 
 from typing import TYPE_CHECKING
 
 from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from judges.client.budget import Account, Budget, BudgetSpentError, Spending
-    from judges.client.client import (
-        Client,
-        FailingRunError,
-        FailureMonitor,
-        Request,
-        Response,
-        answers_in_process,
-    )
-    from judges.client.dialect import is_reasoning
-    from judges.client.keys import KEY_FOR_NAME, Redactor, holds_secret
-    from judges.client.open import check_name, open_model
-    from judges.client.prices import (
-        CHARACTERS_PER_TOKEN,
-        Price,
-        estimate_tokens,
-        find_price,
-        price_of,
-        read_price,
-    )
-    from judges.client.protocol import (
-        EMBEDDED,
-        OPENAI,
-        Completion,
-        FatalModelError,
-        Message,
-        Model,
-        ModelError,
-        Reply,
-        Sampling,
-        Token,
-        is_embedded,
-    )
-    from judges.client.providers import endpoint_of, gives_n_replies
-    from judges.client.session import (
-        ModelOptions,
-        Options,
-        Session,
-        check_options,
-        open_client,
-        pop_map,
-    )
-
-__all__ = [
-    "CHARACTERS_PER_TOKEN",
-    "EMBEDDED",
-    "KEY_FOR_NAME",
-    "OPENAI",
-    "Account",
-    "Budget",
-    "BudgetSpentError",
-    "Client",
-    "Completion",
-    "FailingRunError",
-    "FailureMonitor",
-    "FatalModelError",
-    "Message",
-    "Model",
-    "ModelError",
-    "ModelOptions",
-    "Options",
-    "Price",
-    "Redactor",
-    "Reply",
-    "Request",
-    "Response",
-    "Sampling",
-    "Session",
-    "Spending",
-    "Token",
-    "answers_in_process",
-    "check_name",
-    "check_options",
-    "endpoint_of",
-    "estimate_tokens",
-    "find_price",
-    "gives_n_replies",
-    "holds_secret",
-    "is_embedded",
-    "is_reasoning",
-    "open_client",
-    "open_model",
-    "pop_map",
-    "price_of",
-    "read_price",
-]
+    from judges.client.budget import Account as Account
+    from judges.client.budget import Budget as Budget
+    from judges.client.budget import BudgetSpentError as BudgetSpentError
+    from judges.client.budget import Spending as Spending
+    from judges.client.client import Client as Client
+    from judges.client.client import FailureMonitor as FailureMonitor
+    from judges.client.client import Request as Request
+    from judges.client.client import Response as Response
+    from judges.client.client import answers_in_process as answers_in_process
+    from judges.client.keys import KEY_FOR_NAME as KEY_FOR_NAME
+    from judges.client.keys import Redactor as Redactor
+    from judges.client.keys import endpoint_of as endpoint_of
+    from judges.client.keys import gives_n_replies as gives_n_replies
+    from judges.client.keys import holds_secret as holds_secret
+    from judges.client.open import ModelOptions as ModelOptions
+    from judges.client.open import Options as Options
+    from judges.client.open import Session as Session
+    from judges.client.open import check_name as check_name
+    from judges.client.open import check_options as check_options
+    from judges.client.open import is_plain as is_plain
+    from judges.client.open import open_client as open_client
+    from judges.client.open import open_model as open_model
+    from judges.client.open import pop_map as pop_map
+    from judges.client.open import shared_client as shared_client
+    from judges.client.prices import CHARACTERS_PER_TOKEN as CHARACTERS_PER_TOKEN
+    from judges.client.prices import Price as Price
+    from judges.client.prices import estimate_tokens as estimate_tokens
+    from judges.client.prices import find_price as find_price
+    from judges.client.prices import price_of as price_of
+    from judges.client.prices import read_price as read_price
+    from judges.client.protocol import EMBEDDED as EMBEDDED
+    from judges.client.protocol import OPENAI as OPENAI
+    from judges.client.protocol import Completion as Completion
+    from judges.client.protocol import FatalModelError as FatalModelError
+    from judges.client.protocol import Message as Message
+    from judges.client.protocol import Model as Model
+    from judges.client.protocol import ModelError as ModelError
+    from judges.client.protocol import Reply as Reply
+    from judges.client.protocol import Sampling as Sampling
+    from judges.client.protocol import is_embedded as is_embedded
+    from judges.client.protocol import is_reasoning as is_reasoning
+    from judges.client.store import Store as Store
 
 _HOMES = {
-    "judges.client.budget": "Account Budget BudgetSpentError Spending",
-    "judges.client.client": (
-        "Client FailingRunError FailureMonitor Request Response answers_in_process "
+    "judges.client.budget": ("Account Budget BudgetSpentError Spending "),
+    "judges.client.client": ("Client FailureMonitor Request Response answers_in_process "),
+    "judges.client.keys": ("KEY_FOR_NAME Redactor endpoint_of gives_n_replies holds_secret "),
+    "judges.client.open": (
+        "ModelOptions Options Session check_name check_options is_plain open_client "
+        "open_model pop_map shared_client "
     ),
-    "judges.client.dialect": "is_reasoning",
-    "judges.client.keys": "KEY_FOR_NAME Redactor holds_secret",
-    "judges.client.open": "check_name open_model",
     "judges.client.prices": (
         "CHARACTERS_PER_TOKEN Price estimate_tokens find_price price_of read_price "
     ),
     "judges.client.protocol": (
-        "EMBEDDED OPENAI Completion FatalModelError Message Model "
-        "ModelError Reply Sampling Token is_embedded "
+        "EMBEDDED OPENAI Completion FatalModelError Message Model ModelError Reply "
+        "Sampling is_embedded is_reasoning "
     ),
-    "judges.client.providers": "endpoint_of gives_n_replies",
-    "judges.client.session": ("ModelOptions Options Session check_options open_client pop_map "),
+    "judges.client.store": ("Store "),
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,214 +1,112 @@
-"""Many requests to one model: in order, streaming, within limits, and resumable.
+"""Ask one model many requests: in order, streaming, within limits, and paid for once.
 
-account = Budget(max_calls=1000).account()
-with Client(model, journal=Journal("replies.jsonl"), account=account) as runner:
-    for response in runner.run(requests): ...
+    with Session(max_cost=1.0, store="replies.sqlite") as session:
+        for response in session.client("openai/gpt-4.1-mini").run(requests): ...
+
+A request goes `run -> answer -> _complete` (the run's store, the user's cache) `-> _send` (booked,
+sent, retried, settled). A reply that cannot be read is asked again.
 """
 
 import asyncio
+import atexit
+import logging
 import os
 import random
-import re
 import threading
-import weakref
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from judges.client.budget import Account, Budget, BudgetSpentError
-from judges.client.cache import ReplyCache
-from judges.client.journal import Journal
-from judges.client.limits import Limiter
-from judges.client.protocol import FatalModelError, Model, is_embedded
-from judges.client.retrying import RetryingClient
-from judges.client.sampler import Request, Response, Sampler
-from judges.judgement import shortened
-
-__all__ = ["Client", "FailingRunError", "FailureMonitor", "Request", "Response"]
+from judges.client.budget import Account, Booking, Budget, BudgetSpentError
+from judges.client.protocol import (
+    REFUSAL,
+    SAMPLE_SEED_STEP,
+    Completion,
+    FatalModelError,
+    Message,
+    Model,
+    ModelError,
+    NoConnectionsError,
+    RefusedError,
+    Reply,
+    RespelledError,
+    Sampling,
+    ThrottledError,
+    TransientError,
+    UnreachableError,
+    is_reasoning,
+)
+from judges.client.store import ReplyCache, request_key
+from judges.judgement import NoScoreError, shortened
 
 T = TypeVar("T")
-STOP_TIMEOUT = 5.0
-# Seconds to let more responses come before the other thread is woken: threads that take turns for
-# every single response cost more than the responses.
-WAKE_DELAY = 0.002
-MOST_WAITING = 4096
+TIMEOUT = 120.0
 ATTEMPTS = 6  # at a request, its first among them
-# Requests under way for each one in flight: some of them wait to be sent again.
-QUEUED_PER_SLOT = 3
+REFUSALS_IN_A_ROW = 24  # of a request by rate limits, while no other is answered either
+FRESH_ASKS = 2  # of a reply that cannot be read
+MORE_ROOM = 4  # times the tokens, once, for a reply that is cut short
+REASONING_ROOM = 8  # times the tokens for a model that is known to think before it answers
+FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT, LONGEST_RETRY_AFTER = 0.5, 60.0, 20.0, 600.0
+POLL = 0.02
+# A host that never answered any request is given up after so many attempts.
+ATTEMPTS_UNREACHED = 4
+# Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
+# the first, which may hang.
+READ_AHEAD, MOST_WAITING = 3, 4096
+# Threads that take turns for every single response cost more than the responses.
+WAKE_DELAY = 0.002
+# Seconds that what is under way gets to arrive when its user stops the run.
+GRACE = 5.0
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
-# Before many requests a few go alone: what an endpoint takes is learned before all are under way.
-MANY_REQUESTS, PREFLIGHT, PREFLIGHT_SECONDS = 20, 3, 3.0
-QUOTED = re.compile(r"(?:,? in|:)? ['\"].*", re.DOTALL)
+
+_log = logging.getLogger(__name__)
 
 
-class LoopThread:
-    """An event loop in a daemon thread, closed with its owner or with the interpreter."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Messages, how to draw replies, and the reader that accepts them.
 
-    def __init__(self, owner: object, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.loop = asyncio.new_event_loop()
-        self.process = os.getpid()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="judges", daemon=True)
-        self._thread.start()
-        self.close = weakref.finalize(owner, _stop_loop, self.loop, self._thread, close)
-
-    def is_current(self) -> bool:
-        """Whether this is the loop's own thread, which must not wait for itself."""
-        return threading.current_thread() is self._thread
-
-    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
-
-
-def _stop_loop(
-    loop: asyncio.AbstractEventLoop,
-    thread: threading.Thread,
-    close: Callable[[], Coroutine[Any, Any, None]],
-) -> None:
-    async def stop() -> None:
-        await _cancel(asyncio.all_tasks() - {asyncio.current_task()})
-        await close()
-        loop.stop()
-
-    if not thread.is_alive():
-        return  # a forked child has no such thread
-    asyncio.run_coroutine_threadsafe(stop(), loop)
-    if thread is not threading.current_thread():
-        thread.join(STOP_TIMEOUT)
-        if not thread.is_alive():
-            loop.close()
-
-
-async def _cancel(tasks: Iterable[asyncio.Task[Any] | None]) -> None:
-    running = [task for task in tasks if task is not None]
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
-
-
-class PendingRequest:
-    """A request's place in the order, and what became of it."""
-
-    __slots__ = ("outcome", "request")
-
-    def __init__(self, request: Request) -> None:
-        # None once answered: responses may wait long, and requests are large.
-        self.request: Request | None = request
-        self.outcome: Response | BaseException | None = None
-
-
-class RequestQueue:
-    """Requests under way; they are answered in any order, and leave in the order they came.
-
-    One thread adds, waits and takes; the loop's thread answers. At most `most_under_way` are under
-    way, and at most MOST_WAITING wait for the first, which may hang.
+    `accept` returns what a reply holds and raises NoScoreError where it holds nothing; such a
+    reply is asked again afresh, with the messages that `restate` makes of these where it is given
+    (a single reply drawn at temperature 0 would come out the same).
     """
 
-    def __init__(
-        self,
-        thread: LoopThread,
-        answer: Callable[[Request], Coroutine[Any, Any, Response]],
-        most_under_way: int,
-    ) -> None:
-        self._thread = thread
-        self._answer = answer
-        self.most_under_way = most_under_way
-        self._places: deque[PendingRequest] = deque()
-        self._unstarted: deque[PendingRequest] = deque()
-        self._start_scheduled = False
-        self._n_added = 0
-        self._n_answered = 0
-        # What wakes the waiting thread: this place answered, so many answered, or a fatal error.
-        self._awaited: PendingRequest | None = None
-        self._wake_at = 0
-        self._fatal: BaseException | None = None
-        self._awake = threading.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+    messages: Sequence[Message]
+    sampling: Sampling
+    accept: Callable[[Reply], object]
+    restate: Callable[[Sequence[Message]], Sequence[Message]] | None = None
 
-    def __len__(self) -> int:
-        return len(self._places)
 
-    def has_room(self) -> bool:
-        under_way = self._n_added - self._n_answered
-        return under_way < self.most_under_way and len(self._places) < MOST_WAITING
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What a request brought: never an exception for what concerns this request alone.
 
-    def add(self, request: Request) -> None:
-        self._n_added += 1
-        place = PendingRequest(request)
-        self._places.append(place)
-        self._unstarted.append(place)
-        if not self._start_scheduled:
-            self._start_scheduled = True
-            self._thread.loop.call_soon_threadsafe(self._start)
+    `replies[i]` held `parsed[i]`; replies that held nothing come after them, in the order of
+    `failures`. `error` names the failure of a request with nothing parsed, and is None otherwise.
+    `cached`: nothing was sent for it.
+    """
 
-    def ready(self) -> bool:
-        return self._fatal is not None or (
-            bool(self._places) and self._places[0].outcome is not None
-        )
+    replies: tuple[Reply, ...]
+    parsed: tuple[object, ...]
+    failures: tuple[str, ...] = ()
+    error: str | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cached: bool = False
 
-    def take(self) -> Response:
-        """Remove the first response, which is ready; raises what its request raised.
 
-        What ends a run is raised at once, save an empty budget, which waits for its turn.
-        """
-        if self._fatal is not None:
-            raise self._fatal
-        outcome = self._places.popleft().outcome
-        if isinstance(outcome, Response):
-            return outcome
-        assert outcome is not None
-        raise outcome
+@dataclass(slots=True)
+class Totals:
+    """What responses took; `cached` of them were not sent, and their tokens count all the same."""
 
-    def wait(self, *, refill: bool, timeout: float | None = None) -> None:
-        """Wait until the first response is ready.
-
-        If `refill`, or until half of the requests under way are done and there is room for more;
-        at most `timeout` seconds.
-        """
-        self._awake.clear()
-        self._awaited = self._places[0]
-        refill = refill and len(self._places) < MOST_WAITING
-        self._wake_at = self._n_added - self.most_under_way // 2 if refill else -1
-        # Looked at once more: the other thread may not have seen what is awaited now.
-        if not (self.ready() or 0 <= self._wake_at <= self._n_answered):
-            self._awake.wait(timeout)
-
-    def stop(self, idle: Callable[[], bool], grace: float) -> None:
-        """Wait up to `grace` seconds until `idle`, then cancel whatever is left."""
-        if self._thread.loop.is_running():  # or else the loop's own end cancelled all
-            stopped = self._thread.submit(self._stop(idle, grace))
-            # The garbage collector may close a forgotten generator in any thread.
-            if not self._thread.is_current():
-                stopped.result()
-
-    def _start(self) -> None:
-        self._start_scheduled = False
-        while self._unstarted:
-            task = self._thread.loop.create_task(self._run(self._unstarted.popleft()))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _run(self, place: PendingRequest) -> None:
-        assert place.request is not None
-        try:
-            place.outcome = await self._answer(place.request)
-        except BaseException as error:  # noqa: BLE001 - raised again by `take`
-            place.outcome = error
-            if not isinstance(error, BudgetSpentError | asyncio.CancelledError):
-                self._fatal = error
-        place.request = None
-        self._n_answered += 1
-        if place is self._awaited or self._fatal is not None or self._n_answered == self._wake_at:
-            self._thread.loop.call_later(WAKE_DELAY, self._awake.set)
-
-    async def _stop(self, idle: Callable[[], bool], grace: float) -> None:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + grace
-        while not idle() and loop.time() < until:
-            await asyncio.sleep(0.01)
-        await _cancel(self._tasks)
+    responses: int = 0
+    cached: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
 
 
 class FailingRunError(FatalModelError):
@@ -223,8 +121,7 @@ class FailureMonitor:
 
     def __init__(self) -> None:
         self.answered = self.failed = 0
-        self._reasons: Counter[str] = Counter()
-        self._replies: dict[str, str] = {}
+        self._errors: Counter[str] = Counter()
 
     def has_room(self, under_way: int) -> bool:
         """Whether another may be sent; until one succeeds, as many as it takes to tell."""
@@ -235,218 +132,549 @@ class FailureMonitor:
         if response.error is None:
             return
         self.failed += 1
-        # What a message quotes of a reply differs from one to the next.
-        reason = QUOTED.sub("", response.error)
-        self._reasons[reason] += 1
-        if response.replies and response.replies[-1].text.strip():
-            self._replies.setdefault(reason, response.replies[-1].text)
+        self._errors[response.error] += 1
         if self.answered >= MIN_RESPONSES and self.failed >= MAX_FAILURE_RATE * self.answered:
-            raise FailingRunError(self._message())
-
-    def _message(self) -> str:
-        reason, count = self._reasons.most_common(1)[0]
-        reply = self._replies.get(reason)
-        quoted = f"; one reply: {shortened(reply)}" if reply else ""
-        return (
-            f"{self.failed} of the first {self.answered} judgements failed, {count} of them: "
-            f"{reason}{quoted}; mend the model or the judge"
-        )
+            error, _ = self._errors.most_common(1)[0]
+            raise FailingRunError(
+                f"{self.failed} of the first {self.answered} judgements failed, as in: {error}; "
+                "mend the model or the judge"
+            )
 
 
 @dataclass(slots=True)
-class ResponseTotals:
-    """What responses took; `cached` of them were not sent, and their tokens count all the same."""
+class _Job:
+    """A request and its replies, each under the number of its sample, until all are parsed.
 
-    responses: int = 0
-    cached: int = 0
+    It was asked afresh `fresh` times, and once with `more_room`; a `window` that is closed sends no
+    more.
+    """
+
+    request: Request
+    window: "_Window | None" = None
+    fresh: int = 0
+    more_room: bool = False
+    parsed: dict[int, tuple[Reply, object]] = field(default_factory=dict)
+    unread: dict[int, tuple[Reply, str]] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
     tokens_in: int = 0
     tokens_out: int = 0
+    cached: bool = True
 
-    def add(self, response: Response) -> None:
-        self.responses += 1
-        self.cached += response.cached
-        self.tokens_in += response.tokens_in
-        self.tokens_out += response.tokens_out
+    @property
+    def is_repeat(self) -> bool:
+        return self.fresh > 0 or self.more_room
+
+    def read(self, number: int, reply: Reply) -> None:
+        """File a reply under what it holds, or under why it holds nothing."""
+        try:
+            if reply.finish_reason == REFUSAL:
+                self.errors.append(f"the model refused: {shortened(reply.text)}")
+            elif reply.finish_reason == "content_filter" and not reply.text:
+                self.errors.append("the endpoint's content filter withheld the reply")
+            elif not reply.text.strip():
+                reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
+                self.unread[number] = reply, f"{reason} ({reply.finish_reason})"
+            else:
+                self.parsed[number] = reply, self.request.accept(reply)
+                self.unread.pop(number, None)
+        except NoScoreError as error:
+            _log.info("a reply cannot be read: %s", error)
+            self.unread[number] = reply, str(error)
+
+    def response(self) -> Response:
+        parsed = [self.parsed[i] for i in sorted(self.parsed)]
+        unread = [self.unread[i] for i in sorted(self.unread)]
+        failures = (*(reason for _, reason in unread), *self.errors)
+        return Response(
+            replies=(*(reply for reply, _ in parsed), *(reply for reply, _ in unread)),
+            parsed=tuple(value for _, value in parsed),
+            failures=failures,
+            error=None if parsed else (*self.errors, *failures, "no reply")[0],
+            tokens_in=self.tokens_in,
+            tokens_out=self.tokens_out,
+            cached=self.cached and bool(parsed or unread),
+        )
+
+
+class Gate:
+    """Places for requests in flight: fewer after a 429, more again with every answer."""
+
+    def __init__(self, places: int) -> None:
+        self._most, self._places, self._busy = places, float(places), 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opens_at = self._narrowed_at = 0.0
+        # Bursts of 429s since the last answer.
+        self.bursts = 0
+
+    async def __aenter__(self) -> float:
+        """Wait for a place, and until the gate is open; returns when that was, for `narrow`."""
+        while self._busy >= int(self._places) or time.monotonic() < self._opens_at:
+            if self._busy < int(self._places):
+                await asyncio.sleep(self._opens_at - time.monotonic())
+            else:
+                self._waiting.append(turn := asyncio.get_running_loop().create_future())
+                try:
+                    await turn
+                except asyncio.CancelledError:
+                    self._call()
+                    raise
+        self._busy += 1
+        return time.monotonic()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._busy -= 1
+        self._call()
+
+    def answered(self) -> None:
+        """Make a fiftieth more places, as far as any are missing."""
+        self.bursts = 0
+        self._places = min(self._most, 1.02 * self._places)
+        self._call()
+
+    def narrow(self, entered_at: float, wait: float) -> None:
+        """Close for so many seconds, and take three places of ten, once for one burst of 429s."""
+        now = time.monotonic()
+        self._opens_at = max(self._opens_at, now + wait)
+        if entered_at >= self._narrowed_at:
+            self._narrowed_at, self.bursts = now, self.bursts + 1
+            self._places = max(1.0, 0.7 * self._places)
+
+    def _call(self) -> None:
+        """Call as many as there are places; one that has given up leaves its turn to the next."""
+        free = int(self._places) - self._busy
+        while free > 0 and self._waiting:
+            if not (turn := self._waiting.popleft()).done():
+                turn.set_result(None)
+                free -= 1
+
+
+class _Window:
+    """The requests of a run that are under way: answered in any order, taken as they came."""
+
+    def __init__(self, client: "Client") -> None:
+        self.stopped = False
+        self._client = client
+        self._answers: deque[Future[Response]] = deque()
+        self._n_added = self._n_answered = 0
+        self._fatal: Exception | None = None
+        self._awake, self._wakes = threading.Event(), False
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the first response is there, or what ends the run."""
+        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
+
+    @property
+    def has_room(self) -> bool:
+        under_way = self._n_added - self._n_answered
+        return under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+
+    def add(self, request: Request) -> None:
+        self._n_added += 1
+        self._answers.append(asyncio.run_coroutine_threadsafe(self._answer(request), event_loop()))
+
+    def wait(self) -> None:
+        """Wait until some are answered."""
+        self._awake.wait()
+        self._awake.clear()
+
+    def take(self) -> Response:
+        """Remove the first response, which is ready; raises what its request raised.
+
+        What ends a run is raised at once, save an empty budget, which waits for its turn.
+        """
+        if self._fatal is not None:
+            raise self._fatal
+        return self._answers.popleft().result()
+
+    def close(self, grace: float) -> None:
+        """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
+        self.stopped = True
+        if unfinished := [answer for answer in self._answers if not answer.done()]:
+            self._await_sent(grace)
+            for answer in unfinished:
+                answer.cancel()
+            self._await_sent(GRACE)  # until they are written down as lost
+
+    def _await_sent(self, seconds: float) -> None:
+        # The garbage collector may close a forgotten generator in any thread.
+        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        while self._client.n_sent and time.monotonic() < until:
+            time.sleep(POLL)
+
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._client.answer(request, self)
+        except Exception as error:
+            if not isinstance(error, BudgetSpentError):
+                self._fatal = error
+            raise
+        finally:
+            self._n_answered += 1
+            if not self._wakes:
+                self._wakes = True
+                asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes = False
+        self._awake.set()
 
 
 class Client:
-    """Asks one model, with retries, a journal and a budget; use it from any thread.
+    """Asks one model within a budget, from any thread; cheap to make, with nothing to close.
 
-    A request that cannot be answered is a Response with `error`. FatalModelError (wrong key,
-    no such model) and BudgetSpentError end a run: what was answered before is in the journal. So
-    does Ctrl-C. `rng` draws the jitter of waits between attempts. `monitor` ends a run that fails.
-    `cache` brings replies of other runs, though none for a model in this process. `max_tokens` and
-    `reasoning_effort` stand in the place of what requests say. `totals` are of the responses that
-    `run` has yielded.
+    A request that cannot be answered is a Response with `error`. FatalModelError (wrong key, no
+    such model) and BudgetSpentError end a run. `cache` brings replies of other runs. `monitor` ends
+    a run that fails. `max_tokens` and `reasoning_effort` stand in the place of what requests say.
+    `totals` are of the responses that `run` has yielded.
     """
 
     def __init__(
         self,
         model: Model,
         *,
-        journal: Journal | None = None,
-        cache: ReplyCache | None = None,
         account: Account | None = None,
+        cache: ReplyCache | None = None,
         concurrency: int = 64,
-        timeout: float = 120.0,
+        timeout: float = TIMEOUT,
         attempts: int = ATTEMPTS,
-        fresh_samples: int = 2,
-        rng: random.Random | None = None,
         monitor: FailureMonitor | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
     ) -> None:
         self.model = model
-        self.journal = journal
-        served: str | None = ""
-        if cache is not None and hasattr(model, "served"):
-            served = model.served()
-        self.cache = cache if is_cacheable(model) and served is not None else None
         self.account = account or Budget().account()
+        self.cache = cache
         self.concurrency = concurrency
-        self._timeout = timeout
-        self._monitor = monitor
-        self._limiter = None if answers_in_process(model) else Limiter(concurrency)
-        self.totals = ResponseTotals()
-        self._client = RetryingClient(
-            model,
-            account=self.account,
-            limiter=self._limiter,
-            timeout=timeout,
-            attempts=attempts,
-            rng=rng or random.Random(0),
-        )
-        self._tried = False
-        self._sampler = Sampler(
-            self._client,
-            journal=journal,
-            cache=self.cache,
-            served=served or "",
-            fresh_samples=fresh_samples,
-            max_tokens=max_tokens,
-            reasoning_effort=reasoning_effort,
-        )
-        self._thread: LoopThread | None = None
-        self._thread_lock = threading.Lock()
-        # From another model's name and endpoint to what asks it on the same budget and journal,
-        # where a session opened this one.
+        self.totals = Totals()
+        # From another model's name and endpoint to what asks it on the same budget, where a session
+        # opened this one.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
+        # Requests that wait for the model now.
+        self.n_sent = 0
+        self._in_process = answers_in_process(model)
+        self._identity = str(getattr(model, "identity", model.endpoint))
+        self._timeout, self._attempts = timeout, attempts
+        self._monitor = monitor
+        self._max_tokens, self._effort = max_tokens, reasoning_effort
+        thinks = not self._in_process and is_reasoning(model.name)
+        self._room = REASONING_ROOM if thinks else 1
+        self._rng = random.Random(0)
+        self._gate = Gate(concurrency)
+        self._pending: dict[bytes, asyncio.Future[Completion]] = {}
+        self._n_answered, self._seconds = 0, 0.0
+        self._said: set[str] = set()
 
     @property
     def latency(self) -> float | None:
         """Mean seconds from sending to the answer, of the calls answered here; None: none was."""
-        return self._client.latency
-
-    @property
-    def waiting(self) -> str:
-        """What requests wait for before they are sent again, and for how long; empty: nothing."""
-        return self._client.waiting
+        return self._seconds / self._n_answered if self._n_answered else None
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
-        if self._limiter is None:
-            return _run_now(self._sampler.answer(request))
-        response = self._loop_thread().submit(self._sampler.answer(request))
+        if self._in_process:
+            return _run_now(self.answer(request))
+        answer = asyncio.run_coroutine_threadsafe(self.answer(request), event_loop())
         try:
-            return response.result()
+            return answer.result()
         except BaseException:
-            response.cancel()
+            answer.cancel()
             raise
 
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
-        if self._limiter is None:
-            return await self._sampler.answer(request)
-        return await asyncio.wrap_future(self._loop_thread().submit(self._sampler.answer(request)))
+        if self._in_process:
+            return await self.answer(request)
+        answer = asyncio.run_coroutine_threadsafe(self.answer(request), event_loop())
+        return await asyncio.wrap_future(answer)
 
     def run(self, requests: Iterable[Request]) -> Iterator[Response]:
         """Yield a response for each request, in order; few are read ahead.
 
-        Works where an event loop is already running, and stops cleanly on Ctrl-C.
+        Works where an event loop is already running. On Ctrl-C, what is under way gets some seconds
+        to arrive and be kept.
         """
-        if self._limiter is None:
+        if self._in_process:
             for request in requests:
-                yield self._counted(_run_now(self._sampler.answer(request)))
+                yield self._counted(_run_now(self.answer(request)))
             return
-        limiter, grace = self._limiter, 0.0
-        queue = RequestQueue(
-            self._loop_thread(), self._sampler.answer, QUEUED_PER_SLOT * self.concurrency
-        )
-        remaining = iter(requests)
-        preflight = False
-        if not self._tried:
-            self._tried = True
-            many = min(MANY_REQUESTS, queue.most_under_way)
-            first = list(islice(remaining, many))
-            remaining = chain(first, remaining)
-            if preflight := len(first) == many:
-                queue.most_under_way = min(PREFLIGHT, self.concurrency)
+        window, remaining, grace = _Window(self), iter(requests), GRACE
         try:
-            while (more := self._fill(queue, remaining)) or queue:
-                if not queue.ready():
-                    queue.wait(refill=more, timeout=PREFLIGHT_SECONDS if preflight else None)
-                preflight = False
-                queue.most_under_way = QUEUED_PER_SLOT * self.concurrency
-                if queue.ready():
-                    yield self._counted(queue.take())
+            more = True
+            while more or window:
+                while more and not window.ready and window.has_room and self._may_ask(window):
+                    if more := (following := next(remaining, None)) is not None:
+                        window.add(following)
+                if window.ready:
+                    yield self._counted(window.take())
+                elif window:
+                    window.wait()
         except (BudgetSpentError, FailingRunError):
             grace = self._timeout  # what is in flight is paid for: let it arrive
             raise
+        except FatalModelError:
+            grace = 0.0
+            raise
         finally:
-            queue.stop(lambda: limiter.busy == 0, grace)
-            self._flush()
+            window.close(grace)
 
-    def close(self) -> None:
-        """End the thread and its connections; the runner may be used again all the same."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            thread.close()
-        self._flush()
-
-    def __enter__(self) -> "Client":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _fill(self, queue: RequestQueue, remaining: Iterator[Request]) -> bool:
-        """Read ahead until the queue is full or a response is ready; False when none is left."""
-        while queue.has_room():
-            if self._monitor is not None and not self._monitor.has_room(len(queue)):
-                break
-            request = next(remaining, None)
-            if request is None:
-                return False
-            queue.add(request)
-            if queue.ready():
-                break
-        return True
+    def _may_ask(self, window: "_Window") -> bool:
+        return self._monitor is None or self._monitor.has_room(len(window))
 
     def _counted(self, response: Response) -> Response:
-        self.totals.add(response)
+        totals = self.totals
+        totals.responses += 1
+        totals.cached += response.cached
+        totals.tokens_in += response.tokens_in
+        totals.tokens_out += response.tokens_out
         if self._monitor is not None:
             self._monitor.add(response)
         return response
 
-    def _loop_thread(self) -> LoopThread:
-        with self._thread_lock:
-            if self._thread is None or self._thread.process != os.getpid():
-                self._thread = LoopThread(self, self.model.close)
-            return self._thread
+    async def answer(self, request: Request, window: _Window | None = None) -> Response:
+        """Bring `sampling.n` parsed replies, or say why not; a `window` that is closed sends none.
 
-    def _flush(self) -> None:
-        if self.journal is not None:
-            self.journal.flush()
+        Raises FatalModelError and BudgetSpentError, which end the run.
+        """
+        job, sampling = _Job(request, window), self._sampling(request.sampling)
+        while True:
+            await self._draw(job, sampling)
+            if job.errors or len(job.parsed) == sampling.n:
+                return job.response()
+            cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
+            if cut and not job.more_room and self._max_tokens is None:
+                job.more_room = True
+                sampling = replace(sampling, max_tokens=MORE_ROOM * sampling.max_tokens)
+                self._say_once(
+                    f"{self.model.name}: a reply was cut at its limit of tokens; such are asked "
+                    f"again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
+                )
+            elif cut or job.fresh == FRESH_ASKS:
+                return job.response()
+            else:
+                job.fresh += 1
 
+    def _sampling(self, sampling: Sampling) -> Sampling:
+        if self._max_tokens is not None:
+            sampling = replace(sampling, max_tokens=self._max_tokens)
+        elif self._room > 1:
+            sampling = replace(sampling, max_tokens=self._room * sampling.max_tokens)
+        if self._effort is not None:
+            sampling = replace(sampling, reasoning_effort=self._effort)
+        return sampling
 
-def is_cacheable(model: Model) -> bool:
-    """Whether runs may share a model's replies."""
-    return bool(getattr(model, "cacheable", not answers_in_process(model)))
+    async def _draw(self, job: _Job, sampling: Sampling) -> None:
+        """Draw the samples that are missing: in one request where the model can, else one each."""
+        missing = [i for i in range(sampling.n) if i not in job.parsed]
+        if job.fresh:
+            sampling = replace(sampling, seed=sampling.seed + job.fresh)
+        if self.model.native_n or sampling.n == 1:
+            together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
+            n_replies = await self._draw_once(job, together, missing)
+            missing = missing[n_replies:]
+            if not missing or n_replies == 0:
+                return
+            self.model.native_n = False  # fewer replies than asked for: it does not heed n
+        draws = [
+            self._draw_once(
+                job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
+            )
+            for i in missing
+        ]
+        if self._in_process:
+            for draw in draws:
+                await draw
+            return
+        # Where the budget ends, what is already sent is still waited for.
+        for result in await asyncio.gather(*draws, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _draw_once(self, job: _Job, sampling: Sampling, numbers: Sequence[int]) -> int:
+        """Make one request, file its replies under `numbers`, and return how many came."""
+        messages = job.request.messages
+        if job.fresh and job.request.restate is not None:
+            messages = job.request.restate(messages)
+        try:
+            completion, cached = await self._complete(job, messages, sampling)
+        except (TransientError, RefusedError) as error:
+            _log.info("%s", error)
+            job.errors.append(str(error))
+            return 0
+        job.tokens_in += completion.tokens_in
+        job.tokens_out += completion.tokens_out
+        job.cached = job.cached and cached
+        n_parsed = len(job.parsed)
+        for number, reply in zip(numbers, completion.replies, strict=False):
+            job.read(number, reply)
+        # Where nothing could be read, another run may have more luck.
+        if self.cache is not None and not cached and len(job.parsed) > n_parsed:
+            self.cache.put(self._key(messages, sampling), completion)
+        return len(completion.replies)
+
+    def _key(self, messages: Sequence[Message], sampling: Sampling) -> bytes:
+        return request_key(self._identity, self.model.name, messages, sampling)
+
+    async def _complete(
+        self, job: _Job, messages: Sequence[Message], sampling: Sampling
+    ) -> tuple[Completion, bool]:
+        """From the run's store, the cache, an identical request under way, or the model.
+
+        Returns the answer, and whether it came without sending.
+        """
+        if self._in_process:
+            return await self._complete_here(messages, sampling), False
+        key, store = self._key(messages, sampling), self.account.budget.store
+        while True:
+            if store is not None and (stored := store.get(key)) is not None:
+                return stored, True
+            pending = self._pending.get(key)
+            if pending is None:
+                break
+            await asyncio.wait([pending])
+            if not pending.cancelled():  # else who sent it was stopped: our turn
+                return pending.result(), True
+        if self.cache is not None and (cached := self.cache.get(key)) is not None:
+            self.account.keep(key, cached)
+            return cached, True
+        pending = self._pending[key] = asyncio.get_running_loop().create_future()
+        try:
+            completion = await self._send(job, key, messages, sampling)
+        except ModelError as error:
+            pending.set_exception(error)
+            pending.exception()  # retrieved, even if nobody else waits for it
+            raise
+        except BaseException:
+            pending.cancel()
+            raise
+        else:
+            pending.set_result(completion)
+            return completion, False
+        finally:
+            del self._pending[key]
+
+    async def _complete_here(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Of a model in this process: at once, without retries, and nothing to keep."""
+        booking = self.account.book(b"", messages, sampling)
+        if booking is None:
+            raise BudgetSpentError("what is left of the budget is set aside for other requests")
+        try:
+            completion = await self.model.complete(messages, sampling)
+        except BaseException:
+            self.account.release(booking, billed=False)
+            raise
+        self.account.settle(booking, completion)
+        return completion
+
+    async def _send(
+        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
+    ) -> Completion:
+        """Send until answered, refused or out of attempts; raises ModelError, BudgetSpentError."""
+        faults = throttles = tries = 0
+        while True:
+            answered_before = self._n_answered
+            outcome = await self._attempt(job, tries, key, messages, sampling)
+            if isinstance(outcome, Completion):
+                return outcome
+            if isinstance(outcome, NoConnectionsError):
+                await asyncio.sleep(FIRST_WAIT)
+                continue
+            tries += 1
+            if isinstance(outcome, RespelledError):
+                continue
+            if isinstance(outcome, ThrottledError):
+                # Others are answered: this one's turn will come.
+                throttles = throttles + 1 if self._n_answered == answered_before else 1
+            else:
+                faults += 1
+            if faults >= self._attempts or throttles >= REFUSALS_IN_A_ROW:
+                raise TransientError(f"gave up after {tries} attempts: {outcome}") from outcome
+            if isinstance(outcome, UnreachableError) and not self._n_answered:
+                if faults >= ATTEMPTS_UNREACHED:
+                    raise FatalModelError(str(outcome)) from outcome
+                self._say_once(f"{outcome}; trying for some seconds more")
+            if not isinstance(outcome, ThrottledError):
+                wait = self._wait(outcome, faults)
+                _log.info("%s; attempt %d, the next in %.1f s", outcome, tries, wait)
+                await asyncio.sleep(wait)
+
+    async def _attempt(
+        self, job: _Job, tries: int, key: bytes, messages: Sequence[Message], sampling: Sampling
+    ) -> Completion | TransientError:
+        """Send once, within the limits on requests in flight and on money."""
+        async with self._gate as entered_at:
+            booking: Booking | None = None
+            while booking is None:
+                if job.window is not None and job.window.stopped:
+                    raise asyncio.CancelledError
+                repeat = job.is_repeat or tries > 0
+                booking = self.account.book(key, messages, sampling, repeat=repeat)
+                if booking is None:  # it may fit once others are settled
+                    await asyncio.sleep(POLL)
+            self.n_sent += 1
+            try:
+                async with asyncio.timeout(self._timeout):
+                    completion = await self.model.complete(messages, sampling)
+            except TimeoutError:
+                self.account.release(booking, billed=True)
+                return TransientError(f"no answer within {self._timeout:g} s", billed=True)
+            except ModelError as error:
+                if error.usage is not None:
+                    self.account.settle(booking, error.usage)
+                else:
+                    billed = isinstance(error, TransientError) and error.billed
+                    self.account.release(booking, billed=billed)
+                if isinstance(error, ThrottledError):
+                    self._gate.narrow(entered_at, self._wait(error, self._gate.bursts + 1))
+                if isinstance(error, TransientError):
+                    return error
+                raise
+            except BaseException:
+                self.account.release(booking, billed=True)
+                raise
+            finally:
+                self.n_sent -= 1
+            self.account.settle(booking, completion)
+            self._gate.answered()
+            self._n_answered += 1
+            self._seconds += time.monotonic() - entered_at
+            return completion
+
+    def _wait(self, error: TransientError, tries: int) -> float:
+        """Seconds before the next attempt: the endpoint's own wish, else exponential with jitter.
+
+        FatalModelError where a rate limit lasts for long. An outage of unknown length is none of
+        the endpoint's business: there our own waits count.
+        """
+        asked = error.retry_after
+        throttled = isinstance(error, ThrottledError)
+        if asked is not None and asked > LONGEST_RETRY_AFTER:
+            if throttled:
+                raise FatalModelError(
+                    f"{error}; it wants to be asked again in {asked / 60:.0f} minutes (its "
+                    "Retry-After): the same command goes on then"
+                ) from error
+            asked = None
+        if asked is None:
+            longest = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT)
+            return longest * self._rng.uniform(0.5, 1.0)
+        if asked >= NOTABLE_WAIT:
+            self._say_once(f"{error}; waiting {asked:.0f} s, as it asks (its Retry-After)")
+        return asked + self._rng.uniform(0.0, min(0.1 * asked, 1.0))
+
+    def _say_once(self, warning: str) -> None:
+        # A warning reaches stderr, also where nobody set up logging.
+        if warning not in self._said:
+            self._said.add(warning)
+            _log.warning("%s", warning)
 
 
 def answers_in_process(model: Model) -> bool:
     """Whether a model answers in this process, at once and for free."""
-    return bool(getattr(model, "in_process", is_embedded(model.endpoint)))
+    return bool(getattr(model, "in_process", False))
 
 
 def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -458,3 +686,47 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
         return result
     coroutine.close()
     raise RuntimeError("a model that answers in this process must not wait for anything")
+
+
+_starting = threading.Lock()
+_at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
+
+
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The one event loop of this process, in a daemon thread of its own."""
+    with _starting:
+        return _start_loop()[0]
+
+
+def on_event_loop() -> bool:
+    """Whether this is its thread, which must not wait for itself."""
+    return threading.current_thread() is _start_loop()[1]
+
+
+def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Have this called on the event loop when the interpreter ends."""
+    _at_end.add(close)
+
+
+@lru_cache(maxsize=1)
+def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="judges", daemon=True)
+    thread.start()
+    atexit.register(_end_loop, loop, os.getpid())
+    return loop, thread
+
+
+def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
+    async def close_all() -> None:
+        await asyncio.gather(*(close() for close in _at_end), return_exceptions=True)
+        loop.stop()
+
+    if os.getpid() == process:
+        asyncio.run_coroutine_threadsafe(close_all(), loop)
+        _start_loop()[1].join(1.0)
+
+
+if hasattr(os, "register_at_fork"):
+    # A child has no such thread; it starts its own.
+    os.register_at_fork(after_in_child=_start_loop.cache_clear)

@@ -1,4 +1,4 @@
-"""Keep keys out of everything that is written: errors, replies, journals, reports and logs.
+"""Where models are asked and with which key; and keys kept out of everything that is written.
 
 A key is a value in use: one given in code, or one of an environment variable whose name ends in
 _KEY, _TOKEN or _SECRET. Exactly these values are taken out, and nothing that only looks like one.
@@ -7,27 +7,96 @@ _KEY, _TOKEN or _SECRET. Exactly these values are taken out, and nothing that on
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from urllib.parse import parse_qsl, urlsplit, urlunsplit
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-from judges.client.protocol import Completion, FatalModelError, Reply
+from judges.client.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
+
+EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
+# The endpoint of a model whose address DSPy knows.
+THROUGH_DSPY = "dspy.LM"
 
 MASK = "[key]"
 KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
 # A shorter value is a placeholder ("none", "x"), and may well be a word or number of a reply.
 SHORTEST_SECRET = 8
 LONGEST_WORD = 24
-SECRET_VARIABLE = re.compile(r"_(?:KEY|TOKEN|SECRET)\Z", re.IGNORECASE)
+SECRET_VARIABLE = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
 # The keys that this process was given in code, beside those of its environment.
 _keys_from_code: set[str] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """How a provider of the chat protocol is reached.
+
+    `address` is its own, unless `address_variable` of the environment names another. `path` follows
+    it, with the model's name for {name}; `version` goes into the query, or what OPENAI_API_VERSION
+    says. `key_variable` holds the key, sent as `key_form` in `key_header`.
+    """
+
+    address: str = ""
+    address_variable: str
+    path: str = "/chat/completions"
+    version: str = ""
+    key_variable: str
+    key_header: str = "Authorization"
+    key_form: str = "Bearer {key}"
+
+    def base(self, api_base: str | None = None) -> str:
+        """The address to ask, as its user, the environment or the provider names it."""
+        return (api_base or os.environ.get(self.address_variable) or self.address).rstrip("/")
+
+    def url(self, base: str, name: str) -> str:
+        """Where requests go; a query of the address stays behind the path."""
+        parts = urlsplit(base)
+        path = parts.path.rstrip("/") + self.path.format(name=quote(name, safe=""))
+        version = os.environ.get("OPENAI_API_VERSION", self.version)
+        added = urlencode({"api-version": version}) if self.version else ""
+        query = "&".join(filter(None, (parts.query, added)))
+        return urlunsplit(parts._replace(path=path, query=query))
+
+
+# Those that our own client asks.
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": Provider(
+        address=OPENAI, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
+    ),
+    "azure": Provider(
+        address_variable="AZURE_OPENAI_ENDPOINT",
+        path="/openai/deployments/{name}/chat/completions",
+        version="2024-10-21",
+        key_variable="AZURE_OPENAI_API_KEY",
+        key_header="api-key",
+        key_form="{key}",
+    ),
+}
+
+
+def gives_n_replies(lm: str) -> bool:
+    """Whether n replies cost one request, as far as a model's name tells; DSPy sends n."""
+    return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
+
+
+def endpoint_of(lm: str, api_base: str | None = None) -> str:
+    """Where a model answers, as its `endpoint` says, without opening it."""
+    if lm in EMBEDDED_MODELS:
+        return lm
+    provider = PROVIDERS.get(lm.partition("/")[0])
+    return without_secrets(provider.base(api_base)) if provider else dspy_endpoint(api_base)
+
+
+def dspy_endpoint(api_base: str | None) -> str:
+    """The endpoint of what DSPy asks; it alone knows the address where its user names none."""
+    return f"{THROUGH_DSPY} {without_secrets(api_base)}" if api_base else THROUGH_DSPY
 
 
 class Redactor:
     """The values nobody may see: `values`, and the keys of the environment and of this process."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        named = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name))
+        named = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_VARIABLE))
         secrets = {value.strip() for value in (*values, *named, *_keys_from_code)}
         # Longest first, since one may be the beginning of another.
         self._secrets = sorted(filter(_is_secret, secrets), key=len, reverse=True)
@@ -52,8 +121,7 @@ class Redactor:
         # Tokens spell a key piece by piece: a reply with one has no probabilities.
         spelled = self.holds("".join(token.text for token in reply.tokens))
         offered = self.holds("\0".join(text for token in reply.tokens for text in token.top))
-        return replace(
-            reply,
+        return Reply(
             text=self.redact(reply.text),
             finish_reason=self.redact(reply.finish_reason),
             tokens=() if spelled or offered else reply.tokens,
@@ -67,8 +135,7 @@ def read_key(name: str, key: str | None = None) -> str:
         raise FatalModelError(
             f"{name}: holds what no key does (a space, a line break, a curly quote)"
         )
-    # A variable may have any name.
-    hide([value])
+    hide([value])  # a variable may have any name
     return value
 
 

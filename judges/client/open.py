@@ -1,4 +1,6 @@
-"""Open a model by its name; what a kind of model needs is imported only when it is named.
+"""Open models and their clients as a user asked for them, on one budget and one store.
+
+What a kind of model needs is imported only when it is named.
 
 Which model a judge's texts go to, and where, is its user's choice alone: a file may name a plain
 model of a known provider, and what else it names is asked only once its user has named it too.
@@ -6,24 +8,48 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
-import shlex
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from urllib.parse import urlsplit
 
-from judges.client.keys import KEY_FOR_NAME, Redactor, read_key
-from judges.client.protocol import FatalModelError, Model
-from judges.client.providers import (
+from dspy_judges.errors import OptionError
+from judges.client.keys import (
     EMBEDDED_MODELS,
+    KEY_FOR_NAME,
     PROVIDERS,
-    THROUGH_DSPY,
     Provider,
-    endpoint_of,
-    provider_of,
+    Redactor,
+    holds_secret,
+    read_key,
+    without_secrets,
 )
+from judges.client.protocol import EMBEDDED, FatalModelError, Model, is_embedded
+from judges.client.store import CACHE_VARIABLE
+
+if TYPE_CHECKING:
+    from judges.client.client import Client
+    from judges.client.prices import Price
+    from judges.client.store import ReplyCache
 
 TIMEOUT = 120.0
-LONGEST_QUOTED = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
+
+
+# Those that DSPy asks and whose models a file may name by itself. A provider whose model names may
+# hold an address, a file or a program (huggingface, custom, ...) is none of them.
+KNOWN_TO_DSPY = frozenset(
+    {
+        *("anthropic", "bedrock", "cerebras", "cohere", "deepseek", "fireworks_ai", "gemini"),
+        *("groq", "mistral", "moonshot", "nvidia_nim", "ollama", "ollama_chat", "openrouter"),
+        *("perplexity", "together_ai", "vertex_ai", "xai"),
+    }
+)
+# By what they were opened with: a model keeps its connections, and what it has learned.
+_opened: dict[tuple[object, ...], Model] = {}
 
 
 def open_model(
@@ -33,39 +59,96 @@ def open_model(
     api_key_env: str | None = None,
     timeout: float = TIMEOUT,
 ) -> Model:
-    """Open `embedded`, `openai/NAME`, `azure/NAME`, or any model DSPy knows.
+    """The model `embedded`, `openai/NAME`, `azure/NAME`, or any that DSPy knows; one a process.
 
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
     environment (OPENAI_API_KEY and its like, or the variable `api_key_env`). Raises
     FatalModelError where the set-up is wrong.
     """
     check_name(lm)
+    if api_base is not None and not api_base.strip():
+        raise FatalModelError(
+            "the address is empty: name one by api_base (--api-base), or leave that out"
+        )
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
-    provider, name = provider_of(lm, api_base)
-    if not name or lm.startswith("/"):
+    prefix, _, name = lm.partition("/")
+    if not prefix or not name:
         raise FatalModelError(
             f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )
-    if provider.client == "chat":
-        from judges.client.openai import EndpointModel
+    provider = PROVIDERS.get(prefix)
+    if api_key_env:
+        _check_variable(api_key_env)
+    variable = api_key_env or (provider.key_variable if provider else "")
+    key = read_key(variable) if variable else ""
+    url = provider.url(provider.base(api_base), name) if provider else api_base
+    opening = lm, url, variable, key, timeout
+    if opening not in _opened:
+        model: Model
+        if provider:
+            model = _endpoint_model(name, provider, provider.base(api_base), variable, key, timeout)
+        else:
+            from judges.client.dspy import DspyModel
 
-        if api_key_env:
-            provider = replace(provider, key_variable=_key_variable(api_key_env))
-        return EndpointModel(name, provider, api_base=api_base, timeout=timeout)
-    from judges.client.dspy import DspyModel
+            model = DspyModel(lm, api_base=api_base, api_key=key or None, timeout=timeout)
+        from judges.client.client import close_at_end
 
-    key = read_key(_key_variable(api_key_env)) if api_key_env else None
-    return DspyModel(lm, api_base=api_base, api_key=key, timeout=timeout)
+        _opened[opening] = model
+        close_at_end(close_models)
+    return _opened[opening]
 
 
-def _key_variable(name: str) -> str:
-    """The name, where it is one and is set; a key in its place is not repeated."""
+def _endpoint_model(
+    name: str, provider: Provider, base: str, variable: str, key: str, timeout: float
+) -> Model:
+    from judges.client.openai import EndpointModel
+
+    endpoint = without_secrets(base)
+    if not base:
+        raise FatalModelError(
+            f"{name}: no address is given; set {provider.address_variable}, or name it by api_base "
+            "(--api-base)"
+        )
+    if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
+        raise FatalModelError(
+            f"{name}: {Redactor().redact(endpoint)!r} is no address; write http://HOST:PORT/v1 or "
+            "https://..."
+        )
+    if holds_secret(base):
+        raise FatalModelError(
+            f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
+        )
+    if not key and base == (provider.address or base):
+        raise FatalModelError(
+            f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
+            "(--api-base)"
+        )
+    return EndpointModel(
+        name,
+        url=provider.url(base, name),
+        endpoint=endpoint,
+        headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
+        key=key,
+        key_variable=variable,
+        timeout=timeout,
+    )
+
+
+async def close_models() -> None:
+    """Close, on the running loop, the connections of all models, and forget them."""
+    models = list(_opened.values())
+    _opened.clear()
+    for model in models:
+        await model.close()
+
+
+def _check_variable(name: str) -> None:
+    """Raise FatalModelError for a variable that is not set, and a key in its place, unrepeated."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
         raise FatalModelError(f"{name}, which is to hold the key, is not set")
-    return name
 
 
 @lru_cache(maxsize=1)
@@ -76,6 +159,7 @@ def _embedded_model() -> Model:
     return EmbeddedModel()
 
 
+@lru_cache
 def check_name(lm: str) -> None:
     """Raise FatalModelError for a key in a model's place, where it would be written down."""
     if Redactor().holds(lm):
@@ -83,44 +167,234 @@ def check_name(lm: str) -> None:
 
 
 def is_plain(lm: str) -> bool:
-    """Whether this is the embedded model, or a known provider's name without address or path."""
-    provider, _, name = lm.partition("/")
-    return lm in EMBEDDED_MODELS or (provider in PROVIDERS and bool(_NAME.fullmatch(name)))
+    """Whether a file may name this model by itself: embedded, or a known provider's plain name.
+
+    It holds no address, no path and no program.
+    """
+    known = lm.partition("/")[0] in {*PROVIDERS, *KNOWN_TO_DSPY}
+    return lm in EMBEDDED_MODELS or (known and bool(_NAME.fullmatch(lm)))
 
 
-def check_plain(lm: str) -> None:
-    """Raise FatalModelError for a model that only a file names and that is no provider's own."""
-    if not is_plain(lm):
-        raise FatalModelError(
-            f"its file names the model {quoted(lm)}, which is no plain PROVIDER/NAME of a known "
-            f"provider; to ask it all the same, name it yourself: --lm {quoted(lm)} "
-            "(in code: lm=...)"
+class ModelOptions(TypedDict, total=False):
+    """How a model is opened; everything may be left out.
+
+    `lm` (the embedded model) and `api_base` name it, `max_calls` and `max_cost` (US dollars) bound
+    what it may take, `concurrency` is how many requests are under way at once. `store` is a file
+    that keeps every request and reply, so that the next start with it pays for nothing twice.
+    `cache` is the folder of the replies that runs share (the user's own unless given; "none": no
+    such). `api_key_env` names the environment variable with the key, `price` is in US dollars for a
+    million tokens read and written, where no table knows it; `max_tokens` of a reply and
+    `reasoning_effort` are the model's own unless given.
+    """
+
+    lm: str | None
+    api_base: str | None
+    max_calls: int | None
+    max_cost: float | None
+    concurrency: int
+    store: Path | str | None
+    cache: Path | str | None
+    api_key_env: str | None
+    price: tuple[float, float] | None
+    max_tokens: int | None
+    reasoning_effort: str | None
+
+
+class Options(ModelOptions, total=False):
+    """How a judge is run over many rows: its model, and the rows.
+
+    `order` and `seed` are for pairs, `map` says which column holds which text, `progress` shows a
+    line on stderr.
+    """
+
+    seed: int
+    order: Literal["both", "random"]
+    map: dict[str, str] | None
+    progress: bool
+
+
+class Session:
+    """Clients, made when first asked for, that share one budget and one store.
+
+    `models` are open already, by their names or their roles. Unless `keep_going`, a run whose
+    judgements fail, almost all of them, ends with FailingRunError.
+    """
+
+    def __init__(
+        self,
+        *,
+        keep_going: bool = True,
+        models: Mapping[str, Model] | None = None,
+        **options: Unpack[ModelOptions],
+    ) -> None:
+        from judges.client.budget import Budget
+        from judges.client.store import Store
+
+        self._options = ModelOptions(**{"concurrency": 64, **options})
+        max_calls, max_cost = options.get("max_calls"), options.get("max_cost")
+        check_limits(
+            max_calls=max_calls,
+            max_cost=max_cost,
+            concurrency=self._options["concurrency"],
+            max_tokens=options.get("max_tokens"),
+        )
+        path = options.get("store")
+        self.store = Store(path) if path else None
+        self.budget = Budget(max_calls, max_cost, self.store)
+        # That of all clients, once one of them asks a model elsewhere.
+        self.cache: ReplyCache | None = None
+        self._keep_going = keep_going
+        self._models = models or {}
+        self._clients: dict[str, Client] = {}
+
+    def client(
+        self,
+        lm: str,
+        *,
+        role: str | None = None,
+        api_base: str | None = None,
+        keep_going: bool | None = None,
+        api_key_env: str | None = None,
+        price: "tuple[float, float] | Price | None" = None,
+        max_tokens: int | None = None,
+        reasoning_effort: str | None = None,
+        free: bool = False,
+    ) -> "Client":
+        """What asks `lm`; the same one every time for a role, which its account is named by.
+
+        What is not said here is as the session's options say. What is `free` takes nothing of the
+        session's limits.
+        """
+        from judges.client.budget import Budget
+        from judges.client.client import (
+            ATTEMPTS,
+            TIMEOUT,
+            Client,
+            FailureMonitor,
+            answers_in_process,
+        )
+        from judges.client.prices import find_price, price_of
+        from judges.client.store import open_cache
+
+        role, options = role or lm, self._options
+        if role in self._clients:
+            return self._clients[role]
+        base = api_base or options.get("api_base")
+        key_variable = api_key_env or options.get("api_key_env")
+        model = (
+            self._models.get(role)
+            or self._models.get(lm)
+            or open_model(lm, api_base=base, api_key_env=key_variable)
+        )
+        cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
+        if cacheable and self.cache is None:
+            self.cache = open_cache(options.get("cache"))
+        budget = Budget() if free else self.budget
+        own_price = price_of(price or options.get("price")) or find_price(lm)
+        keep_going = self._keep_going if keep_going is None else keep_going
+        client = self._clients[role] = Client(
+            model,
+            account=budget.account(role, own_price),
+            cache=self.cache if cacheable else None,
+            concurrency=options["concurrency"],
+            monitor=None if keep_going else FailureMonitor(),
+            timeout=getattr(model, "timeout", None) or TIMEOUT,
+            attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
+            max_tokens=max_tokens
+            or options.get("max_tokens")
+            or getattr(model, "max_tokens", None),
+            reasoning_effort=reasoning_effort or options.get("reasoning_effort"),
         )
 
+        def open_sibling(other: str, other_base: str | None) -> "Client":
+            """What asks another model; a price given is this one's, where no table knows it."""
+            if (other, other_base or base) == (lm, base):
+                return client
+            return self.client(
+                other,
+                role=f"{role}: {other}" + (f" at {other_base}" if other_base else ""),
+                api_base=other_base,
+                keep_going=keep_going,
+                api_key_env=api_key_env,
+                price=find_price(other) or price,
+                max_tokens=max_tokens,
+                reasoning_effort=reasoning_effort,
+                free=is_embedded(other),
+            )
 
-def check_endpoint(lm: str, recorded: str, api_base: str | None) -> None:
-    """Raise FatalModelError where a recorded endpoint is not the one that would be asked.
+        client.open_sibling = open_sibling
+        return client
 
-    An endpoint that the user names, as an argument or in the environment, is asked whatever is
-    recorded.
-    """
-    endpoint = endpoint_of(lm)
-    provider = PROVIDERS.get(lm.partition("/")[0], Provider())
-    named = api_base or os.environ.get(provider.address_variable)
-    if named or recorded == endpoint:
-        return
-    if recorded == THROUGH_DSPY:
-        raise FatalModelError(f"it was made at the provider's own endpoint; this is {endpoint}")
-    address = quoted(recorded.removeprefix(THROUGH_DSPY).strip())
-    current = "the provider's own" if endpoint == THROUGH_DSPY else endpoint or "another"
-    raise FatalModelError(
-        f"it was made with the endpoint {address}, and not {current}: "
-        f"say which to ask, as in --api-base {address} (in code: api_base=...)"
-    )
+    def close(self) -> None:
+        if self.store is not None:
+            self.store.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def quoted(name: str) -> str:
-    """What a file names, in a message: short, fit to be typed again, and without any key."""
-    clean = Redactor().redact(name)
-    short = clean if len(clean) <= LONGEST_QUOTED else f"{clean[:LONGEST_QUOTED]}..."
-    return shlex.quote(short)
+@contextmanager
+def open_client(
+    *,
+    keep_going: bool = True,
+    models: Mapping[str, Model] | None = None,
+    **options: Unpack[ModelOptions],
+) -> Iterator["Client"]:
+    """Open what asks one model; `models` are open already and stand for their names."""
+    with Session(keep_going=keep_going, models=models, **options) as session:
+        yield session.client(options.get("lm") or EMBEDDED)
+
+
+def shared_client(lm: str, api_base: str | None = None) -> "Client":
+    """The client of this process for a model, without limits: made once, whoever asks it."""
+    return _shared_client(lm, api_base, _environment(lm))
+
+
+@lru_cache(maxsize=64)
+def _shared_client(lm: str, api_base: str | None, environment: object) -> "Client":
+    return Session(lm=lm, api_base=api_base).client(lm)
+
+
+def _environment(lm: str) -> tuple[str | None, ...]:
+    """What the environment says of a model: another address or key makes another client."""
+    provider = PROVIDERS.get(lm.partition("/")[0])
+    names = (provider.address_variable, provider.key_variable) if provider else ()
+    return tuple(os.environ.get(name) for name in (CACHE_VARIABLE, *names))
+
+
+def check_limits(**limits: object) -> None:
+    """Raise OptionError for a limit that is no number above 0; all but `max_cost` are integers."""
+    for name, value in limits.items():
+        if value is None and name != "concurrency":
+            continue
+        kind = Real if name == "max_cost" else Integral
+        if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:  # type: ignore[operator]
+            expected = "number" if name == "max_cost" else "whole number"
+            raise OptionError(f"{name} {value!r}: expected a {expected} above 0")
+
+
+def pop_map(options: Any) -> dict[str, str]:
+    """Take `map` out of the options; empty where there is none."""
+    return options.pop("map", None) or {}
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that there is none of, and OptionError for a wrong value."""
+    for name in options:
+        if name not in Options.__annotations__:
+            known = ", ".join(Options.__annotations__)
+            raise TypeError(f"no option {name!r}; there are {known}")
+    if options.get("order", "both") not in ("both", "random"):
+        raise OptionError(f"order {options['order']!r}: choose from both, random")
+    seed = options.get("seed", 0)
+    if not isinstance(seed, Integral) or seed < 0:
+        raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
+
+
+if hasattr(os, "register_at_fork"):
+    # A child has its own connections.
+    os.register_at_fork(after_in_child=_opened.clear)
+    os.register_at_fork(after_in_child=_shared_client.cache_clear)

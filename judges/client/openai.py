@@ -1,63 +1,198 @@
-"""A chat-completions endpoint over aiohttp, with pooled connections and bounded answers."""
+"""The chat-completions protocol over aiohttp: requests, bounded answers, and what errors mean."""
 
 import asyncio
-import http.client
-import json
-import os
-import threading
+import errno
+import logging
+import math
+import re
+import time
 import zlib
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
-from hashlib import sha256
-from ipaddress import ip_address
-from typing import Any
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import aiohttp
+import msgspec
+from msgspec import Struct
 
-from judges.client.dialect import Dialect, is_reasoning
-from judges.client.keys import Redactor, holds_secret, read_key, without_secrets
-from judges.client.openai_format import (
-    LONGEST_EXCERPT,
-    ErrorBodyError,
-    read_completion,
-    read_error,
-    read_rate_limits,
-    retry_after_of,
-)
+from judges.client.keys import Redactor
+from judges.client.prices import token_bound
 from judges.client.protocol import (
+    OPENAI_REASONING,
+    REFUSAL,
     Completion,
     FatalModelError,
     Message,
     ModelError,
+    NoConnectionsError,
+    RefusedError,
+    Reply,
     RespelledError,
     Sampling,
+    ThrottledError,
+    Token,
     TransientError,
     UnreachableError,
+    Usage,
+    is_reasoning,
 )
-from judges.client.providers import PROVIDERS, Provider
 
-# How an answer may be packed: what can be unpacked a piece at a time.
-ENCODINGS = "gzip, deflate"
-MAX_ANSWER_BYTES = 32 * 2**20
-LEAST_ANSWER_BYTES = 2 * 2**20
+LEAST_ANSWER_BYTES, MAX_ANSWER_BYTES = 2 * 2**20, 32 * 2**20
 BYTES_PER_TOKEN = 256  # with its own JSON around it
-MAX_ERROR_BYTES = 100_000
-SERVED_TIMEOUT = 2.0  # seconds that a server near by gets to list its models
-MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
-# Of what local servers say of a model: the times and numbers beside these differ at each request.
-SERVED = ("id", "root", "meta", "max_model_len", "owned_by")
+LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
+OTHER_FILES = 64  # that this process may open beside its connections
+# No request takes that many tokens; a count above it is an error, and would end any budget.
+MOST_TOKENS = 100_000_000
+ROUNDING = 1e-3  # a log-probability so little above 0 is 0
+NEVER = -9999.0  # the log-probability of what cannot be
+
+# How answers name the tokens of a kind: OpenAI, LiteLLM and OpenRouter, DeepSeek.
+CACHE_READS = ("cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens")
+CACHE_WRITES = ("cache_write_tokens", "cache_creation_tokens", "cache_creation_input_tokens")
+THOUGHTS = ("reasoning_tokens",)
+
+# What errors say. SAID is what their reader is shown, in this order; NAMED is searched as well.
+SAID = ("error", "message", "detail", "loc", "msg")
+GEMINI = ("details", "violations", "quotaId")
+NAMED = (*SAID, "param", "code", "type", "status", "innererror", *GEMINI)
+QUOTA = re.compile(r"insufficient[_ ](?:quota|credit|balance)|PerDay", re.I)
+# Gemini words a limit on requests a minute alike; there it says how long to wait.
+PLAN = re.compile(r"check your plan|billing", re.I)
+FLAGGED = re.compile(r"flagged|moderation|content.?(?:filter|policy|management)", re.I)
+TOO_LONG = re.compile(r"context[ _](?:length|window|size)", re.I)
+TOO_LARGE = re.compile(r"too (?:large|high)|at most|less than|<=|between|exceed|\bmaximum\b", re.I)
+TOKEN_LIMIT = re.compile(r"\bmax_(?:completion_)?tokens\b")
+ALTERNATIVES = re.compile(r"top_?logprobs\D{1,120}(?:0 (?:and|to|-) )?(\d{1,3})\b", re.I)
+SEVERAL = re.compile(r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count", re.I)
+NO_SYSTEM = re.compile(
+    r"system['\"`]? (?:role|message|prompt|instruction)|role['\"`:]{0,3} ?['\"`]?system|"
+    r"developer instruction|roles must alternate",
+    re.I,
+)
+# "try again in 1.5s", "Please retry in 1m30s", "try again in 250ms".
+WAIT = re.compile(
+    r"(?:try again|retry)[^.\d]{0,20} (?:in|after) ((?:\d{1,9}(?:\.\d+)? ?(?:ms|[dhms])[a-z]* ?)+)",
+    re.I,
+)
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+NO_LOGPROBS = (
+    "the plan 'weighted' needs log-probabilities: use --plan one or --plan mean with this model"
+)
+
+_log = logging.getLogger(__name__)
+
+
+class Spelling:
+    """How one model takes requests, learned from what it refuses.
+
+    `changes` says what differs from what was asked for; `refused` are names that are left out.
+    """
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+        self.changes: list[str] = []
+        self.refused: set[str] = set()
+        self.token_limit = "max_tokens"
+        self.most_alternatives = 20
+        if OPENAI_REASONING.match(model):
+            self.token_limit = "max_completion_tokens"
+            self.refuse("temperature")
+
+    def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
+        """The request as the model takes it, as far as is known."""
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": _without_system(messages) if "system" in self.refused else messages,
+            self.token_limit: sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "seed": sampling.seed,
+            "n": sampling.n if sampling.n > 1 else None,
+            "reasoning_effort": sampling.reasoning_effort,
+        }
+        if sampling.top_logprobs:
+            body["logprobs"] = True
+            body["top_logprobs"] = min(sampling.top_logprobs, self.most_alternatives)
+        return {
+            name: value
+            for name, value in body.items()
+            if value is not None and name not in self.refused
+        }
+
+    def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
+        """Whether what a 400 or 422 answered to a request is mended by asking again, respelled.
+
+        Log-probabilities are never given up: a plan that needs them is not changed in silence.
+        """
+        _, said = complaint(answer)
+        has_system = body["messages"][0]["role"] == "system"
+        alternatives = body.get("top_logprobs", 0)
+        if (
+            not self.refused.isdisjoint(body)
+            or alternatives > self.most_alternatives
+            or (has_system and "system" in self.refused)
+        ):
+            return True  # sent before the refusal of another request had taught the same
+        if TOO_LONG.search(said):
+            return False
+        if match := ALTERNATIVES.search(said):
+            if not 0 < int(match[1]) < alternatives:
+                return False
+            self.most_alternatives = int(match[1])
+            self.note(f"{match[1]} alternatives for a token at most")
+            return True
+        if TOKEN_LIMIT.search(said):
+            (other,) = {"max_tokens", "max_completion_tokens"} - {self.token_limit}
+            if other in self.refused or TOO_LARGE.search(said):
+                return False
+            self.refused.add(self.token_limit)
+            self.token_limit = other
+            self.note(f"{other} for a limit")
+            return True
+        if body.get("temperature", 0) > 1 and "temperature" in said and TOO_LARGE.search(said):
+            return False  # a lower one is taken, which is its user's choice
+        for name in ("temperature", "seed", "reasoning_effort"):
+            if name in body and re.search(rf"\b{name}\b", said):
+                self.refuse(name, body[name])
+                return True
+        if "n" in body and SEVERAL.search(said):
+            self.refused.add("n")
+            self.note("one reply a request (several are asked for one by one)")
+            return True
+        if has_system and NO_SYSTEM.search(said):
+            self.refused.add("system")
+            self.note("no system message (joined to the first of the user)")
+            return True
+        return False
+
+    def refuse(self, name: str, asked: object = None) -> None:
+        """Leave a parameter out from now on; `asked` is what was asked for."""
+        if name in self.refused:
+            return
+        self.refused.add(name)
+        why = "asked without, so runs repeat less exactly"
+        if name == "temperature" and asked:
+            why = f"replies are drawn at its own, not at {asked:g}"
+        self.note(f"no {name} ({why})")
+
+    def note(self, change: str) -> None:
+        """Say a change, once."""
+        if change not in self.changes:
+            self.changes.append(change)
+            # A warning reaches stderr, also where nobody set up logging.
+            _log.warning("%s takes %s", self.model, change)
 
 
 class EndpointModel:
-    """Chat completions at `api_base`, with the provider's key in the environment unless given.
+    """Chat completions at one address; its key is in `headers` and goes nowhere else.
 
-    The key goes into the request's header and nowhere else; an answer that repeats it is cleaned.
-    One pool of connections for each event loop, opened at the first request and closed by `close`
-    on that loop.
+    Connections are opened as they are needed, and kept until `close`; there are never more of them
+    than the system lets this process open files, and the others wait for a place.
     """
 
     native_n = True
@@ -66,193 +201,124 @@ class EndpointModel:
     def __init__(
         self,
         name: str,
-        provider: Provider = PROVIDERS["openai"],
         *,
-        api_base: str | None = None,
-        api_key: str | None = None,
+        url: str,
+        endpoint: str,
+        headers: Mapping[str, str],
+        key: str,
+        key_variable: str,
         timeout: float = 120.0,
     ) -> None:
-        base = provider.base(api_base)
-        if not base:
-            raise FatalModelError(
-                f"{name}: no address is given; set {provider.address_variable}, or name it by "
-                "api_base (--api-base)"
-            )
         self.name = name
-        self.endpoint = without_secrets(base)
-        if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
-            raise FatalModelError(
-                f"{name}: {Redactor().redact(self.endpoint)!r} is no address; write "
-                "http://HOST:PORT/v1 or https://..."
-            )
-        if holds_secret(base):
-            raise FatalModelError(
-                f"{name}: the address {self.endpoint} holds a password or a key; give the key by "
-                f"{provider.key_variable}"
-            )
-        key = read_key(provider.key_variable, api_key)
-        if not key and base == provider.address:
-            raise FatalModelError(
-                f"{name}: {provider.key_variable} is not set; set it, or name another endpoint by "
-                "api_base (--api-base)"
-            )
-        if not key and not provider.address:
-            raise FatalModelError(f"{name}: {provider.key_variable} is not set")
+        self.endpoint = endpoint
+        self.key_variable = key_variable
+        self.spelling = Spelling(name)
+        self.changes = self.spelling.changes
         self.secrets = Redactor([key])
-        self.dialect = Dialect.of(name)
-        self.key_variable = provider.key_variable
-        self._url = chat_url(base, name, provider)
-        self._proxy = _proxy(self._url)
+        self._url, self._proxy = url, _proxy(url)
         self._timeout = aiohttp.ClientTimeout(total=timeout)
-        self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS}
-        if key:
-            self._headers[provider.key_header] = provider.key_form.format(key=key)
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
-            WeakKeyDictionary()
-        )
-
-    def __repr__(self) -> str:
-        return f"EndpointModel({self.name!r}, api_base={self.endpoint!r})"
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept-Encoding": "gzip",
+            **headers,
+        }
+        self._open: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Semaphore]
+        ] = WeakKeyDictionary()
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
-        body = self.dialect.body(self.name, messages, sampling)
+        body = self.spelling.body(messages, sampling)
         status, headers, answer = await self._post(body, max_answer_bytes(sampling))
         if 200 <= status < 300:
-            try:
-                completion = self.secrets.clean(
-                    read_completion(answer, messages, sampling, thinks=is_reasoning(self.name))
-                )
-            except ErrorBodyError as error:
-                status = error.status
-            else:
-                if self.dialect.notes:
-                    self.dialect.say(self.name)
-                limits = read_rate_limits(headers)
-                return replace(completion, rate_limits=limits) if limits else completion
-        if status in {400, 422} and self.dialect.learn(body, answer):
+            return self.read_answer(answer, messages, sampling)
+        if status in {400, 422} and self.spelling.learn(body, answer):
             raise RespelledError(f"{self.name} wants the request spelled otherwise")
-        failure = self.read_error(status, retry_after_of(headers), answer)
-        failure.rate_limits = read_rate_limits(headers)
-        raise failure
-
-    def served(self) -> str | None:
-        """What a server near by says it serves under the model's name, as a digest; "" elsewhere.
-
-        There any name may stand for another model after each start. None where it cannot be asked.
-        """
-        if not _is_near(urlsplit(self._url).hostname or ""):
-            return ""
-        answers: list[str | None] = [None]
-        # In a thread of its own: the library's timeout is of each piece, and pieces may drip.
-        thread = threading.Thread(target=lambda: answers.append(self._ask_served()), daemon=True)
-        thread.start()
-        thread.join(SERVED_TIMEOUT)
-        return answers[-1]
-
-    def _ask_served(self) -> str | None:
-        """The digest of what the server lists; "" where it lists nothing, None where it fails."""
-        parts = urlsplit(self._url)
-        path = parts.path.removesuffix("/chat/completions") + "/models"
-        secure = parts.scheme == "https"
-        connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        try:
-            with closing(connect(parts.netloc, timeout=SERVED_TIMEOUT)) as connection:
-                connection.request("GET", path, headers=self._headers)
-                response = connection.getresponse()
-                if response.status in {404, 405}:
-                    return ""
-                entries = json.loads(response.read(MAX_ERROR_BYTES))["data"]
-                own = [entry for entry in entries if entry["id"] == self.name] or entries
-                facts = [[str(entry.get(name)) for name in SERVED] for entry in own]
-        except (OSError, http.client.HTTPException, RecursionError, *MALFORMED):
-            return None
-        return sha256(json.dumps(facts).encode()).hexdigest()
+        raise read_error(self, status, retry_after_of(headers), answer)
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        session, _ = self._open.pop(asyncio.get_running_loop(), (None, None))
         if session is not None:
             await session.close()
 
-    def read_error(self, status: int, retry_after: str | None, answer: bytes) -> ModelError:
-        """What an error answer of this endpoint means, without any key."""
-        return read_error(
-            status,
-            retry_after,
-            answer,
-            model=self.name,
-            endpoint=self.endpoint,
-            redacted=self.secrets.redact,
-            key_name=self.key_variable,
-        )
+    def read_answer(
+        self, answer: bytes, messages: Sequence[Message], sampling: Sampling
+    ) -> Completion:
+        """Replies and counts, without keys; raises TransientError where it holds no replies."""
+        try:
+            body = _ANSWER.decode(answer.decode("utf-8", "replace"))
+            replies = tuple(map(_reply, body.choices or ()))
+        except (ValueError, RecursionError) as error:
+            reason = _kind_of(answer) or error
+            raise TransientError(f"malformed answer ({reason})", billed=True) from None
+        hidden = sampling.n * sampling.max_tokens if is_reasoning(self.name) else 0
+        usage = read_usage(body.usage, messages, replies, hidden)
+        if not replies:
+            said = _excerpt(complaint(answer)[0], self.secrets)
+            failure = TransientError(
+                f"{self.endpoint}: an error in an answer of status 200: {said}", billed=True
+            )
+            failure.usage = usage if body.usage else None
+            raise failure
+        model = (body.model or "")[:LONGEST_WORD]
+        return self.secrets.clean(Completion(replies=replies, model=model, **asdict(usage)))
 
     async def _post(
         self, body: Mapping[str, Any], max_bytes: int
     ) -> tuple[int, Mapping[str, str], bytes]:
-        data = json.dumps(body).encode()
+        data = msgspec.json.encode(body)
+        session, places = self._connections()
         try:
             # A redirect would take the documents to a host that nobody named.
-            async with self._session().post(
-                self._url, data=data, proxy=self._proxy, allow_redirects=False
-            ) as response:
-                succeeded = 200 <= response.status < 300
-                answer = await read_body(
-                    response.content.iter_any(),
-                    response.headers.get("Content-Encoding"),
-                    max_bytes if succeeded else MAX_ERROR_BYTES,
-                    cut=not succeeded,
-                )
-                return response.status, response.headers, answer
+            async with (
+                places,
+                session.post(
+                    self._url, data=data, proxy=self._proxy, allow_redirects=False
+                ) as response,
+            ):
+                return response.status, response.headers, await _read_body(response, max_bytes)
         except aiohttp.ClientConnectorError as error:
+            if error.os_error.errno in {errno.EMFILE, errno.ENFILE}:
+                raise NoConnectionsError(f"no connection is free: {error.os_error}") from None
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
-        except (TimeoutError, aiohttp.ServerTimeoutError):
-            seconds = self._timeout.total
+        except TimeoutError:
             raise TransientError(
-                f"no answer from {self.endpoint} within {seconds:g} s", billed=True
+                f"no answer from {self.endpoint} within {self._timeout.total:g} s", billed=True
             ) from None
         except aiohttp.ClientError as error:
             # The library quotes what it could not read, over several lines.
-            reason = self.secrets.redact(" ".join(f"{type(error).__name__}: {error}".split()))
+            reason = _excerpt(f"{type(error).__name__}: {error}", self.secrets)
             raise TransientError(
-                f"connection to {self.endpoint} lost ({reason[:LONGEST_EXCERPT]})", billed=True
+                f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _connections(self) -> tuple[aiohttp.ClientSession, asyncio.Semaphore]:
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None:
-            session = self._sessions[loop] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),  # the runner limits
+        if loop not in self._open:
+            session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
                 headers=self._headers,
                 timeout=self._timeout,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # which knows no limit
             )
-        return session
+            # The connector's own limit would let requests time out while they wait.
+            self._open[loop] = session, asyncio.Semaphore(_most_connections())
+        return self._open[loop]
 
 
-def _is_near(host: str) -> bool:
-    """Whether a host is this machine or one of the same network."""
+def _most_connections() -> int:
     try:
-        return ip_address(host).is_private
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".lan", ".internal"))
-
-
-def chat_url(base: str, name: str = "", provider: Provider = PROVIDERS["openai"]) -> str:
-    """Where requests go; a query of the address stays behind the path."""
-    parts = urlsplit(base)
-    path = parts.path.rstrip("/") + provider.path.format(name=quote(name, safe=""))
-    query = parts.query
-    if provider.version:
-        version = os.environ.get(provider.version_variable, provider.version)
-        query = "&".join(filter(None, (query, urlencode({"api-version": version}))))
-    return urlunsplit(parts._replace(path=path, query=query))
+        import resource
+    except ImportError:  # Windows
+        return 500
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(1, files - OTHER_FILES) if files != resource.RLIM_INFINITY else 10_000
 
 
 def _proxy(url: str) -> str | None:
-    """Find the proxy the environment names for a URL, once and not at every request."""
+    """The proxy that the environment names for a URL."""
     parts = urlsplit(url)
     if not parts.hostname or parts.hostname in {"localhost", "127.0.0.1", "::1"}:
         return None
@@ -265,49 +331,254 @@ def max_answer_bytes(sampling: Sampling) -> int:
     return min(LEAST_ANSWER_BYTES + BYTES_PER_TOKEN * tokens, MAX_ANSWER_BYTES)
 
 
-async def read_body(
-    chunks: AsyncIterable[bytes], encoding: str | None, max_bytes: int, *, cut: bool = False
-) -> bytes:
-    """Read and unpack a body as it comes, and no more of it than `max_bytes`, packed or not.
-
-    Raises TransientError where it is longer (unless it is to be `cut`), or cannot be unpacked.
-    """
-    unpack = _unpacker((encoding or "").strip().lower())
-    body = bytearray()
-    n_received = 0
-    async for chunk in chunks:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """A body as it comes, unpacked; no more than `max_bytes` are read of it, packed or not."""
+    packing = response.headers.get("Content-Encoding", "identity").lower()
+    if packing not in {"identity", "gzip"}:
+        reason = f"malformed answer (packed as {packing[:LONGEST_WORD]!r}, unasked)"
+        raise TransientError(reason, billed=True)
+    inflate = zlib.decompressobj(wbits=31).decompress if packing == "gzip" else None
+    body, n_received = bytearray(), 0
+    async for chunk in response.content.iter_any():
         # Empty blocks, and what follows a packed body's end, unpack to nothing for ever.
         n_received += len(chunk)
         try:
-            body += unpack(chunk, max_bytes + 1 - len(body))
+            body += inflate(chunk, max_bytes + 1 - len(body)) if inflate else chunk
         except zlib.error as error:
-            raise TransientError(
-                f"malformed answer (not {encoding}: {error})", billed=True
-            ) from None
+            raise TransientError(f"malformed answer (not gzip: {error})", billed=True) from None
         if max(len(body), n_received) > max_bytes:
-            if cut:
-                return bytes(body[:max_bytes])
             raise TransientError(f"an answer of more than {max_bytes:,} bytes", billed=True)
     return bytes(body)
 
 
-def _unpacker(encoding: str) -> Callable[[bytes, int], bytes]:
-    """What takes a packed piece and the most bytes wanted of it."""
-    if encoding in {"", "identity"}:
-        return lambda chunk, max_bytes: chunk[:max_bytes]
-    if encoding not in {"gzip", "x-gzip", "deflate"}:
-        raise TransientError(
-            f"malformed answer (packed as {encoding[:200]!r}, unasked)", billed=True
+class Alternative(Struct):
+    token: str
+    logprob: float
+
+
+class TokenAnswer(Alternative):
+    """A token as the protocol has it."""
+
+    top_logprobs: list[Alternative] | None = None
+
+
+class _Logprobs(Struct):
+    content: list[TokenAnswer] | None = None
+
+
+class _Part(Struct):
+    """Mistral's models give parts, thoughts among them."""
+
+    type: str
+    text: str = ""
+
+
+class _Message(Struct):
+    content: str | list[_Part] | None = None
+    refusal: str | None = None
+
+
+class _Choice(Struct):
+    message: _Message | None = None  # Azure's filters leave it out
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+
+
+class _Answer(Struct):
+    choices: list[_Choice] | None = None
+    model: str | None = None
+    usage: Any = None
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+def _kind_of(answer: bytes) -> str:
+    """What a body is that is no JSON, where that is known."""
+    start = answer.lstrip()[:15].lower()
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "a web page, as a proxy or a login sends: is the address right, /v1 at its end?"
+    if start.startswith((b"data:", b"event:", b": ")):
+        return "a stream of events, which was not asked for"
+    return "" if start else "an empty body"
+
+
+def _reply(choice: _Choice) -> Reply:
+    message = choice.message or _Message()
+    content = message.content
+    if isinstance(content, list):
+        content = "".join(part.text for part in content if part.type in {"text", "output_text"})
+    listed = (choice.logprobs and choice.logprobs.content) or ()
+    return Reply(
+        text=content or message.refusal or "",
+        tokens=tuple(map(token_of, listed)),
+        finish_reason=REFUSAL
+        if message.refusal and not content
+        else (choice.finish_reason or "stop")[:LONGEST_WORD],
+    )
+
+
+def token_of(answer: TokenAnswer) -> Token:
+    """A token and its likeliest alternatives, itself among them; raises ValueError.
+
+    Two tokens of a vocabulary may be spelled alike: their probabilities add up.
+    """
+    listed = ((each.token, each.logprob) for each in answer.top_logprobs or (answer,))
+    mass: dict[str, float] = {}
+    for text, value in dict.fromkeys(listed):
+        if not value <= ROUNDING:  # not a number, among others
+            raise ValueError("a log-probability is above 0 or undefined")
+        mass[text] = min(1.0, mass.get(text, 0.0) + math.exp(value))
+    # What was drawn may not be among the few that are listed, or only in another spelling.
+    own = math.exp(min(answer.logprob, 0.0))
+    if answer.token not in mass and sum(mass.values()) + own <= 1:
+        mass[answer.token] = own
+    return Token(answer.token, {text: math.log(p) if p else NEVER for text, p in mass.items()})
+
+
+def read_usage(
+    counts: object, messages: Sequence[Message], replies: Sequence[Reply], hidden: int = 0
+) -> Usage:
+    """What an answer took as its endpoint counts it, else at most.
+
+    Counts that are lacking or cannot be true become the most that the texts can take, and `hidden`
+    tokens where thoughts may have been written as well, so that a limit on cost still binds.
+    """
+    counted: dict[str, Any] = dict(counts) if isinstance(counts, Mapping) else {}
+    for place in ("prompt_tokens_details", "completion_tokens_details"):
+        details = counted.get(place)
+        counted |= details if isinstance(details, Mapping) else {}
+    written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
+    tokens_in = _count(counted.get("prompt_tokens"), least=1)
+    tokens_out = _count(counted.get("completion_tokens"), least=any(r.text for r in replies))
+    if tokens_in is None or tokens_out is None:
+        _warn_once("answers do not say how many tokens they took: each is counted at its most")
+    else:
+        # Gemini and xAI count thoughts in the total alone; they are billed like the others.
+        total = _count(counted.get("total_tokens")) or 0
+        tokens_out += max(0, total - tokens_in - tokens_out)
+    tokens_in = token_bound(messages) if tokens_in is None else tokens_in
+    tokens_out = token_bound(written) + hidden if tokens_out is None else tokens_out
+    reads, writes, thoughts = (
+        next(filter(None, (_count(counted.get(name)) for name in names)), 0)
+        for names in (CACHE_READS, CACHE_WRITES, THOUGHTS)
+    )
+    if reads + writes > tokens_in:
+        tokens_in += reads + writes  # Anthropic counts them apart
+    return Usage(tokens_in, tokens_out, reads, writes, min(thoughts, tokens_out))
+
+
+def _count(value: object, least: int = 0) -> int | None:
+    """A count of tokens that may be true."""
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_count and least <= value <= MOST_TOKENS else None  # type: ignore[operator,return-value]
+
+
+@lru_cache
+def _warn_once(warning: str) -> None:
+    _log.warning(warning)
+
+
+class Asked(Protocol):
+    """Who answered with an error: a model, and where its key is kept."""
+
+    name: str
+    endpoint: str
+    key_variable: str
+    secrets: Redactor
+
+
+def read_error(asked: Asked, status: int, wait: float | None, answer: bytes) -> ModelError:
+    """What an error answer means for the request and the run, in one line without keys.
+
+    `wait` is how many seconds it asks to wait, where it does not say so in its words.
+    """
+    said, named = complaint(answer)
+    excerpt = _excerpt(said, asked.secrets)
+    where = f"{status} from {asked.endpoint}"
+    what = f"{where} for {asked.name}: {excerpt}"
+    wait = wait_in(said) if wait is None else wait
+    if 300 <= status < 400:
+        return FatalModelError(
+            f"{where}: it redirects, and texts and keys follow nowhere; name the address "
+            "itself by --api-base"
         )
-    inflate: Any = None
+    if not 400 <= status <= 599:
+        return TransientError(f"{where}: no answer of the format, and no error", billed=True)
+    if status == 401:
+        return FatalModelError(
+            f"{where}: the key in {asked.key_variable} was not accepted for {asked.name}"
+        )
+    is_plan = wait is None and PLAN.search(said)
+    if status == 402 or (status == 429 and (QUOTA.search(named) or is_plan)):
+        return FatalModelError(
+            f"{where}: the account's quota is used up ({excerpt}); the same command goes on "
+            "once there is more"
+        )
+    if status == 429:
+        return ThrottledError(f"{where}: too many requests ({excerpt})", wait)
+    if status >= 500 or status in {408, 409, 425}:
+        return TransientError(what, wait)
+    if status == 404:
+        return FatalModelError(f"{where}: no model {asked.name!r} there ({excerpt})")
+    if status in {400, 422} and "logprobs" in named:
+        return FatalModelError(f"{what}; {NO_LOGPROBS}")
+    if status in {400, 413, 422} or (status == 403 and FLAGGED.search(named)):
+        return RefusedError(what)
+    return FatalModelError(what)
 
-    def unpack(chunk: bytes, max_bytes: int) -> bytes:
-        nonlocal inflate
-        if inflate is None:
-            # Some call deflate what lacks zlib's header, whose first byte ends on 8.
-            headless = encoding == "deflate" and chunk[:1] and chunk[0] & 15 != 8
-            inflate = zlib.decompressobj(-zlib.MAX_WBITS if headless else zlib.MAX_WBITS | 32)
-        unpacked: bytes = inflate.decompress(chunk, max_bytes)
-        return unpacked
 
-    return unpack
+def _excerpt(said: str, secrets: Redactor) -> str:
+    return " ".join(secrets.redact(said).split())[:LONGEST_EXCERPT]
+
+
+def complaint(answer: bytes) -> tuple[str, str]:
+    """What an error answer says to its reader, and that with the names of what it is about."""
+    said = named = ""
+    with suppress(ValueError, RecursionError):
+        body = msgspec.json.decode(answer)
+        said, named = (" ".join(_texts(body, names)) for names in (SAID, NAMED))
+    raw = answer.decode("utf-8", "replace")
+    return (said or raw)[:LONGEST_SEARCHED], (named or raw)[:LONGEST_SEARCHED]
+
+
+def _texts(value: object, names: Sequence[str]) -> Iterator[str]:
+    """The texts of an error under these names, whichever of the forms in use it has."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each, names)
+    elif isinstance(value, dict):
+        for name in names:
+            yield from _texts(value.get(name), names)
+
+
+def wait_in(text: str) -> float | None:
+    """How many seconds a text asks to wait; None where it does not say."""
+    match = WAIT.search(text)
+    if match is None:
+        return None
+    parts = re.findall(r"(\d+(?:\.\d+)?) ?(ms|[dhms])", match[1], re.I)
+    return sum(float(number) * SECONDS[unit.lower()] for number, unit in parts)
+
+
+def retry_after_of(headers: Mapping[str, str]) -> float | None:
+    """How many seconds an answer asks to wait: a number, also in milliseconds, or a date."""
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        with suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            return max(0.0, seconds) if math.isfinite(seconds) else None
+    # A year 0 or 10000, a zone of days.
+    with suppress(ValueError, OverflowError, IndexError, TypeError, OSError):
+        date = parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, date.timestamp() - time.time())
+    return None
+
+
+def _without_system(messages: Sequence[Message]) -> Sequence[Message]:
+    """The same with the system's message at the head of the user's first."""
+    if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
+        return messages
+    joined = f"{messages[0]['content']}\n\n{messages[1]['content']}"
+    return [{"role": "user", "content": joined}, *messages[2:]]

@@ -6,7 +6,7 @@ The table is read as a file: importing litellm costs two seconds and may fetch f
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from judges.client.protocol import Completion, Message, Usage, is_embedded
-from judges.client.providers import PROVIDERS, Provider
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
-# No text of weight takes more tokens than one for so many of its bytes.
-BYTES_PER_TOKEN = 3
 FRAMING_BYTES = 16
 LONG_PROMPT = re.compile(r"input_cost_per_token_above_(\d{1,6})k_tokens")
 DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
@@ -46,16 +43,11 @@ class Price:
 
     def at(self, tokens_in: float) -> "Price":
         """The price of a request that reads so many tokens."""
-        if self.beyond is None or tokens_in <= self.beyond[0]:
-            return self
-        return self.beyond[1].at(tokens_in)
+        return self.beyond[1] if self.beyond and tokens_in > self.beyond[0] else self
 
     @property
     def is_free(self) -> bool:
-        """Whether no request costs anything: neither a token of any kind nor the request itself."""
-        kinds = (self.per_cache_read, self.per_cache_write, self.per_thought)
-        rates = (self.per_token_in, self.per_token_out, *kinds, self.per_request)
-        return not any(rates) and (self.beyond is None or self.beyond[1].is_free)
+        return self.worst(10**9, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float, requests: float) -> float:
         """What so many requests cost in all of whose tokens nothing else is known."""
@@ -71,19 +63,17 @@ class Price:
             (usage.thoughts, price.per_thought, price.per_token_out),
         )
         extra = sum(n * (own - plain) for n, own, plain in kinds if own is not None)
-        return price.cost(usage.tokens_in, usage.tokens_out, 0) + extra + self.per_request
+        return price.cost(usage.tokens_in, usage.tokens_out, 1) + extra
 
     def worst(self, tokens_in: int, tokens_out: int) -> float:
         """The most that a request of so many tokens can cost, or of fewer, whatever their kinds."""
-        if self.beyond is not None and tokens_in > self.beyond[0]:
-            threshold, dearer = self.beyond
-            shorter = replace(self, beyond=None).worst(threshold, tokens_out)
-            return max(shorter, self.per_request + dearer.worst(tokens_in, tokens_out))
-        return (
+        most = (
             self.per_request
             + tokens_in * max(self.per_token_in, self.per_cache_write or 0.0)
             + tokens_out * max(self.per_token_out, self.per_thought or 0.0)
         )
+        own = self.at(tokens_in)
+        return most if own is self else max(most, own.worst(tokens_in, tokens_out))
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
@@ -106,78 +96,46 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """Look up a model's price under every name that the table may have for it; None if unknown."""
+    """A model's price by its name, or by that without its provider or date; None if unknown."""
     if is_embedded(model):
         return FREE
-    table = _table()
-    for name in _names(model, table):
-        entry = table.get(name, {})
-        if "input_cost_per_token" in entry and "output_cost_per_token" in entry:
+    prefix, _, name = model.rpartition("/")
+    maker = prefix.rpartition("/")[2]
+    for listed in (model, DATE.sub("", model), name, DATE.sub("", name)):
+        entry = _table().get(listed, {})
+        # Another provider's model of the same name may have another price.
+        by_maker = "/" in listed or str(entry.get("litellm_provider")).startswith(maker)
+        if by_maker and "input_cost_per_token" in entry and "output_cost_per_token" in entry:
             return _price_in(entry)
     return None
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price:
-    """The price of an entry, with those of its longer prompts ("..._above_200k_tokens")."""
-    thousands = sorted(int(match[1]) for match in map(LONG_PROMPT.fullmatch, entry) if match)
-    beyond: tuple[int, Price] | None = None
-    for number in reversed(thousands):
-        beyond = number * 1000, _tier(entry, f"_above_{number}k_tokens", beyond)
-    price = _tier(entry, "", beyond)
-    if entry.get("litellm_provider") == "perplexity":
-        # Its models search for every request, as little as can be unless asked for more.
-        searches = entry.get("search_context_cost_per_query") or {}
-        return replace(price, per_request=_rate(searches, "search_context_size_low") or 0.0)
-    return price
+    """The price of an entry, with that of its longer prompts ("..._above_200k_tokens")."""
+    price = _tier(entry, "")
+    long = next(filter(None, map(LONG_PROMPT.fullmatch, entry)), None)
+    if long is None:
+        return price
+    return replace(price, beyond=(int(long[1]) * 1000, _tier(entry, f"_above_{long[1]}k_tokens")))
 
 
-def _tier(entry: Mapping[str, Any], suffix: str, beyond: tuple[int, Price] | None) -> Price:
-    """The prices under names that end so; one that stands under none is that of short prompts."""
-    names = ("input_cost_per_token", "output_cost_per_token")
-    per_token_in, per_token_out = (
-        float(entry[name + suffix] if entry.get(name + suffix) else entry[name]) for name in names
-    )
-    kinds = (
-        "cache_read_input_token_cost",
-        "cache_creation_input_token_cost",
-        "output_cost_per_reasoning_token",
-    )
-    read, write, thought = (_rate(entry, kind + suffix) for kind in kinds)
+def _tier(entry: Mapping[str, Any], suffix: str) -> Price:
+    """The prices under names that end so; 0 stands for one that is not known."""
+
+    def rate(name: str) -> float | None:
+        return float(entry.get(f"{name}{suffix}") or 0.0) or None
+
+    searches = entry.get("search_context_cost_per_query") or {}
+    # Perplexity's models search for every request, the others only where they are asked to.
+    searching = entry.get("litellm_provider") == "perplexity"
     return Price(
-        per_token_in=per_token_in,
-        per_token_out=per_token_out,
-        per_cache_read=read,
-        per_cache_write=write,
-        per_thought=thought,
-        beyond=beyond,
+        per_token_in=rate("input_cost_per_token") or float(entry["input_cost_per_token"]),
+        per_token_out=rate("output_cost_per_token") or float(entry["output_cost_per_token"]),
+        per_cache_read=rate("cache_read_input_token_cost"),
+        per_cache_write=rate("cache_creation_input_token_cost"),
+        per_thought=rate("output_cost_per_reasoning_token"),
+        per_request=float(searches.get("search_context_size_low") or 0.0) if searching else 0.0,
     )
-
-
-def _rate(entry: Mapping[str, Any], name: str) -> float | None:
-    """A price of the table; 0 stands there for one that is not known."""
-    return float(entry.get(name) or 0.0) or None
-
-
-def _names(model: str, table: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The names under which the table may know a model, the likeliest first.
-
-    A router's model costs what its provider's does; a dated one what it does without its date, and
-    the table writes names in small letters.
-    """
-    prefix, _, name = model.partition("/")
-    yield model
-    # The table knows the models of those that our own client asks by their names alone, and many of
-    # other providers'.
-    asked_by_us = PROVIDERS.get(prefix, Provider()).client == "chat"
-    provider = str(table.get(name, {}).get("litellm_provider", ""))
-    if asked_by_us or (prefix in PROVIDERS and provider == prefix):
-        yield name
-    if "/" in name and (asked_by_us or prefix == "openrouter"):
-        yield from _names(name, table)
-    elif (undated := DATE.sub("", model)) != model:
-        yield from _names(undated, table)
-    elif model.lower() != model:
-        yield from _names(model.lower(), table)
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
@@ -195,11 +153,7 @@ def token_bound(messages: Sequence[Message]) -> int:
     return size + FRAMING_BYTES * len(messages)
 
 
-def most_likely_tokens(messages: Sequence[Message]) -> int:
-    """The most that a prompt is likely to take: beyond a guess, and short of the bound."""
-    return -(-token_bound(messages) // BYTES_PER_TOKEN)
-
-
+@lru_cache(maxsize=1)
 def _table() -> dict[str, dict[str, Any]]:
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:

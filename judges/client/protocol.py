@@ -1,5 +1,6 @@
 """The one way in for replies: complete(messages, sampling) -> replies with token counts."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypedDict
@@ -24,11 +25,23 @@ CUT_SHORT = OUT_OF_TOKENS | frozenset(
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
+# OpenAI's models that think first; and, by the names in use, anybody's.
+OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
+REASONING = re.compile(
+    r"reasoner|\br1\b|magistral|\bqwq|\bqwen3|thinking|gpt-oss|gemini-(?:2\.5|3)|grok-(?:3-mini|4)"
+    r"|minimax-m|kimi-k2|\bglm-",
+    re.I,
+)
 
 
 def is_embedded(lm: str) -> bool:
     """Whether a model's name or endpoint is that of the embedded model, of any version."""
     return lm.partition("-")[0] == EMBEDDED
+
+
+def is_reasoning(lm: str) -> bool:
+    """Whether a model's name is of those that think before they answer, which takes tokens."""
+    return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
 
 
 class Message(TypedDict):
@@ -83,60 +96,37 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class RateLimit:
-    """What an endpoint says of one of its limits: its size, what is left, seconds until it is full.
+class Usage:
+    """The tokens that a request took: as the endpoint counts them, else at most.
 
-    Counted in requests or in tokens.
+    Of those in, `cache_reads` came from the provider's cache of prompts and `cache_writes` were put
+    there; of those out, `thoughts` were hidden. All three have prices of their own.
     """
 
-    size: float
-    remaining: float
-    reset: float
-
-
-# By what is counted: "requests", "tokens".
-RateLimits = Mapping[str, RateLimit]
+    tokens_in: int
+    tokens_out: int
+    cache_reads: int = 0
+    cache_writes: int = 0
+    thoughts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """The answer to one request: n replies, what they cost, and who answered.
-
-    The counts of tokens are those of Usage; `rate_limits` those that the endpoint told with it.
-    """
+    """The answer to one request: n replies, what they took (as in Usage), and who answered."""
 
     replies: tuple[Reply, ...]
     tokens_in: int
     tokens_out: int
     model: str
-    rate_limits: RateLimits | None = None
     cache_reads: int = 0
     cache_writes: int = 0
     thoughts: int = 0
-    estimated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The tokens that a request took, as the endpoint counts them.
-
-    Of those in, `cache_reads` came from the provider's cache of prompts and `cache_writes` were put
-    there; of those out, `thoughts` were hidden. All three are among them, and have prices of their
-    own. Where the endpoint tells no count, it is `estimated` at the most that is likely.
-    """
-
-    tokens_in: int
-    tokens_out: int
-    cache_reads: int = 0
-    cache_writes: int = 0
-    thoughts: int = 0
-    estimated: bool = False
 
 
 class Model(Protocol):
     """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
 
-    `name` is the model's exact name and `endpoint` where it answers; both enter the journal's key.
+    `name` is the model's exact name and `endpoint` where it answers; both enter a request's key.
     `native_n` says whether n replies cost one request, `has_logprobs` whether it can give
     log-probabilities (None: only asking tells). A model that answers in this process, at once and
     for free, has `in_process` true as well: it is asked one request at a time, without retries.
@@ -155,20 +145,16 @@ class Model(Protocol):
 
 
 class ModelError(JudgesError):
-    """A request that got no usable answer.
-
-    `usage` is what it took all the same, where the answer told: it is billed like any other.
-    """
+    """A request that got no usable answer; `usage` is what it took, where the answer told."""
 
     usage: Usage | None = None
-    rate_limits: RateLimits | None = None
 
 
 class TransientError(ModelError):
-    """What may pass when asked again: 429, 5xx, a dropped or hung connection, a malformed body.
+    """What may pass when asked again: 5xx, a dropped or hung connection, a malformed body.
 
     `retry_after` is the server's own wish, in seconds; `billed` says that the provider may charge
-    for it though nothing usable came back (a hung connection, a malformed body).
+    for it though nothing usable came back.
     """
 
     def __init__(
@@ -180,32 +166,24 @@ class TransientError(ModelError):
 
 
 class ThrottledError(TransientError):
-    """Too many requests (429): the runner sends fewer at a time."""
+    """Too many requests (429)."""
 
 
 class RespelledError(TransientError):
-    """A parameter was refused and is left out from now on: to be sent again at once."""
+    """A parameter was refused and is spelled otherwise from now on: to be sent again at once."""
 
 
 class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
 
 
+class NoConnectionsError(TransientError):
+    """This machine has no connection to spare (EMFILE, ENFILE): nothing was sent; wait for one."""
+
+
 class FatalModelError(ModelError):
-    """What asking again cannot mend: 401, 403, 404, no such model. Stops the run."""
-
-
-class UnsupportedRequestError(FatalModelError):
-    """A request that is not taken as it is (400, 422): no other will be, unless others were."""
+    """What asking again cannot mend: 401, 403, 404, a quota that is gone. Ends the run."""
 
 
 class RefusedError(ModelError):
-    """This request alone cannot be answered (context too long, content refused): a failed row."""
-
-
-class TooLongError(RefusedError):
-    """The context is too long; with a reply of `room` tokens it is not (0: whatever its limit)."""
-
-    def __init__(self, message: str, room: int = 0) -> None:
-        super().__init__(message)
-        self.room = room
+    """This request alone is not answered (context too long, content refused): a failed row."""

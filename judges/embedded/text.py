@@ -1,10 +1,26 @@
-"""Cut a text into sentences, words and stems; everything later counts these."""
+"""Cut a text into sentences, words and stems, and index what it was made from or answers."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
+from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
+# Of a longer text only the two ends are read.
+MAX_CHARACTERS = 200_000
+# What is remembered of longer texts would fill the memory: of these the last two are kept.
+LONG = 20_000
+# Writers put what matters early: the first sentence counts well over twice a late one.
+EARLY = 4.0
+# A text says what a sentence says where it shares this part of its weight, of long ones this much.
+ENOUGH, MAX_ENOUGH = 0.4, 5.0
+# Where a word comes back more often, later sentences with it say nothing.
+MAX_SENTENCES_PER_STEM = 100
 
 
 def read_table(name: str) -> list[tuple[str, str]]:
@@ -23,11 +39,7 @@ def _word_classes() -> dict[str, frozenset[str]]:
 
 
 ENGLISH = _word_classes()
-ARTICLES, DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
-SUBJECTS, FINITE, MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
-AUXILIARIES, VERBS = ENGLISH["auxiliaries"], ENGLISH["verbs"]
-STRICT_PREPOSITIONS, CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
-DEMONSTRATIVES, FUNCTION = ENGLISH["pointing"], ENGLISH["function"]
+FUNCTION = ENGLISH["function"]
 _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
@@ -36,17 +48,18 @@ NUMBER_WORDS = {
     **{word: str(value) for value, word in enumerate(_NUMBERS.split())},
     **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
 }
-# Of a longer text only the two ends are read.
-MAX_CHARACTERS = 600_000
-_BEFORE_CLITIC = re.compile(r"(?<=\w)(?=n['’]t\b|['’](?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
+# Spaced off, these are words of their own.
+_CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
-    r"\n+|(?<!\w)(?:[^\W\d_]\.){2,}|``|''|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]|n['’]t\b|['’](?:s|re|ve|ll|d|m)\b"
-    r"|[^\W\d_]+(?:[-'’][^\W\d_]+)*|\d+(?:[.,:]\d+)*(?:st|nd|rd|th|s)?\b|\d+|[^\w\s]|_+",
-    re.IGNORECASE,
+    # Abbreviations such as U.S., Chinese and Japanese letters, words, numbers, clitics, marks.
+    r"(?:[^\W\d_]\.){2,9}|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+    r"|[^\W\d_]{1,60}(?:[-'][^\W\d_]{1,60}){0,6}"
+    r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?"
+    r"|'(?:[sdmSDM]|re|ve|ll|RE|VE|LL)\b|``|''|\n|[^\w\s]|_"
 )
 _STOPS = frozenset(".!?。！？…")
+_BREAKS = _STOPS | {"\n"}
 _CLOSERS = frozenset({*"\"'”’)]", "''", "``"})
-_CAPITAL = re.compile(r"\A[^\w]*[A-ZÀ-Þ]|[.!?][\"'”’)\s]{1,4}[A-ZÀ-Þ]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +74,12 @@ class Sentence:
     stems: tuple[str, ...]
     has_stop: bool
 
-    @property
-    def is_negated(self) -> bool:
-        return not ENGLISH["negations"].isdisjoint(self.words)
-
-    @property
-    def bigrams(self) -> list[str]:
-        """Neighbouring words; as strings, since the collector of garbage walks no strings."""
-        return list(map(" ".join, zip(self.words, self.words[1:], strict=False)))
-
-    @property
-    def trigrams(self) -> list[str]:
-        words = self.words
-        return list(map(" ".join, zip(words, words[1:], words[2:], strict=False)))
-
 
 @dataclass(frozen=True)
 class Text:
-    """A text as its sentences, which all have words; `lines` is how many lines it has.
-
-    `has_capitals` tells whether its sentences begin with them.
-    """
+    """A text as its sentences, which all have words."""
 
     sentences: tuple[Sentence, ...]
-    lines: int
-    has_capitals: bool
-
-    @cached_property
-    def tokens(self) -> list[str]:
-        return [token for sentence in self.sentences for token in sentence.tokens]
 
     @cached_property
     def words(self) -> list[str]:
@@ -101,73 +91,62 @@ class Text:
 
     @cached_property
     def bigrams(self) -> list[str]:
-        return [bigram for sentence in self.sentences for bigram in sentence.bigrams]
-
-    @cached_property
-    def trigrams(self) -> list[str]:
-        return [trigram for sentence in self.sentences for trigram in sentence.trigrams]
+        """Neighbouring words; as strings, since the collector of garbage walks no strings."""
+        return list(map(" ".join, pairwise(self.words)))
 
 
 def read_text(text: str) -> Text:
     """Cut one text; never raises, whatever the text."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
-    if "'" in text or "’" in text:
-        text = _BEFORE_CLITIC.sub(" ", text).replace("’", "'")
+    text = text.replace("’", "'")
+    if "'" in text:
+        for clitic in _CLITICS:
+            text = text.replace(clitic, f" {clitic}")
     tokens: list[str] = _TOKEN.findall(text)
-    has_capitals = _CAPITAL.search(text) is not None
+    tokens.append("\n")
     sentences: list[Sentence] = []
-    lines, start = 0, 0
-    for index, token in enumerate([*tokens, "\n"]):
-        newline = token[0] == "\n"
-        if newline:
-            stop = index
-        elif token in _STOPS and index >= start and _ends_sentence(tokens, index, has_capitals):
-            stop = index + 1
-            if stop < len(tokens) and tokens[stop] in _CLOSERS:
-                stop += 1
-        else:
-            continue
-        lines += newline
+    start = 0
+    for index in [index for index, token in enumerate(tokens) if token in _BREAKS]:
+        stop = index
+        if tokens[index] != "\n":
+            if index < start or not _ends_sentence(tokens, index):
+                continue
+            stop = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
         if sentence := _read_sentence(tokens[start:stop]):
             sentences.append(sentence)
-        start = stop + newline
-    return Text(tuple(sentences), lines, has_capitals)
+        start = stop + (stop == index)
+    return Text(tuple(sentences))
 
 
-def _ends_sentence(tokens: Sequence[str], index: int, has_capitals: bool) -> bool:
-    """Whether the stop at `index` ends a sentence rather than an abbreviation or a quoted part."""
-    if tokens[index] in ".!?" and has_capitals:
-        after = index + 1
-        while after < len(tokens) and tokens[after] in _CLOSERS:
-            after += 1
-        if after < len(tokens) and tokens[after][0].islower():
-            return False
+def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
+    """Whether the stop at `index` ends a sentence rather than an abbreviation."""
     if tokens[index] != "." or index == 0:
         return True
-    before = tokens[index - 1]
-    is_initial = len(before) == 1 and before.isalpha() and before.lower() not in "ai"
-    return not is_initial and before.lower() not in ENGLISH["abbreviations"]
+    before = tokens[index - 1].lower()
+    is_initial = len(before) == 1 and before.isalpha() and before not in "ai"
+    return not is_initial and before not in ENGLISH["abbreviations"]
 
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
     """A sentence of tokens of one line, or None where they have no words."""
-    words = tuple(
-        token.lower() for token in tokens if token[0].isalnum() or token[0] == "'" != token != "''"
-    )
-    if not words:
+    read = [pair for pair in map(_read_token, tokens) if pair[0]]
+    if not read:
         return None
-    last = tokens[-1] if tokens[-1] not in _CLOSERS or len(tokens) < 2 else tokens[-2]
-    stems = tuple(stem for word in words if (stem := _content_stem(word)))
-    return Sentence(tuple(tokens), words, stems, last in _STOPS)
+    words, stems = zip(*read, strict=True)
+    last = tokens[-2] if tokens[-1] in _CLOSERS and len(tokens) > 1 else tokens[-1]
+    return Sentence(tuple(tokens), words, tuple(filter(None, stems)), last in _STOPS)
 
 
 @lru_cache(maxsize=1 << 16)
-def _content_stem(word: str) -> str:
-    """The stem of a content word, "" for a small word."""
+def _read_token(token: str) -> tuple[str, str]:
+    """The word in small letters, "" for a mark, and its stem, "" for a small word."""
+    word = token.lower()
+    if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
+        return "", ""
     if word in FUNCTION or word[0] == "'":
-        return NUMBER_WORDS.get(word, "")
-    return stem_of(word)
+        return word, NUMBER_WORDS.get(word, "")
+    return word, stem_of(word)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -209,3 +188,93 @@ def weight(stem: str) -> float:
 
 
 _EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
+
+
+def total_weight(stems: Iterable[str]) -> float:
+    """Their weights' sum; never of a set, whose order and so whose last digit changes by run."""
+    return sum([weight(stem) for stem in stems])
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text that another was made from or answers, indexed once and used for all of these.
+
+    Where it has no words the indices are empty, and nothing is found in them.
+    """
+
+    text: Text
+
+    @cached_property
+    def sentences_with(self) -> dict[str, list[int]]:
+        """By stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that hold it."""
+        indices: dict[str, list[int]] = defaultdict(list)
+        for index, sentence in enumerate(self.text.sentences):
+            for stem in dict.fromkeys(sentence.stems):
+                if len(indices[stem]) < MAX_SENTENCES_PER_STEM:
+                    indices[stem].append(index)
+        return dict(indices)
+
+    @cached_property
+    def frequency(self) -> Counter[str]:
+        return Counter(self.text.stems)
+
+    @cached_property
+    def salience(self) -> dict[str, float]:
+        """How much each stem matters; sums to 1 over the `n_salient` heaviest."""
+        log, exp, sentences_with = math.log1p, math.exp, self.sentences_with
+        values = {
+            stem: weight(stem) * (0.5 + log(n)) * (1 + 1.5 * exp(-sentences_with[stem][0] / EARLY))
+            for stem, n in self.frequency.items()
+        }
+        total = sum(sorted(values.values(), reverse=True)[: self.n_salient]) or 1.0
+        return {stem: value / total for stem, value in values.items()}
+
+    @property
+    def n_salient(self) -> int:
+        n_stems = len(self.frequency)
+        return max(1, min(n_stems, max(6, min(60, n_stems // 4))))
+
+    @cached_property
+    def points(self) -> list[tuple[float, float]]:
+        """Each sentence's part of what the text says, and how much of it says the same.
+
+        The part is that of its stems' salience, the latter a weight of stems.
+        """
+        salience = self.salience
+        said, enough = [], []
+        for sentence in self.text.sentences:
+            stems = dict.fromkeys(sentence.stems)
+            said.append(sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0)
+            enough.append(max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems))))
+        total = sum(said) or 1.0
+        return [(part / total, least) for part, least in zip(said, enough, strict=True)]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(self.text.words)
+
+    @cached_property
+    def bigrams(self) -> frozenset[str]:
+        return frozenset(self.text.bigrams)
+
+
+def remember(maxsize: int) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Remember what a function of texts gives: `maxsize` results, two of them of long texts."""
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        usual, long = lru_cache(maxsize)(function), lru_cache(2)(function)
+
+        @wraps(function)
+        def remembered(*texts: str) -> Result:
+            return (usual if sum(map(len, texts)) <= LONG else long)(*texts)
+
+        return remembered
+
+    return decorate
+
+
+@remember(128)
+def read_source(text: str) -> Source | None:
+    """Index a text; None where it has no words."""
+    cut = read_text(text)
+    return Source(cut) if cut.sentences else None

@@ -2,15 +2,12 @@
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from data.tables.atomic_write import in_use
-from judges.cli.estimate import estimate_runs
 from judges.cli.flags import (
     add_plan_flags,
     add_reasoning_flag,
@@ -24,12 +21,12 @@ from judges.cli.flags import (
     seed,
     split_name,
 )
-from judges.client import check_name, endpoint_of, price_of
-from judges.define import read_subject
+from judges.cli.table import estimate_runs
+from judges.client import Store, check_name, endpoint_of, price_of
 from judges.dimension import Comparison as PairSubject
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 from judges.scoring import SamplingPlan
 from judges.terminal import (
     DONE,
@@ -40,13 +37,11 @@ from judges.terminal import (
     run_command,
     verbose_logging,
 )
-from optimize.cli.tool import Parser, add_label_flags, add_level_flag, print_json
+from optimize.cli.tool import INTERRUPTED_RUN, Parser, add_label_flags, add_level_flag, print_json
 from optimize.cli.verify import recorded_scale
 from optimize.items import Items, items_of
 from optimize.measuring.comparison import compare_judges
 from optimize.measuring.entries import (
-    REPLIES,
-    TIMES,
     Entry,
     Outcome,
     Source,
@@ -55,27 +50,13 @@ from optimize.measuring.entries import (
 )
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.sources import ScoredItems, from_pair_replies, from_replies, from_scores
-from optimize.run import run_folder
 from optimize.run.labels import (
     Labelled,
     check_level,
     find_subject,
     load_labels,
 )
-from optimize.run.run_folder import (
-    BUDGET,
-    CONFIG,
-    REPORT,
-    SPLITS,
-    SUMMARY,
-    RunFolderError,
-    check_fresh,
-    find_started,
-    open_fresh,
-    read_object,
-    write_json,
-    write_text,
-)
+from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json, write_text
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 
 NAME = "dspy-judges compare"
@@ -95,7 +76,7 @@ examples:
 
 It ends with 0; with 1 where a judge could not be measured on all outputs, which
 it lists with the reason; 2 for wrong usage; 130 where it was interrupted (the
-same command with --resume goes on, and pays nothing twice)."""
+same command again goes on, and pays nothing twice)."""
 
 
 def address(text: str) -> str:
@@ -157,11 +138,6 @@ def add_common_flags(command_parser: argparse.ArgumentParser, labels: Any, run_n
     add("--concurrency", type=count, default=64, metavar="N", help="requests in flight (64)")
     add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
     add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
-    add(
-        "--resume",
-        action="store_true",
-        help="go on with the run in --out (the newest)",
-    )
     add("--dry-run", action="store_true", help="say what it may take, then stop")
     add_reporting_flags(models)
 
@@ -183,7 +159,7 @@ def command(arguments: Sequence[str]) -> int:
 
 
 class JudgesRun:
-    """A run over several judges, from flags to entries and a folder, which it knows if stopped.
+    """A run over several judges, from flags to entries and a folder.
 
     `command` stands in its config.json, and `run_name` in its folder's name.
     """
@@ -193,7 +169,6 @@ class JudgesRun:
 
     def __init__(self, flags: argparse.Namespace) -> None:
         self.flags = flags
-        self.folder: Path | None = None
         self.dimension = ""
         self.pairwise = False
 
@@ -218,26 +193,28 @@ class JudgesRun:
                     print_lines(text_of(result).splitlines())
             return DONE
 
-        def interrupted() -> str:
-            where = f" --out {self.folder}" if self.folder else ""
-            return f"interrupted: the same command with --resume{where} goes on from here"
-
         code = run_command(
-            name, print_result, verbose=flags.verbose, quiet=flags.quiet, interrupted=interrupted
+            name,
+            print_result,
+            verbose=flags.verbose,
+            quiet=flags.quiet,
+            interrupted=lambda: INTERRUPTED_RUN,
         )
         return next(iter(results), None), code
 
-    def expectation_lines(self, entries: Sequence[Entry], folder: Path | None = None) -> list[str]:
+    def expectation_lines(
+        self, entries: Sequence[Entry], answered: Mapping[str, int] | None = None
+    ) -> list[str]:
         """What asking the judges may take, and the limits on spending."""
         flags = self.flags
         limits = f"; --max-cost ${flags.max_cost:g}" if flags.max_cost else ""
         limits += f"; --max-calls {flags.max_calls:,}" if flags.max_calls else ""
-        return expectation_lines(entries, folder, flags.seed, limits)
+        return expectation_lines(entries, answered or {}, flags.seed, limits)
 
     def ask(self, entries: Sequence[Entry], folder: Path) -> list[Outcome]:
         """Every judge's scores, after a word on what they may take."""
         flags = self.flags
-        for line in self.expectation_lines(entries, folder):
+        for line in self.expectation_lines(entries, Store.answered(folder / REPLIES)):
             print_note(line)
         return ask_entries(
             entries,
@@ -372,42 +349,27 @@ class JudgesRun:
             for prompt, scored in sorted(by_prompt.items())
         ]
 
-    @contextmanager
-    def running(self, entries: Sequence[Entry], labelled: Labelled) -> Iterator[Path]:
-        """The run's folder, which is taken away where the run fails before any model answered."""
-        with ExitStack() as stack:
-            self.folder = self._open_folder(stack, entries, labelled)
-            try:
-                yield self.folder
-            except Exception:
-                if not self.flags.resume:
-                    remove_unanswered(self.folder)
-                raise
-
-    def _open_folder(self, stack: ExitStack, entries: Sequence[Entry], labelled: Labelled) -> Path:
-        """The folder, new or to be resumed, with what is compared written down in it."""
-        flags = self.flags
+    def open_run(
+        self, entries: Sequence[Entry], labelled: Labelled | None
+    ) -> AbstractContextManager[Path]:
+        """The run's folder, begun or gone on with."""
+        data = {"name": labelled.name, "sha256": labelled.sha256} if labelled else {}
         config = {
             "command": self.command,
-            "dimension": self.dimension,
-            "data": {"name": labelled.name, "sha256": labelled.sha256},
-            "seed": flags.seed,
+            "settings": {"dimension": self.dimension, "seed": self.flags.seed},
+            "data": data,
+            "judges": [self._described(entry) for entry in entries],
         }
-        folder = (find_started if flags.resume else open_fresh)(flags.out, self.run_name)
-        stack.enter_context(in_use(folder))
-        if flags.resume:
-            _check_same(folder, config)
-        else:
-            check_fresh(folder)
-        judges = [
-            {"name": entry.name, "source": entry.source, "lm": entry.lm, "endpoint": endpoint}
-            for entry in entries
-            for endpoint in [entry.lm and endpoint_of(entry.lm, entry.options.get("api_base"))]
-        ]
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        started = run_folder.started(folder) if flags.resume else now
-        write_json(folder / CONFIG, {"started": started, **config, "judges": judges})
-        return folder
+        return open_run(self.flags.out, self.run_name, config, print_note)
+
+    def _described(self, entry: Entry) -> dict[str, str]:
+        """What config.json holds of a judge; `key` tells what its replies depend on."""
+        row = {"name": entry.name, "source": entry.source}
+        if entry.judge is None:
+            return row
+        endpoint = endpoint_of(entry.lm, entry.options.get("api_base"))
+        key = entry.key(self.flags.seed)
+        return {**row, "lm": entry.lm, "endpoint": endpoint, "key": key}
 
 
 class Comparison(JudgesRun):
@@ -424,7 +386,7 @@ class Comparison(JudgesRun):
         if flags.dry_run:
             print_lines(self.expectation_lines(entries))
             return None
-        with self.running(entries, labelled) as folder:
+        with self.open_run(entries, labelled) as folder:
             outcomes = self.ask(entries, folder)
             result = compare_judges(
                 outcomes, self.dimension, labelled, level=flags.level, seed=flags.seed
@@ -519,33 +481,3 @@ def check_entries(entries: Sequence[Entry], flags: argparse.Namespace) -> None:
                 f"--max-cost: the price of {entry.lm} is not known; give --price "
                 f"{entry.name}=IN,OUT, or --max-calls in place of --max-cost"
             )
-
-
-def _check_same(folder: Path, config: Mapping[str, Any]) -> None:
-    """RunFolderError where the folder's comparison is none of these labels."""
-    before = read_object(folder / CONFIG)
-    if before.get("command") != config["command"]:
-        raise RunFolderError(f"{folder}: not a folder of {config['command']}; name another --out")
-    for name, value in config.items():
-        if before.get(name) != value:
-            raise RunFolderError(
-                f"{folder}: begun with other {name}; resume with the same, or start another"
-            )
-
-
-def has_replies(folder: Path) -> bool:
-    """Whether a model has answered, so that a run can be resumed."""
-    return any(file.stat().st_size for file in (folder / REPLIES).glob("*.jsonl"))
-
-
-def remove_unanswered(folder: Path) -> None:
-    """Take away what a comparison left that no model has answered."""
-    if has_replies(folder):
-        return
-    replies = list((folder / REPLIES).glob("*"))
-    for file in (*replies, *(folder / name for name in (CONFIG, SPLITS, BUDGET, TIMES, ".lock"))):
-        file.unlink(missing_ok=True)
-    with suppress(OSError):
-        # Something of the user's own is in it.
-        (folder / REPLIES).rmdir()
-        folder.rmdir()

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judges.define import read_subject
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
+from judges.loading import read_subject
 from judges.panel import Panel
 from judges.terminal import print_error, print_lines, print_note
 from optimize.answer import panel_answer
@@ -16,7 +16,6 @@ from optimize.cli.compare import (
     JudgesRun,
     add_common_flags,
     check_entries,
-    has_replies,
 )
 from optimize.cli.tool import Parser
 from optimize.figures import WIDTH, number_text
@@ -34,13 +33,10 @@ from optimize.report.run_report import write_report_at_end
 from optimize.run import run_folder
 from optimize.run.labels import Labelled, Labels
 from optimize.run.run_folder import (
-    CONFIG,
     JUDGE,
     MEMBER_SCORES,
     SPLITS,
     SUMMARY,
-    check_fresh,
-    open_fresh,
     write_json,
     write_text,
 )
@@ -62,8 +58,8 @@ examples:
       coherence@embedded --replies gpt4.jsonl --scores other.jsonl
 
 Without --data it is the plain mean, untuned. It ends with 0; 1 where it failed;
-2 for wrong usage; 130 where it was interrupted (the same command with --resume
-goes on, and pays nothing twice)."""
+2 for wrong usage; 130 where it was interrupted (the same command again goes on,
+and pays nothing twice)."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -105,8 +101,6 @@ class PanelRun(JudgesRun):
             )
         subject = self.subject()
         if flags.data is None:
-            if flags.resume:
-                raise SettingsError("--resume: without --data nothing is asked; leave it out")
             return self._untuned(subject)
         entries, labelled = self.entries()
         check_entries(entries, flags)
@@ -118,15 +112,14 @@ class PanelRun(JudgesRun):
         if flags.dry_run:
             print_lines(self.expectation_lines(entries))
             return None
-        with self.running(entries, labelled) as folder:
+        with self.open_run(entries, labelled) as folder:
             write_json(folder / SPLITS, labels.split)
             outcomes = self.ask(entries, folder)
             for outcome in outcomes:
                 if outcome.scored is None:
-                    resume = "go on with --resume" if has_replies(folder) else "start again"
                     raise SettingsError(
-                        f"{outcome.entry.name} has no scores: {outcome.reason}; {resume} and a "
-                        "larger limit, or leave it out and start anew"
+                        f"{outcome.entry.name} has no scores: {outcome.reason}; the same command "
+                        "again goes on (with a larger limit), or leave it out"
                     )
             panel = learn(
                 subject,
@@ -134,7 +127,7 @@ class PanelRun(JudgesRun):
                 labels,
                 level=None if flags.level == "auto" else flags.level,
                 seed=flags.seed,
-                started=run_folder.started(folder),
+                started=run_folder.started_at(folder),
             )
             summary = dict(panel.summary)
             if panel.judge is None:
@@ -212,9 +205,7 @@ class PanelRun(JudgesRun):
         check_entries(entries, flags)
         judges = {entry.name: judge for entry in entries if (judge := asking(entry)) is not None}
         panel = untuned_panel(subject, judges)
-        folder = self.folder = open_fresh(flags.out, self.run_name)
-        check_fresh(folder)
-        summary = {
+        summary: dict[str, Any] = {
             "command": self.command,
             "dimension": subject.name,
             "kind": panel.kind,
@@ -224,11 +215,11 @@ class PanelRun(JudgesRun):
                 {"name": name, "weight": 1 / len(judges), "lm": judge.lm}
                 for name, judge in judges.items()
             ],
-            "folder": str(folder),
         }
-        write_json(folder / CONFIG, {"command": self.command, "dimension": subject.name})
-        panel.save(folder / JUDGE)
-        write_json(folder / SUMMARY, summary)
+        with self.open_run(entries, None) as folder:
+            panel.save(folder / JUDGE, overwrite=True)
+            summary["folder"] = str(folder)
+            write_json(folder / SUMMARY, summary)
         return summary
 
 

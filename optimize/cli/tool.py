@@ -8,10 +8,11 @@ from data.tables.formats import READ_ENDINGS
 from judges.cli.flags import Parser as OneLineParser
 from judges.cli.flags import add_quiet_flag
 from judges.terminal import DONE, print_lines, print_output, run_command
-from optimize.search.objective import LEVELS
+from optimize.search.choices import LEVELS
 from optimize.search.trial_log import as_json
 
 Result = Mapping[str, object]
+INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 
 

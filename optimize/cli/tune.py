@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from data.tables.atomic_write import InUseError
 from dspy_judges.startup import loading_time
 from judges.cli.flags import (
     API_KEY_ENV,
@@ -15,17 +14,16 @@ from judges.cli.flags import (
     number,
     whole_number,
 )
-from judges.client import BudgetSpentError, is_embedded
+from judges.client import is_embedded
 from judges.terminal import (
     DONE,
     QUIET,
     print_lines,
     print_note,
     print_output,
-    quiet_notes,
     run_command,
 )
-from optimize.cli.tool import Parser, add_label_flags, print_json
+from optimize.cli.tool import INTERRUPTED_RUN, Parser, add_label_flags, print_json
 from optimize.run.settings import SettingsError, choices_of, flag_of, read_settings
 
 if TYPE_CHECKING:
@@ -37,7 +35,8 @@ Tune a judge to human labels, and measure it on labels it never saw.
 
 Its instruction is rewritten and demonstrations are picked so that its scores
 rank outputs as people do (Spearman's rho). The run folder keeps the judge,
-every reply, every figure and a report. Without --data and --lm a run takes the
+every reply, every figure and a report; the same command again goes on with a run
+that was stopped, and pays nothing twice. Without --data and --lm a run takes the
 starter set and the embedded model: offline, and free."""
 
 EXAMPLES = """\
@@ -101,7 +100,6 @@ def parser() -> Parser:
     group = command_parser.add_argument_group("the run")
     group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
     words = {
-        "--resume": "go on with a stopped run: the same command again; pays nothing twice",
         "--dry-run": "print what the run would take, and stop",
         "--probes": "attack the shipped judge, for the report (the embedded model: always)",
         "--json": "print summary.json in place of the table",
@@ -116,47 +114,34 @@ def parser() -> Parser:
 def command(arguments: Sequence[str]) -> int:
     """Run `dspy-judges tune` with these arguments."""
     flags = vars(parser().parse_args(arguments))
-    out, resume = flags.pop("out", None), flags.pop("resume", False)
+    out = flags.pop("out", None)
     dry_run, as_json, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
     with loading_time():
         # Only now, since flags are refused without loading all this.
-        from optimize.lifecycle import RunLifecycle
+        from optimize.lifecycle import run_in_folder
+        from optimize.run.labels import prepare
+        from optimize.run.pipeline import estimate
 
-    lifecycle = RunLifecycle(out, resume=resume, print_line=print_note, stderr=sys.stderr)
-
-    def tune() -> int:
+    def work() -> int:
         settings = read_settings(of_both_models(flags))
         if dry_run:
-            return _dry_run(*lifecycle.estimate(settings), as_object=as_json)
-        summary = lifecycle.execute(settings)
+            prepared = prepare(settings)
+            return _dry_run(prepared, estimate(prepared), as_object=as_json)
+        folder, summary = run_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
         if as_json:
             print_json(summary)
         else:
             from optimize.screen import scorecard
 
-            print_lines(scorecard(summary, str(lifecycle.folder)).splitlines())
+            print_lines(scorecard(summary, str(folder)).splitlines())
         return DONE
 
-    def work() -> int:
-        with quiet_notes(quiet):
-            return tune()
-
-    def resuming() -> str:
-        return f"the same command with --resume --out {lifecycle.folder} goes on from here"
-
-    def advice(error: Exception) -> str:
-        stopped = isinstance(error, OSError) and not isinstance(error, InUseError)
-        if (stopped or isinstance(error, BudgetSpentError)) and lifecycle.can_resume:
-            larger = " and a larger limit" if isinstance(error, BudgetSpentError) else ""
-            return f"; {resuming()}{larger}"
-        return ""
-
-    def interrupted() -> str:
-        return f"interrupted: {resuming()}" if lifecycle.folder else "interrupted"
-
-    verbose = bool(flags.get("verbose"))
     return run_command(
-        "dspy-judges tune", work, verbose=verbose, advice=advice, interrupted=interrupted
+        "dspy-judges tune",
+        work,
+        verbose=bool(flags.get("verbose")),
+        quiet=quiet,
+        interrupted=lambda: INTERRUPTED_RUN,
     )
 
 

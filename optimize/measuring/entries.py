@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import read_records
-from judges.cli.estimate import Estimate, total_price
+from judges.cli.table import Estimate, total_price
 from judges.client import (
     Budget,
     BudgetSpentError,
@@ -24,11 +24,11 @@ from judges.client import (
     FatalModelError,
     ModelOptions,
     Session,
+    Store,
     answers_in_process,
     is_embedded,
     is_reasoning,
 )
-from judges.client.journal import describe
 from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import Panel
@@ -36,10 +36,8 @@ from judges.terminal import Progress
 from optimize.figures import DIGITS, Cell, counted
 from optimize.items import Items, rows_to_judge, scores_of
 from optimize.measuring.sources import ScoredItems
-from optimize.run.run_folder import BUDGET
+from optimize.run.run_folder import REPLIES, TIMES
 
-REPLIES = "replies"
-TIMES = "times.jsonl"
 # Tokens are estimated; what is expected to cost more than so many times the rest is not begun.
 ESTIMATE_MARGIN = 1.25
 # Of a judge's name, in a file's.
@@ -91,7 +89,7 @@ class Entry:
         return total_price(self.paid)
 
     def key(self, seed: int) -> str:
-        """What its files are called: its name, and a digest of all that its replies depend on."""
+        """Its role in the run's store: its name, and a digest of all that its replies depend on."""
         assert self.judge is not None
         options = {k: self.options.get(k) for k in ("api_base", "max_tokens", "reasoning_effort")}
         prompts: list[object] = []
@@ -102,16 +100,16 @@ class Entry:
         digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:12]
         return f"{re.sub(r'[^A-Za-z0-9.]+', '-', self.name)[:MAX_NAME_LENGTH]}-{digest}"
 
-    def journal(self, folder: Path, seed: int) -> Path | None:
-        """The file of its replies; None for what is answered here."""
-        return None if self.in_process else folder / REPLIES / f"{self.key(seed)}.jsonl"
+    def share_unanswered(self, answered: Mapping[str, int], seed: int) -> float:
+        """The share of its expected requests that no earlier start has an answer to.
 
-    def share_unanswered(self, folder: Path | None, seed: int) -> float:
-        """The share of its expected requests that no earlier start has an answer to."""
-        journal = self.journal(folder, seed) if folder and self.judge else None
-        if journal is None or not journal.exists() or not self.expected:
+        `answered` counts them by role; a panel's other models have roles that begin with its own.
+        """
+        if self.in_process or not self.expected:
             return 1.0
-        return max(0.0, 1 - describe(journal).n_requests / max(1, self.n_requests))
+        key = self.key(seed)
+        n_answered = sum(n for role, n in answered.items() if role.startswith(key))
+        return max(0.0, 1 - n_answered / max(1, self.n_requests))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +124,7 @@ class Outcome:
 
 # Of what asking took, all null for a recording: dollars for 1,000 rows are of all replies at list
 # price, whoever paid; seconds are wall time with `concurrency` requests in flight; what follows
-# is the run's, over all its resumes.
+# is the run's, over all its starts.
 NO_USAGE: Cell = dict.fromkeys(
     (
         *("plan", "tokens_per_row", "cost_per_1000_rows", "seconds_per_1000_rows"),
@@ -137,9 +135,12 @@ NO_USAGE: Cell = dict.fromkeys(
 
 
 def expectation_lines(
-    entries: Sequence[Entry], folder: Path | None, seed: int, limits: str = ""
+    entries: Sequence[Entry], answered: Mapping[str, int], seed: int, limits: str = ""
 ) -> list[str]:
-    """What each model may take before anything is sent, and all together beside the `limits`."""
+    """What each model may take before anything is sent, and all together beside the `limits`.
+
+    `answered` counts the requests by role that an earlier start has answers to.
+    """
     recordings = [entry.name for entry in entries if entry.judge is None]
     lines = [f"recorded, at no cost: {', '.join(recordings)}"] if recordings else []
     total, unpriced = 0.0, []
@@ -149,15 +150,15 @@ def expectation_lines(
         if entry.in_process:
             lines.append(f"{entry.name}: {counted(len(entry.items), 'row')} here, free")
         elif entry.expected:
-            cost, share = entry.expected_cost, entry.share_unanswered(folder, seed)
-            answered = f" ({1 - share:.0%} answered before)" if share < 1 else ""
+            cost, share = entry.expected_cost, entry.share_unanswered(answered, seed)
+            before = f" ({1 - share:.0%} answered before)" if share < 1 else ""
             thinks = any(is_reasoning(estimate.lm.partition("/")[2]) for estimate in entry.paid)
             thoughts = " and its thoughts" if thinks else ""
             dollars = "price unknown" if cost is None else f"about ${cost * share:.4f}"
             tokens_in = sum(estimate.tokens_in for estimate in entry.paid)
             tokens_out = sum(estimate.tokens_out for estimate in entry.paid)
             lines.append(
-                f"{entry.name}: {entry.n_requests:,} calls{answered}, about "
+                f"{entry.name}: {entry.n_requests:,} calls{before}, about "
                 f"{tokens_in * share:,.0f} tokens in and "
                 f"{tokens_out * share:,.0f} out{thoughts}, {dollars}"
             )
@@ -188,24 +189,18 @@ def ask_entries(
     outcomes = {
         entry.name: Outcome(entry=entry, scored=entry.scored, usage=NO_USAGE) for entry in entries
     }
-    (folder / REPLIES).mkdir(exist_ok=True)
+    store = None if all(entry.in_process for entry in entries) else folder / REPLIES
+    answered = Store.answered(folder / REPLIES)
     with (
         Session(
-            max_calls=max_calls,
-            max_cost=max_cost,
-            concurrency=concurrency,
-            budget_file=folder / BUDGET,
-            keep_budget_file=True,
+            max_calls=max_calls, max_cost=max_cost, concurrency=concurrency, store=store
         ) as paid,
         # What costs nothing is no part of what the limits are on.
         Session() as free,
     ):
         clients = {
             entry.name: (free if entry.in_process else paid).client(
-                entry.lm,
-                role=entry.name,
-                journal=entry.journal(folder, seed),
-                **_model_options(entry, entry.judge),
+                entry.lm, role=entry.key(seed), **_model_options(entry, entry.judge)
             )
             for entry in entries
             if entry.judge is not None
@@ -217,7 +212,8 @@ def ask_entries(
         for entry in sorted(
             with_model, key=lambda e: math.inf if (c := e.expected_cost) is None else c
         ):
-            outcome = _ask(entry, clients[entry.name], folder, seed)
+            share = entry.share_unanswered(answered, seed)
+            outcome = _ask(entry, clients[entry.name], folder, seed, share)
             if outcome.reason:
                 print_line(f"left out: {entry.name}: {outcome.reason}")
             outcomes[entry.name] = outcome
@@ -228,20 +224,22 @@ def ask_entries(
 
 def _model_options(entry: Entry, judge: Judge) -> dict[str, Any]:
     """How its model is opened, at the endpoint that its user chose; raises FatalModelError."""
-    lm, api_base = entry.options.get("lm"), entry.options.get("api_base")
     if not isinstance(judge, Panel):  # whose members' models are named in it already
-        _, api_base = judge.model_to_ask(lm, api_base)
-    else:
-        _, api_base = judge.model_to_ask()
+        judge = judge.with_model(entry.options.get("lm"), entry.options.get("api_base"))
+    judge.check_origins()
+    api_base = judge.api_base
     names = ("api_key_env", "price", "max_tokens", "reasoning_effort")
     return {"api_base": api_base, **{name: entry.options.get(name) for name in names}}
 
 
-def _ask(entry: Entry, client: Client, folder: Path, seed: int) -> Outcome:
-    """Judge an entry's items; where the budget or the model ends that, the reason."""
+def _ask(entry: Entry, client: Client, folder: Path, seed: int, share: float) -> Outcome:
+    """Judge an entry's items; where the budget or the model ends that, the reason.
+
+    `share` of its requests are unanswered.
+    """
     assert entry.judge is not None
     judgements: list[AnyJudgement] = []
-    reason = _unaffordable(entry, client.account.budget, entry.share_unanswered(folder, seed))
+    reason = _unaffordable(entry, client.account.budget, share)
     started = time.monotonic()
     if not reason:
         rows = rows_to_judge(entry.items)
@@ -251,7 +249,6 @@ def _ask(entry: Entry, client: Client, folder: Path, seed: int) -> Outcome:
                 len(entry.items),
                 sys.stderr,
                 budget=client.account.budget,
-                waiting=lambda: client.waiting,
             ) as progress:
                 for judgement in entry.judge.judge_rows(rows, client, seed=seed):
                     judgements.append(judgement)
@@ -290,13 +287,14 @@ def _unaffordable(entry: Entry, budget: Budget, share: float) -> str:
                 f"about ${cost:.4f} are expected, and ${dollars:.4f} of --max-cost "
                 f"{budget.max_cost:g}"
             )
-    return f"not begun: {needs} are left; --resume with a larger limit goes on" if needs else ""
+    goes_on = "the same command again with a larger limit goes on"
+    return f"not begun: {needs} are left; {goes_on}" if needs else ""
 
 
 def _write_time(path: Path, entry: Entry, client: Client, seed: int, seconds: float) -> None:
     """Add a line on how long so many responses took that were not recorded before."""
     assert entry.judge is not None
-    clients = _paid_runners(entry, entry.judge, client)
+    clients = _paid_clients(entry, entry.judge, client)
     n_sent = sum(each.totals.responses - each.totals.cached for each in clients)
     if not n_sent:
         return
@@ -310,7 +308,7 @@ def _write_time(path: Path, entry: Entry, client: Client, seed: int, seconds: fl
     write_atomically(path, before + json.dumps(times).encode() + b"\n", overwrite=True)
 
 
-def _paid_runners(entry: Entry, judge: Judge, client: Client) -> tuple[Client, ...]:
+def _paid_clients(entry: Entry, judge: Judge, client: Client) -> tuple[Client, ...]:
     """What asks its models: of a panel those elsewhere, the first of them first."""
     if entry.in_process:
         return (client,)
@@ -327,7 +325,7 @@ def _usage(
     entry: Entry, judge: Judge, client: Client, n_rows: int, times: Sequence[Mapping[str, Any]]
 ) -> Cell:
     """What an entry took, for `n_rows` judged; of a panel, all its models together."""
-    clients = _paid_runners(entry, judge, client)
+    clients = _paid_clients(entry, judge, client)
     accounts = [each.account for each in clients]
     prices = [each.account.price for each in clients]
     costs = [
@@ -343,7 +341,8 @@ def _usage(
     def per_row(total: float | None, rows: int = 1) -> float | None:
         return None if total is None or not n_rows else round(total / n_rows * rows, DIGITS)
 
-    likely = _sum([account.cost_likely for account in accounts])
+    cost = _sum([account.cost for account in accounts])
+    unconfirmed = sum(account.cost_unconfirmed for account in accounts)
     usage = {
         "plan": _plan_name(judge, client),
         "tokens_per_row": {
@@ -361,15 +360,13 @@ def _usage(
         ),
         "concurrency": 1 if entry.in_process else client.concurrency,
         "lm_calls": sum(account.calls for account in accounts),
-        "cached_calls": client.journal.n_cached if client.journal else 0,
+        "cached_calls": sum(account.cached for account in accounts),
         "tokens": {
             "in": sum(account.tokens_in for account in accounts),
             "out": sum(account.tokens_out for account in accounts),
         },
-        "cost_usd": None if likely is None else round(likely, DIGITS),
-        "cost_unconfirmed_usd": round(
-            (likely or 0.0) - (_sum([account.cost for account in accounts]) or 0.0), DIGITS
-        ),
+        "cost_usd": None if cost is None else round(cost + unconfirmed, DIGITS),
+        "cost_unconfirmed_usd": round(unconfirmed, DIGITS),
     }
     assert usage.keys() == NO_USAGE.keys()
     return usage

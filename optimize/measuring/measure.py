@@ -185,7 +185,7 @@ def measure(
     for the starter set. `map` goes from our names to columns, or is a mapping file; `values` from
     words to what they count; `scale` is what people were given ("0-100", a pair of numbers, or
     "any"); `annotations` is a long file of ratings. `options` are of its model, as of
-    `judge.score`; `journal` keeps every reply, so none is paid twice.
+    `judge.score`; `store` keeps every reply, so none is paid twice.
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """

@@ -9,10 +9,9 @@ import numpy as np
 
 from data.readers import is_constructed
 from data.types import LabelError, LabelledPairs
-from judges.dimension import Comparison, Dimension, Subject
+from judges.dimension import Dimension, Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement
-from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel
 from judges.prompt import encodable
 from optimize.figures import DIGITS, Cell, cell, counted, json_number, value_cell
@@ -20,6 +19,7 @@ from optimize.items import Items, Vector, data_counts, items_of, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
+from optimize.panel.maps import Line
 from optimize.panel.members import MemberScores
 from optimize.run.final_table import accuracy_of, gain
 from optimize.run.labels import Labelled, Labels, check_level, split_labelled
@@ -262,8 +262,8 @@ def _frozen(
     """What ships as a judge to save; None where a recording has a part in it."""
     judges = {outcome.entry.name: asking(outcome.entry) for outcome in outcomes}
     members = [
-        Member(name=name, weight=weight, map=map, judge=judge)
-        for name, weight, map in zip(fit.members, fit.weights, fit.maps, strict=True)
+        Member(name=name, weight=weight, judge=judge, slope=line.slope, intercept=line.intercept)
+        for name, weight, line in zip(fit.members, fit.weights, fit.lines, strict=True)
         if (judge := judges[name]) is not None
     ]
     if len(members) < len(fit.members):
@@ -274,7 +274,7 @@ def _frozen(
 
 
 def on_peoples_scale(fit: PanelFit, scores: Vector, ratings: Vector) -> PanelFit:
-    """The panel with maps whose mean lies on people's scale, by the least-squares line.
+    """The panel with lines whose mean lies on people's scale, by the least-squares line.
 
     The line rises by LEAST_SLOPE, in spreads of scores and ratings, at least. The panel stays as it
     is where either are all alike.
@@ -285,26 +285,22 @@ def on_peoples_scale(fit: PanelFit, scores: Vector, ratings: Vector) -> PanelFit
         return fit
     slope = max(float(np.corrcoef(x, y)[0, 1]), LEAST_SLOPE) * float(y.std() / x.std())
     height = float(y.mean()) - slope * float(x.mean())
-    maps = (
-        MonotoneMap(map.inputs, tuple(height + slope * output for output in map.outputs))
-        for map in fit.maps
-    )
-    return replace(fit, maps=tuple(maps))
+    lines = (Line(slope * line.slope, height + slope * line.intercept) for line in fit.lines)
+    return replace(fit, lines=tuple(lines))
 
 
 def untuned_panel(subject: Subject, judges: Mapping[str, Judge]) -> Panel:
     """The plain mean of the judges' scores, each from its own scale onto the panel's."""
 
-    def onto(judge: Judge) -> MonotoneMap:
-        if isinstance(subject, Comparison):
-            return MonotoneMap((-1.0, 1.0), (-1.0, 1.0))
+    def line_onto(judge: Judge) -> Line:
         own = judge.subject
-        assert isinstance(own, Dimension)
-        ends = [(float(s.scale[0]), float(s.scale[-1])) for s in (own, subject)]
-        return MonotoneMap(ends[0], ends[1])
+        if not isinstance(own, Dimension) or not isinstance(subject, Dimension):
+            return Line()
+        slope = np.ptp(subject.scale) / np.ptp(own.scale)
+        return Line(float(slope), float(subject.scale[0] - slope * own.scale[0]))
 
     members = [
-        Member(name=name, weight=1 / len(judges), map=onto(judge), judge=judge)
+        Member(name=name, weight=1 / len(judges), judge=judge, **line_onto(judge)._asdict())
         for name, judge in judges.items()
     ]
     return Panel.join(

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judges.monotone import MonotoneMap
 from optimize.figures import counted
 from optimize.panel.crossfit import CrossFit, cross_fit
-from optimize.panel.maps import apply_map
+from optimize.panel.maps import Line
 from optimize.panel.members import LabelledScores, MemberScores, labelled_scores
 from optimize.panel.weights import SHRINKAGE, PanelKind, Plan, moments_of, weighted_mean
 from optimize.search.gate import FEWEST_DOCUMENTS, MOST_FAILED, Gain, gains
@@ -59,9 +58,9 @@ class PanelCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFit:
-    """What ships: members with their maps and weights; a score is the weighted mean of the maps.
+    """What ships: members with their lines and weights; a score is the lines' weighted mean.
 
-    `members` have a weight above 0 and stand in order of weight; `weights` sum to 1; `maps` take
+    `members` have a weight above 0 and stand in order of weight; `weights` sum to 1; `lines` take
     each member's score to the common scale. `shrinkage` is how far weights are drawn to equal ones,
     0 not at all, 1 wholly.
     """
@@ -69,7 +68,7 @@ class PanelFit:
     kind: PanelKind
     members: tuple[str, ...]
     weights: tuple[float, ...]
-    maps: tuple[MonotoneMap, ...]
+    lines: tuple[Line, ...]
     candidates: tuple[PanelCandidate, ...]
     shrinkage: float
     why: str
@@ -104,7 +103,7 @@ def learn_pair_panel(
     """The plain mean of margins from -1 (B) to 1 (A), or the best member alone.
 
     Rho is over all pairs in both orders, so that it does not hang on which candidate is called A.
-    Maps go through 0 and stay within [-1, 1]: a panel's margin is one, too, and changes its sign
+    Lines go through 0 and stay within [-1, 1]: a panel's margin is one, too, and changes its sign
     where the two candidates change places.
     """
     labelled = labelled_scores(members, margins, documents, None, ranked_together=True, pairs=True)
@@ -113,10 +112,7 @@ def learn_pair_panel(
 
 def joined_scores(fit: PanelFit, scores: Mapping[str, Vector]) -> NDArray[np.float64]:
     """The panel's scores of rows that its members scored, by name; NaN where one of them failed."""
-    mapped = [
-        apply_map(monotone, scores[name])
-        for name, monotone in zip(fit.members, fit.maps, strict=True)
-    ]
+    mapped = [line.of(scores[name]) for name, line in zip(fit.members, fit.lines, strict=True)]
     return weighted_mean(np.stack(mapped, axis=1), np.array(fit.weights))
 
 
@@ -248,12 +244,12 @@ def _fit_of(
     weights = np.array(plan.members, float) if plan.kind == "own" else _weights(labelled, plan)
     order = _by_weight(labelled, weights)
     # A judge that says one thing of all can be the best one; it keeps its scores.
-    maps = [labelled.maps[place] or MonotoneMap((0.0, 1.0), (0.0, 1.0)) for place in order]
+    lines = tuple(labelled.lines[place] or Line() for place in order)
     return PanelFit(
         kind=plan.kind,
         members=tuple(labelled.members[place].name for place in order),
         weights=tuple(float(weights[place]) for place in order),
-        maps=tuple(maps),
+        lines=lines,
         candidates=candidates,
         shrinkage=plan.shrinkage,
         why=why,

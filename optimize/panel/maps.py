@@ -1,26 +1,33 @@
-"""Fixed maps of members' scores to one scale: how far an output stands out in its document.
+"""Straight lines that put members' scores on one scale: how far an output stands out.
 
 Judges use their scales differently, and a frozen panel scores single rows, so every member's score
-has a map of its own. It goes to the normal score of the share of outputs that are scored lower
-(ties count half), stretched so that a member's scores have a standard deviation of 1 within
-documents: the nearest that a single row comes to its rank in its document. Whatever increasing
-change a member makes to its scale, the map undoes. It needs no labels.
+has a line of its own. It standardises the member's scores: mean 0 over all labelled outputs, and a
+standard deviation of 1 within documents. It needs no labels.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judges.monotone import MonotoneMap
 from optimize.statistics.coefficients import Vector
 
 Codes = NDArray[np.intp]
 
-# Scores that take more values than this are mapped by as many of their quantiles.
-MAX_KNOTS = 10
-# What is left up to 1 is for margins larger than any seen.
-LARGEST_MAPPED_MARGIN = 0.95
+# What varies less than this is the order of a sum.
+LEAST_SPREAD = 1e-6
+
+
+class Line(NamedTuple):
+    """A member's scores on the panel's scale: intercept + slope * score."""
+
+    slope: float = 1.0
+    intercept: float = 0.0
+
+    def of(self, scores: Vector) -> Vector:
+        """The line's value at each score; NaN stay."""
+        return self.intercept + self.slope * scores
 
 
 def codes(names: ArrayLike) -> Codes:
@@ -57,76 +64,23 @@ def centre(values: Vector, group: Codes) -> Vector:
     return centred
 
 
-def fit_map(scores: Vector, group: Codes) -> MonotoneMap | None:
-    """The map of a member's scores (NaN: failed); None where no group tells two outputs apart."""
-    from scipy.special import ndtri
-
+def fit_line(scores: Vector, group: Codes) -> Line | None:
+    """The line of a member's scores (NaN: failed); None where no group tells two outputs apart."""
     scored = ~np.isnan(scores)
     x, g = scores[scored], group[scored]
-    knots = np.unique(x)
-    if knots.size > MAX_KNOTS:
-        shares = (np.arange(MAX_KNOTS) + 0.5) / MAX_KNOTS
-        knots = np.unique(np.quantile(x, shares, method="nearest"))
-    knots = _distinct(knots)
-    if knots.size < 2:
+    spread = float(np.sqrt(np.mean(centre(x, g) ** 2))) if x.size else 0.0
+    if not spread > LEAST_SPREAD * max(1.0, float(np.abs(x).max(initial=0.0))):
         return None
-    ascending = np.sort(x)
-    left, right = (np.searchsorted(ascending, knots, side) for side in ("left", "right"))
-    heights = ndtri((left + right) / (2 * x.size))
-    mapped = apply_map(MonotoneMap(tuple(knots.tolist()), tuple(heights.tolist())), x)
-    sd = float(np.sqrt(np.mean(centre(mapped, g) ** 2)))
-    if not sd > 1e-6:
-        return None
-    heights = (heights - mapped.mean()) / sd
-    return MonotoneMap(tuple(knots.tolist()), tuple(heights.tolist()))
+    return Line(1 / spread, -float(x.mean()) / spread)
 
 
-def fit_margin_maps(margins: Sequence[Vector]) -> tuple[MonotoneMap | None, ...]:
-    """Odd maps of pairs' margins, all within [-1, 1]; None for a member whose margins are all 0.
+def fit_margin_lines(margins: Sequence[Vector]) -> tuple[Line | None, ...]:
+    """Lines through 0 of pairs' margins, which stay in [-1, 1]; None where all margins are 0.
 
-    Up to the largest margin seen they divide by the member's root mean square, and by a number
-    that is the same for all members.
+    They divide by the member's root mean square, and by a number that is the same for all members.
     """
-    sizes = [np.abs(values[~np.isnan(values)]) for values in margins]
-    largest = [float(size.max(initial=0.0)) for size in sizes]
-    units = [
-        float(np.sqrt(np.mean(size**2))) if top > 1e-6 else 0.0
-        for size, top in zip(sizes, largest, strict=True)
-    ]
-    tops = [top / unit for top, unit in zip(largest, units, strict=True) if unit]
-    maps: list[MonotoneMap | None] = []
-    for top, unit in zip(largest, units, strict=True):
-        if not unit:
-            maps.append(None)
-            continue
-        slope = LARGEST_MAPPED_MARGIN / max(tops) / unit
-        inputs, outputs = [top], [slope * top]
-        if top < 1 - 1e-6:
-            inputs.append(1.0)
-            outputs.append(min(slope, 1.0))
-        maps.append(
-            MonotoneMap(
-                (*(-x for x in reversed(inputs)), *inputs),
-                (*(-y for y in reversed(outputs)), *outputs),
-            )
-        )
-    return tuple(maps)
-
-
-def apply_map(monotone: MonotoneMap, scores: Vector) -> Vector:
-    """`monotone.all`, a vector at a time; NaN stay."""
-    x, y = np.array(monotone.inputs), np.array(monotone.outputs)
-    piece = np.clip(np.searchsorted(x, scores, "right") - 1, 0, x.size - 2)
-    slopes = np.diff(y) / np.diff(x)
-    mapped: Vector = y[piece] + (scores - x[piece]) * slopes[piece]
-    return mapped
-
-
-def _distinct(knots: Vector) -> Vector:
-    """Ascending knots without those that lie too close to the one before for a map to divide by."""
-    least = max(1e-6 * float(np.ptp(knots)), 1e-8) if knots.size else 0.0
-    distinct: list[float] = []
-    for knot in knots.tolist():
-        if not distinct or knot - distinct[-1] >= least:
-            distinct.append(knot)
-    return np.array(distinct)
+    spreads = [float(np.sqrt(np.nanmean(m**2))) if np.isfinite(m).any() else 0.0 for m in margins]
+    # A slope above 1 would take the margin 1 beyond it.
+    usable = [spread for spread in spreads if spread > LEAST_SPREAD]
+    least = min(usable, default=1.0)
+    return tuple(Line(least / s) if s > LEAST_SPREAD else None for s in spreads)

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judges.judgement import LARGEST_SCORE
-from judges.monotone import MonotoneMap
 from optimize.panel.maps import (
     Codes,
-    apply_map,
+    Line,
     centre,
     codes,
-    fit_map,
-    fit_margin_maps,
+    fit_line,
+    fit_margin_lines,
     standard_ranks,
 )
 from optimize.statistics.coefficients import Matrix, Vector
@@ -40,7 +39,7 @@ class LabelledScores:
 
     `group` numbers what is ranked together: documents, or all outputs as one (dataset level).
     `mapped` (outputs, members) has the scores on the common scale; a member that tells no two
-    outputs apart has no map, and 0 for each.
+    outputs apart has no line, and 0 for each.
     """
 
     members: tuple[MemberScores, ...]
@@ -50,23 +49,23 @@ class LabelledScores:
     group: Codes
     pairs: bool = False
     scores: Matrix = field(init=False)
-    maps: tuple[MonotoneMap | None, ...] = field(init=False)
+    lines: tuple[Line | None, ...] = field(init=False)
     mapped: Matrix = field(init=False)
 
     def __post_init__(self) -> None:
         scores = np.stack([member.scores for member in self.members], axis=1)
-        maps = member_maps(self.members, self.group, pairs=self.pairs)
+        lines = member_lines(self.members, self.group, pairs=self.pairs)
         mapped = np.where(np.isnan(scores), np.nan, 0.0)
-        for column, monotone in enumerate(maps):
-            if monotone is not None:
-                mapped[:, column] = apply_map(monotone, scores[:, column])
-        for name, value in (("scores", scores), ("maps", maps), ("mapped", mapped)):
+        for column, line in enumerate(lines):
+            if line is not None:
+                mapped[:, column] = line.of(scores[:, column])
+        for name, value in (("scores", scores), ("lines", lines), ("mapped", mapped)):
             object.__setattr__(self, name, value)
 
     @property
     def usable(self) -> Mask:
-        """Which members have a map."""
-        return np.array([monotone is not None for monotone in self.maps])
+        """Which members have a line."""
+        return np.array([line is not None for line in self.lines])
 
     def ranks(self, values: Matrix, rows: Codes) -> Matrix:
         """Standardised ranks within groups of each column's values for the rows; NaN stay.
@@ -167,10 +166,10 @@ def check_members(members: Sequence[MemberScores], n: int, *, pairs: bool) -> No
             raise ValueError(f"{member.name} has a margin beyond [-1, 1]")
 
 
-def member_maps(
+def member_lines(
     members: Sequence[MemberScores], group: Codes, *, pairs: bool
-) -> tuple[MonotoneMap | None, ...]:
-    """Each member's map to the common scale, from its scores alone."""
+) -> tuple[Line | None, ...]:
+    """Each member's line to the common scale, from its scores alone."""
     if pairs:
-        return fit_margin_maps([member.scores for member in members])
-    return tuple(fit_map(member.scores, group) for member in members)
+        return fit_margin_lines([member.scores for member in members])
+    return tuple(fit_line(member.scores, group) for member in members)

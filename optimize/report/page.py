@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
+from judges.terminal import visible
 from optimize.figures import CONVENTIONS, counted, interval_text, number_text, with_interval
 from optimize.statistics.levels import PRIMARY
 
@@ -151,7 +152,8 @@ class _OneLine(Extension):
 
 
 def render_template(template: str, **values: Any) -> str:
-    return _environment().get_template(template).render(values).strip() + "\n"
+    # Labels and replies may be a stranger's: what turns letters round or hides them is written out.
+    return visible(_environment().get_template(template).render(values)).strip() + "\n"
 
 
 @cache

@@ -36,8 +36,8 @@ def write_report_at_end(folder: Path, draw: Callable[[], str]) -> None:
     except Exception as error:  # whatever it is, the run has its judge
         raise RunFolderError(
             f"{folder / run_folder.REPORT} could not be drawn ({type(error).__name__}: {error}); "
-            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole. The same command with "
-            f"--resume --out {folder} draws it, and asks nothing again"
+            f"{run_folder.JUDGE} and {run_folder.SUMMARY} are whole. The same command "
+            "again draws it, and asks nothing again"
         ) from error
 
 
@@ -142,6 +142,6 @@ def _provenance(
         provenance=provenance,
         split=provenance.get("split", {}),
         n_attacked=sum(map(len, evidence.probes.attacked.values())),
-        started=str(config.get("started") or "unknown"),
+        started=str(provenance.get("started", "unknown")),
         versions=", ".join(f"{name} {version}" for name, version in versions.items()),
     )

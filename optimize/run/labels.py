@@ -8,11 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 import data
-import judges.define
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
+from judges import loading
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
@@ -122,7 +122,7 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison of this name; None where unknown: for a recording it suffices."""
     try:
-        return judges.define.read_subject(name)
+        return loading.read_subject(name)
     except UnknownDimensionError:
         return None
 

@@ -1,4 +1,4 @@
-"""The two models of a run, judge and proposer, each with its journal, on one budget."""
+"""The two models of a run, judge and proposer, on one budget and one store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,6 @@ from judges.client import (
     gives_n_replies,
     is_embedded,
 )
-from judges.client.journal import describe
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt
@@ -82,23 +81,18 @@ class RunModels:
         """What is asked for at this moment; empty where nothing is."""
         return PROPOSALS if self.proposer.account.in_flight else self.judge.account.purpose
 
-    def waiting(self) -> str:
-        """What either waits for, and for how long; empty: nothing."""
-        return self.judge.waiting or self.proposer.waiting
-
     @property
     def cached_calls(self) -> int:
-        """The requests of both, over all resumes, that the reply cache answered."""
-        journals = (self.judge.journal, self.proposer.journal)
-        return sum(journal.n_cached for journal in journals if journal is not None)
+        """The requests of both, over all starts, that the reply cache answered."""
+        return self.judge.account.cached + self.proposer.account.cached
 
     @property
     def request_changes(self) -> list[str]:
         """What the endpoints did not take as it was asked for in this process, by model."""
         changes = []
         for client in (self.judge, self.proposer):
-            if (dialect := getattr(client.model, "dialect", None)) is not None:
-                changes += [f"{client.model.name} takes {note}" for note in dialect.learned]
+            learned = getattr(client.model, "changes", ())
+            changes += [f"{client.model.name} takes {change}" for change in learned]
         return changes
 
 
@@ -154,8 +148,7 @@ def open_models(
         Session(
             max_calls=None if free else settings.max_calls,
             max_cost=None if free else settings.max_cost,
-            budget_file=None if free else folder / run_folder.BUDGET,
-            keep_budget_file=True,
+            store=None if free else folder / run_folder.REPLIES,
             concurrency=settings.concurrency,
             cache=settings.cache,
             keep_going=False,
@@ -170,7 +163,6 @@ def open_models(
             price=prices[0],
             max_tokens=settings.max_tokens,
             reasoning_effort=settings.reasoning_effort,
-            journal=folder / run_folder.REPLIES,
         )
         proposer = session.client(
             proposer_lm,
@@ -180,18 +172,9 @@ def open_models(
             price=prices[1],
             max_tokens=settings.proposer_max_tokens,
             reasoning_effort=settings.proposer_reasoning_effort,
-            journal=folder / run_folder.PROPOSALS,
             keep_going=True,
         )
         proposer.account.purpose = PROPOSALS
-        for client in (judge, proposer):
-            if client.journal:  # of an earlier start, where it holds replies
-                recorded = describe(client.journal.path)
-                client.account.count_recorded(
-                    recorded.n_requests - recorded.n_cached,
-                    recorded.tokens_in,
-                    recorded.tokens_out,
-                )
         yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
 
 

@@ -97,6 +97,7 @@ def run(
                 print_line(line)
         if stderr is not None:
             progress = stack.enter_context(_progress(models, estimated, log, stderr))
+            log.counted = progress.step
         if budget.pricing is not None:
             budget = _budget_by_seed(prepared, judge, models, budget.pricing, print_line)
         budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.to_hold(cost))
@@ -196,9 +197,7 @@ def _progress(models: RunModels, expected: RunEstimate, log: TrialLog, stderr: T
         expected.expected.calls,
         stderr,
         unit="calls",
-        exact=False,
         budget=models.budget,
-        waiting=models.waiting,
         refresh=refresh,
     )
 
@@ -206,10 +205,11 @@ def _progress(models: RunModels, expected: RunEstimate, log: TrialLog, stderr: T
 def summarize(
     run: ActiveRun, result: SearchResult, table: FinalTable, seconds: float
 ) -> dict[str, Any]:
-    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all resumes.
+    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all its starts.
 
     `cached_calls` were answered by the reply cache, and are among none of these. `request_changes`
-    lists what the endpoints did not take as it was asked for, if anything.
+    lists what the endpoints did not take as it was asked for, if anything. `limit_reached` stands
+    where a larger limit goes on with the run.
     """
     settings = run.prepared.settings
     judge_usage, proposer_usage = run.models.judge.account, run.models.proposer.account
@@ -225,6 +225,7 @@ def summarize(
         "gain": {"test": table.gain},
         "shipped": "tuned" if result.choice.ship else "seed",
         "why": result.choice.why,
+        **({"limit_reached": True} if result.choice.limit_reached else {}),
         "risk": settings.risk,
         "ship": settings.ship,
         "stand_ins": result.cross_fit.note(result.tuned),
@@ -340,7 +341,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
         "seed": settings.seed,
         "level": run.prepared.level,
         "versions": versions(),
-        "started": run_folder.started(run.folder),
+        "started": run_folder.started_at(run.folder),
     }
 
 

@@ -1,29 +1,28 @@
-"""The run folder: a fresh one, or one to resume."""
+"""A run's folder: begun, or gone on with where its run has not ended."""
 
 import os
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from data.tables.atomic_write import write_atomically
+from data.tables.atomic_write import in_use, write_atomically
 from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
 from dspy_judges.errors import JudgesError
-from judges.client import Budget
+from judges.client import Store
 from judges.prompt import encodable
-from optimize.run import settings
 from optimize.run.labels import PreparedRun
+from optimize.run.settings import FREE, flag_of
 from optimize.search.trial_log import as_json
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
 LABELS = "labels.jsonl"
-REPLIES = "replies.jsonl"
-PROPOSALS = "proposals.jsonl"
-BUDGET = "budget.json"
+REPLIES = "replies.sqlite"
+TIMES = "times.jsonl"
 TRIALS = "trials.jsonl"
 MEMBER_SCORES = "members.jsonl"
 JUDGE = "judge.json"
@@ -39,32 +38,51 @@ class RunFolderError(JudgesError):
     """The folder cannot be used; the message says why and what to do."""
 
 
-def open_fresh(out: AnyPath | None, name: str) -> Path:
-    """Make the folder: `out`, or the next free runs/NAME-001; refused where it holds a run."""
-    if out is None:
-        return _next_free(name)
-    folder = Path(out)
-    check_fresh(folder)
+@contextmanager
+def open_run(
+    out: AnyPath | None, name: str, config: Mapping[str, Any], print_line: Callable[[str], None]
+) -> Iterator[Path]:
+    """The folder of a run, for this run alone: begun, or gone on with where it has not ended.
+
+    `out` names it; without it, it is the newest runs/NAME-001 that can be gone on with, or the next
+    free one. `config` is what config.json holds. RunFolderError where the folder holds a run that
+    has ended, or one of other settings. A run that fails before any reply leaves nothing.
+    """
+    folder = Path(out) if out is not None else _unfinished(name, config) or _next_free(name)
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    is_ours = False
+    try:
+        with in_use(folder):
+            started = datetime.now(UTC).isoformat(timespec="seconds")
+            if goes_on := _goes_on(folder, config):
+                started = started_at(folder)
+                (folder / REPORT).unlink(missing_ok=True)
+            is_ours = True
+            write_json(folder / CONFIG, {"started": started, **config})
+            if goes_on:
+                print_line(f"goes on with {folder} (delete the folder to start afresh)")
+            yield folder
+    except Exception:  # whatever it was is raised again
+        if is_ours:
+            _remove_unanswered(folder)
+        raise
 
 
-def check_fresh(folder: Path) -> None:
-    """RunFolderError where it holds a run; once more when nobody else can begin one there."""
-    if folder.is_dir() and any((folder / file).exists() for file in (CONFIG, TRIALS, JUDGE)):
-        raise RunFolderError(
-            f"{folder} holds a run already: add --resume to go on with it, or name another --out"
-        )
+def run_config(prepared: PreparedRun) -> dict[str, Any]:
+    """What a tuning run is made with; `prompt` tells one definition from another."""
+    text = str(prepared.seed_judge.template())
+    return {
+        "command": "optimize.tune",
+        "settings": prepared.settings.to_json(),
+        "endpoints": prepared.settings.endpoints,
+        "data": prepared.labels.counts(),
+        "prompt": sha256(text.encode(errors="backslashreplace")).hexdigest(),
+    }
 
 
-def find_started(out: AnyPath | None, name: str) -> Path:
-    """The folder to resume: `out`, or the newest runs/NAME-001."""
-    folders = [Path(out)] if out else sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"))
-    started = [folder for folder in folders if (folder / CONFIG).is_file()]
-    if not started:
-        where = out or f"{RUNS}/{name}-..."
-        raise RunFolderError(f"{where}: no run to resume; start one without --resume")
-    return started[-1]
+def started_at(folder: Path) -> str:
+    """When the run was begun, which going on does not change."""
+    return str(read_object(folder / CONFIG).get("started", "unknown"))
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -90,72 +108,6 @@ def read_summary(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def begin(folder: Path, prepared: PreparedRun) -> None:
-    """Write what a run was told, on which labels and how they are split, before all questions."""
-    write_json(folder / SPLITS, prepared.labels.split)
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    write_json(folder / CONFIG, {"started": started, **_config(prepared)})
-
-
-def check_resumed(folder: Path, prepared: PreparedRun) -> None:
-    """Raise SettingsError or RunFolderError where the run in the folder is another one."""
-    before, now = read_object(folder / CONFIG), _config(prepared)
-    try:
-        settings.check_resumed(before["settings"], before["endpoints"], prepared.settings)
-        same = before["prompt"] == now["prompt"]
-        same_labels = before["data"]["sha256"] == now["data"]["sha256"]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RunFolderError(f"{folder / CONFIG}: is damaged ({error!r})") from error
-    if not same:
-        raise RunFolderError(
-            f"{folder}: the definition of {prepared.subject.name} has changed since the run was "
-            "begun: resume with the definition as it was, or start another run"
-        )
-    if not same_labels:
-        raise RunFolderError(
-            f"{folder}: {now['data']['name']} has changed since the run was begun: resume with "
-            "the labels as they were, or start another run"
-        )
-
-
-def write_settings(folder: Path, prepared: PreparedRun) -> None:
-    """Write the settings of a run that is resumed: some may differ from those it began with."""
-    config = read_object(folder / CONFIG)
-    write_json(folder / CONFIG, config | {"settings": prepared.settings.to_json()})
-
-
-def _config(prepared: PreparedRun) -> dict[str, Any]:
-    """What a run is made with; `prompt` tells one definition from another."""
-    text = str(prepared.seed_judge.template())
-    return {
-        "settings": prepared.settings.to_json(),
-        "endpoints": prepared.settings.endpoints,
-        "data": prepared.labels.counts(),
-        "prompt": sha256(text.encode(errors="backslashreplace")).hexdigest(),
-    }
-
-
-def clear_unanswered(folder: Path) -> None:
-    """Take away what a run left that cost nothing; one with replies stays, to be resumed."""
-    replies, budget = folder / REPLIES, folder / BUDGET
-    if replies.exists() and replies.stat().st_size:
-        return
-    if budget.exists():
-        with closing(Budget(path=budget)) as spending:
-            if spending.answered:
-                return
-    for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES, PROPOSALS, BUDGET):
-        (folder / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        # Something of the user's own is in it.
-        folder.rmdir()
-
-
-def started(folder: Path) -> str:
-    """When the run was begun, which resuming does not change."""
-    return str(read_object(folder / CONFIG).get("started", "unknown"))
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write whole or not at all, so that a kill leaves the old file or the new one."""
     write_text(path, as_json(value, indent=1) + "\n")
@@ -163,6 +115,60 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     write_atomically(path, encodable(text).encode(), overwrite=True)
+
+
+def write_rows(rows: Rows, folder: Path) -> None:
+    """Write labels that are in memory."""
+    write_atomically(folder / LABELS, as_json_lines(rows_in_memory(rows)), overwrite=True)
+
+
+def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Whether a run of this configuration was begun here; raises RunFolderError for any other."""
+    if not (folder / CONFIG).exists():
+        if any((folder / name).exists() for name in (TRIALS, JUDGE)):
+            raise RunFolderError(f"{folder} holds a judge already: name another --out")
+        return False
+    summary = read_summary(folder)
+    # The report is a run's last file. A larger limit may change what the limit has ended.
+    cut_short = summary.get("limit_reached") or summary.get("left_out")
+    if (folder / REPORT).exists() and not cut_short:
+        raise RunFolderError(f"{folder} holds a run that has ended: name another --out")
+    try:
+        changed = _difference(read_object(folder / CONFIG), config)
+    except (AttributeError, TypeError) as error:
+        raise RunFolderError(f"{folder / CONFIG}: is damaged ({error!r})") from error
+    if changed:
+        raise RunFolderError(
+            f"{folder} holds an unfinished run of other settings ({changed}): name another --out, "
+            "or delete the folder"
+        )
+    return True
+
+
+def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In what two configurations are not of one run, in a clause; empty where they are."""
+    if before.get("command") != now["command"]:
+        return f"it was begun by {before.get('command')}"
+    for name, value in now["settings"].items():
+        if name not in FREE and (other := before.get("settings", {}).get(name)) != value:
+            return f"{flag_of(name)} was {other!r} and is {value!r}"
+    for role, address in now.get("endpoints", {}).items():
+        if (other := before.get("endpoints", {}).get(role)) != address:
+            return f"its {role} was asked at {other} and not at {address}"
+    if before.get("data", {}).get("sha256") != now["data"].get("sha256"):
+        return "its labels were others"
+    if before.get("prompt") != now.get("prompt"):
+        return "its definition was another"
+    return "its judges were others" if before.get("judges") != now.get("judges") else ""
+
+
+def _unfinished(name: str, config: Mapping[str, Any]) -> Path | None:
+    """The newest runs/NAME-001 that can be gone on with."""
+    for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
+        with suppress(RunFolderError):
+            if _goes_on(folder, config):
+                return folder
+    return None
 
 
 def _next_free(name: str) -> Path:
@@ -181,6 +187,12 @@ def _next_free(name: str) -> Path:
         return folder
 
 
-def write_rows(rows: Rows, folder: Path) -> None:
-    """Write labels that are in memory."""
-    write_atomically(folder / LABELS, as_json_lines(rows_in_memory(rows)), overwrite=True)
+def _remove_unanswered(folder: Path) -> None:
+    """Take away what a run left that cost nothing; one with replies stays, to be gone on with."""
+    if (folder / JUDGE).exists() or any(Store.answered(folder / REPLIES).values()):
+        return
+    for name in (CONFIG, SPLITS, LABELS, TRIALS, TIMES, REPLIES):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        # Something of the user's own is in it.
+        folder.rmdir()

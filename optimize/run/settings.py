@@ -23,16 +23,12 @@ from judges.client import (
     price_of,
     read_price,
 )
-from judges.define import read_subject
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.prompt import Reasoning
-from optimize.search.gate import RISK, Ship
-from optimize.search.objective import Level
-from optimize.search.optimizers import OptimizerName
+from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15
-MAX_BYTES = 100_000
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
 # For the proposer's address: its provider's own.
@@ -192,7 +188,7 @@ class Settings:
 
 
 _TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
-# What may differ when a run is resumed: what it costs, where replies are kept, and what ships.
+# What may differ when a run goes on: what it costs, where replies are kept, and what ships.
 FREE = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
     | {"api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env"}
@@ -255,22 +251,6 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     return Settings(**plain)
 
 
-def check_resumed(saved: Mapping[str, Any], endpoints: Mapping[str, Any], now: Settings) -> None:
-    """Raise SettingsError where a run to resume was made with other settings than these."""
-    for name, value in now.to_json().items():
-        if name not in FREE and saved.get(name) != value:
-            raise SettingsError(
-                f"{flag_of(name)} is {value!r}, and the run to resume was made with "
-                f"{saved.get(name)!r}: give the same command again, or start another run"
-            )
-    for role, address in now.endpoints.items():
-        if (before := endpoints.get(role)) != address:
-            raise SettingsError(
-                f"the run to resume asked its {role} at {before}, and not at {address}: give the "
-                "same --api-base again, or start another run"
-            )
-
-
 def bounds_of(scale: str) -> Bounds | None:
     """The scale's ends; None for "any". Raises SettingsError."""
     if scale == ANY_SCALE:
@@ -309,6 +289,8 @@ def values_of(values: Any) -> dict[str, Any]:
 
 def read(settings: Settings) -> Subject:
     """The dimension or comparison; raises SettingsError where a flag does not suit it."""
+    from judges.loading import read_subject  # which a help text does without
+
     return on_scale(read_subject(settings.subject), settings)
 
 

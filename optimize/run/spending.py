@@ -13,8 +13,8 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
     """Tokens and dollars for summary.json: in all, which is the sum of those by purpose.
 
     Dollars are at list price, and None where the price of a model that was asked is unknown. They
-    hold an estimate for requests whose answer never came or did not tell; where there were any,
-    `cost_unconfirmed_usd` says how much of it.
+    hold the most that requests whose answer never came may have cost; where there were any,
+    `cost_unconfirmed_usd` says how much that is.
     """
     rows = [row for account in accounts for row in account.spending()]
     rows = [rounded(row) for row in sorted(rows, key=_place)]
@@ -23,16 +23,8 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
         "tokens": {"in": total.tokens_in, "out": total.tokens_out},
         "cost_usd": None if total.cost is None else round(total.cost, DIGITS),
     }
-    confirmed = sum(account.cost or 0.0 for account in accounts)
-    if (
-        total.cost is not None
-        and (
-            unconfirmed := round(
-                sum(account.cost_likely or 0.0 for account in accounts) - confirmed, DIGITS
-            )
-        )
-        > 0
-    ):
+    unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
+    if total.cost is not None and unconfirmed > 0:
         summary["cost_unconfirmed_usd"] = unconfirmed
     return {**summary, "spending": [spending_row(row) for row in rows]}
 

@@ -83,7 +83,7 @@ def _static_characters(prompt: Prompt) -> int:
 class SearchBudget:
     """What a search may spend, in `unit`: calls of a free model, else as in `Pricing`.
 
-    Replies found in the journal count too, so that a resumed run stops where another would.
+    Replies of an earlier start count too, so that a run which goes on stops where another would.
     `set_aside` keeps so much of what the models' own budget really has left for what comes after.
     `slack` is by how much more may be spent, since what a call will cost is an estimate; `proposal`
     is what having an instruction proposed may cost, and `proposal_price` what its tokens

@@ -10,15 +10,13 @@ overcharge near-twins). Test labels have no part in it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
+from optimize.search.choices import RISK as RISK
 from optimize.statistics.difference import Contrast
 
 SWAPS = 2000
-# The chance that a judge which is no better than the untuned one ships, unless the user states it.
-RISK = 0.1
 # What of the risk the test for fewer failures has, where there are failures: both keep to it
 # together.
 FAILURE_SHARE = 0.2
@@ -71,51 +69,47 @@ class ComparedCandidate:
         return self.failure_rate <= max(MOST_FAILED, self.seed_failure_rate)
 
 
-Ship = Literal["better", "tuned"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The gate's decision: `best` is the finalists' index (None: there was none to choose).
 
-    `why` says the decision and its reason; `gain` is the figure behind it.
+    `why` says the decision and its reason; `gain` is the figure behind it. `limit_reached`: a
+    larger limit may change it.
     """
 
     best: int | None
     ship: bool
     why: str
     gain: Gain | None = None
+    limit_reached: bool = False
 
 
 UNTUNED = "Shipped: the untuned judge."
+GOES_ON = "The same command again with a larger limit goes on from there."
 
 
 def undecided(n_tried: int) -> Choice:
     """The choice where the budget ended before dev could be judged."""
     why = (
         f"{UNTUNED} The budget ended before the best of {n_tried} candidates had been judged on "
-        "dev. The same command with a larger limit and --resume goes on from there."
+        f"dev. {GOES_ON}"
     )
-    return Choice(best=None, ship=False, why=why)
+    return Choice(best=None, ship=False, why=why, limit_reached=True)
 
 
 def too_dear(n_better: int, n_tried: int) -> Choice:
     """The choice where each candidate that did better costs more than dev and test can pay for."""
     why = (
         f"{UNTUNED} {n_better} of {n_tried} candidates did better on train, but judging dev and "
-        "test with any of them costs more than the limit. The same command with a larger limit "
-        "and --resume goes on from there."
+        f"test with any of them costs more than the limit. {GOES_ON}"
     )
-    return Choice(best=None, ship=False, why=why)
+    return Choice(best=None, ship=False, why=why, limit_reached=True)
 
 
 def unmeasured(choice: Choice) -> Choice:
     """The choice where the budget ended before the tuned judge could be measured on test."""
-    why = (
-        f"{UNTUNED} The budget ended before the tuned judge had been measured on test. The same "
-        "command with a larger limit and --resume goes on from there."
-    )
-    return replace(choice, best=None, ship=False, why=why)
+    why = f"{UNTUNED} The budget ended before the tuned judge had been measured on test. {GOES_ON}"
+    return replace(choice, best=None, ship=False, why=why, limit_reached=True)
 
 
 def reason_of(choice: Choice) -> str:

@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 
 from dspy_judges.errors import JudgesError
 from judges.client import BudgetSpentError, Client, FatalModelError, Model, Request, Response
-from judges.client.dspy_bridge import as_lm
+from judges.client.dspy import as_lm
 from judges.modules import signature_of
 from judges.prompt import NOT_GIVEN, Prompt, Value, encodable
 from optimize.items import Item, Items, Vector
@@ -174,7 +174,7 @@ def feedback(scores: Vector, items: Items, prompt: Prompt, selected: Item | None
     return "\n".join(lines)
 
 
-class CountedRunner:
+class CountedClient:
     """Answers GEPA's reflection, and counts each answer in the search's budget.
 
     What ends a run is kept in `shared`: GEPA takes it for a proposal that failed.
@@ -291,7 +291,7 @@ def _run_gepa(
             or evaluator.budget.left < cost_needed
         )
 
-    client = CountedRunner(proposer, evaluator.budget, shared)
+    client = CountedClient(proposer, evaluator.budget, shared)
     seed = PROPOSER_SEED * (1 + options.seed)
     optimizer = dspy.GEPA(
         metric=metric_with_feedback,

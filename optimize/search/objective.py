@@ -5,11 +5,13 @@ out, one on which the judge says one thing counts 0, a failed output is missing.
 compared on the outputs that both scored, so that failing on hard ones earns nothing.
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from optimize.items import Items, Vector
+from optimize.search.choices import LEVELS as LEVELS
+from optimize.search.choices import Level as Level
 from optimize.statistics.agreement import (
     Correlation,
     dataset_level,
@@ -20,8 +22,6 @@ from optimize.statistics.coefficients import Coefficient
 from optimize.statistics.difference import Contrast, contrast_judges
 from optimize.statistics.levels import PRIMARY, Undefined, level_statistic, read_rows
 
-Level = Literal["summary", "dataset", "system"]
-LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
 # With fewer documents that have a rho than this share, summary level would rest on the odd ones.
 SHARE_FOR_SUMMARY_LEVEL = 0.5

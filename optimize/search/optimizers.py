@@ -5,14 +5,13 @@ A new optimizer is an entry here and its function.
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Literal
 
+from optimize.search.choices import OptimizerName as OptimizerName
 from optimize.search.finalists import Exploration, SearchResult, choose_on_dev
 from optimize.search.problem import SearchProblem
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.
-OptimizerName = Literal["rank", "gepa"]
 OPTIMIZERS: Mapping[OptimizerName, str] = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",

@@ -165,7 +165,7 @@ class Proposer:
             for response in client.run(requests):
                 answers.append(self._counted(response))
         except BudgetSpentError:
-            # Those that were under way have come, and are in the journal.
+            # Those that were under way have come, and are in the run's store.
             for request in requests[len(answers) :]:
                 try:
                     answers.append(self._counted(ask_within_means(client, request)))

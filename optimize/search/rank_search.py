@@ -8,7 +8,7 @@ demonstrations, since they cost least; demonstrations come after them, few befor
 Where no language model can write instructions and judging is free (the embedded model), there is
 nothing to search: the judge that shows all labels is compared with the untuned one.
 
-The same seed, items and replies make the same trials, whatever was journalled before.
+The same seed, items and replies make the same trials, whatever was answered before.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -23,8 +23,8 @@ def as_json(value: object, indent: int | None = None) -> str:
 class TrialLog:
     """Numbers the trials; `trials` keeps those of a log without a file.
 
-    `n_failed` counts the judgements that failed. A file is begun anew, since a resumed run makes
-    the same trials again.
+    `n_failed` counts the judgements that failed. A file is begun anew, since a run that goes on
+    makes the same trials again.
     """
 
     def __init__(
@@ -38,6 +38,8 @@ class TrialLog:
             path.unlink(missing_ok=True)
             self._file = path.open("x", encoding="utf-8")
         self.n_failed = 0
+        # Called for each judgement.
+        self.counted: Callable[[], object] = lambda: None
         self._n_trials = 0
 
     def __enter__(self) -> "TrialLog":
@@ -70,3 +72,4 @@ class TrialLog:
     def count_judgement(self, failed: bool) -> None:
         """Count one item judged."""
         self.n_failed += failed
+        self.counted()

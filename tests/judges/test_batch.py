@@ -1,7 +1,8 @@
 """Batch files against a stand-in for the provider: the same judgements, and nothing twice."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,67 +11,85 @@ from openai_server import OpenAIServer
 
 import judges
 from data.tables.atomic_write import write_atomically
+from dspy_judges.errors import OptionError
 from judges.__main__ import main
-from judges.batch import Batch, State
-from judges.client.client import Client
-from judges.client.journal import Journal
-from judges.client import FatalModelError, Model, UnreachableError, open_model
-from judges.judgement import Judgement, Verdict
+from judges.batch import Batch, QueueModel, State
+from judges.client import FatalModelError, Price, Session
+from judges.client.protocol import UnreachableError
+from judges.client.store import Store
+from judges.judgement import AnyJudgement
 
 LM = "openai/judge-1"
 ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]
 SCORE = ["score", "relevance", "--data", "in.jsonl", "--out", "out.jsonl", "--lm", LM]
+# Dollars a token read and written.
+PRICE = Price(per_token_in=1e-6, per_token_out=4e-6)
 
 
-def judge_all(model: Model, journal: Path, rows: Sequence[dict[str, str]] = ROWS) -> list[object]:
-    judge = judges.load("relevance")
-    with Journal(journal) as replies, Client(model, journal=replies) as runner:
-        return list(judge.judge_rows(rows, runner))
+def judge_all(
+    store: Path | None,
+    *,
+    queue: QueueModel | None = None,
+    rows: Sequence[dict[str, str]] = ROWS,
+    lm: str = LM,
+) -> list[AnyJudgement]:
+    with Session(store=store, models={lm: queue} if queue else None, cache="none") as session:
+        return list(judges.load("relevance").judge_rows(rows, session.client(lm)))
 
 
-def scores(judgements: Sequence[object]) -> list[float]:
-    return [one.score for one in judgements if isinstance(one, Judgement) and one.failure is None]
+def queue(
+    folder: Path, rows: Sequence[dict[str, str]] = ROWS, lm: str = LM
+) -> tuple[Batch, QueueModel]:
+    batch = Batch(folder / "out.csv", lm)
+    with closing(Store(folder / "store")) as store:
+        model = batch.queue(store, PRICE)
+        judge_all(None, queue=model, rows=rows, lm=lm)
+    return batch, model
 
 
 def submit(folder: Path, rows: Sequence[dict[str, str]] = ROWS) -> State:
-    batch = Batch(folder / "batch", lm=LM)
-    judgements = judge_all(batch.queue(), folder / "journal", rows)
-    assert all(isinstance(one, Judgement | Verdict) for one in judgements)
-    return batch.submit()
+    return queue(folder, rows)[0].submit()
 
 
-def collect(folder: Path) -> tuple[Mapping[str, str], list[object]]:
-    """The failures, and every row judged with what was collected."""
-    batch = Batch(folder / "batch")
-    with Journal(folder / "journal") as replies:
-        failures = batch.collect(replies)
-    return failures, judge_all(batch.collected(failures), folder / "journal")
+def collect(folder: Path) -> list[str]:
+    with closing(Store(folder / "store")) as store:
+        return Batch(folder / "out.csv").collect(store, PRICE)
 
 
-def test_a_batch_gives_the_judgements_that_asking_gives(
+def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
     state = submit(tmp_path, [*ROWS, ROWS[0]])
     assert (state.n_requests, state.done) == (25, False)  # the row that comes twice is asked once
-    assert Batch(tmp_path / "batch").refresh().done
-    failures, judgements = collect(tmp_path)
-    assert failures == {}
+    assert Batch(tmp_path / "out.csv").refresh().done
+    assert collect(tmp_path) == []
+    judgements = judge_all(tmp_path / "store")
     assert openai_server.log == []
-    assert judgements == judge_all(open_model(LM), tmp_path / "asked")
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    assert judgements == judge_all(tmp_path / "asked")
     assert len(openai_server.log) == 25
+    spent = [
+        sum(total.cost for total in Store(tmp_path / name).totals()) for name in ("store", "asked")
+    ]
+    usual = openai_server.tokens_in * 1e-6 + openai_server.tokens_out * 4e-6
+    assert spent == pytest.approx([usual / 2, 0])  # a price is known for the batch alone
 
 
-def test_what_the_batch_failed_or_left_out_is_a_failed_row_that_says_so(
+def test_only_what_has_no_answer_is_queued_again_or_asked_live(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
     openai_server.fault = lambda number, body: {1: "500", 2: "drop"}.get(number)
     submit(tmp_path)
-    failures, judgements = collect(tmp_path)
-    assert len(failures) == 1
-    reasons = sorted(str(one.failure) for one in judgements if getattr(one, "failure", None))
-    assert len(judgements) == 25
-    assert "not answered by the batch" in reasons[0]
-    assert "the batch failed it: faulty" in reasons[1]
+    reasons = sorted(collect(tmp_path))
+    assert len(reasons) == 2
+    assert "faulty" in reasons[0]
+    assert "not answered: openai/judge-1: 23 of 25 requests answered" in reasons[1]
+    openai_server.fault = lambda number, body: "500" if number == 0 else None
+    assert submit(tmp_path).n_requests == 2
+    assert len(collect(tmp_path)) == 1
+    openai_server.fault = lambda number, body: None
+    assert all(each.failure is None for each in judge_all(tmp_path / "store"))
+    assert len(openai_server.log) == 1
 
 
 def test_lines_of_any_shape_lose_no_other_lines(
@@ -86,26 +105,12 @@ def test_lines_of_any_shape_lose_no_other_lines(
         odd = ["[" * 5000, "[]", "9" * 5000, "{", '{"custom_id": "../x"}', "null", '{"x": NaN']
         first = f'{{{key}, "response": {{"status_code": 200, "body": {deep}}}}}'
         second = json.dumps({**json.loads(lines[1]), "response": [1]})
-        third = f'{lines[2][:-1]}, "error": {{"message": {deep}}}}}'
+        third = json.dumps({**json.loads(lines[2]), "response": {"status_code": 200, "body": {}}})
         return keep("\n".join([*odd, first, second, third, *lines[3:]]).encode(), purpose)
 
     monkeypatch.setattr(openai_server, "_keep", spoil)
-    failures, judgements = collect(tmp_path)
-    assert (len(failures), len(scores(judgements))) == (3, 22)
-
-
-def test_only_what_is_missing_is_queued_again_or_asked_live(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
-    openai_server.fault = lambda number, body: "500" if number < 4 else None
-    submit(tmp_path)
-    collect(tmp_path)
-    openai_server.fault = lambda number, body: "500" if number < 1 else None
-    assert submit(tmp_path).n_requests == 4
-    assert len(collect(tmp_path)[0]) == 1
-    openai_server.fault = lambda number, body: None
-    assert len(scores(judge_all(open_model(LM), tmp_path / "journal"))) == 25
-    assert len(openai_server.log) == 1
+    assert len(collect(tmp_path)) == 3
+    assert Store.answered(tmp_path / "store") == {LM: 22}
 
 
 def test_a_submission_killed_at_any_write_starts_one_batch(
@@ -124,31 +129,50 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
         patched.setattr("judges.batch.write_atomically", killed)
         with pytest.raises(KeyboardInterrupt):
             submit(tmp_path)
-    batch = Batch(tmp_path / "batch")
-    assert batch.waiting
+    batch = Batch(tmp_path / "out.csv")
+    assert batch.is_queued
     assert batch.submit() == batch.submit()
     assert len(openai_server.batches) == 1
-    assert len(scores(collect(tmp_path)[1])) == 25
+    assert collect(tmp_path) == []
 
 
 def test_the_set_up_is_checked_in_one_line(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(FatalModelError, match="openai/NAME"):
-        Batch(tmp_path, lm="anthropic/claude")
-    with pytest.raises(FatalModelError, match="submit first"):
-        Batch(tmp_path / "nothing")
-    nowhere = Batch(tmp_path / "b", lm=LM, api_base="http://127.0.0.1:9/v1")
-    judge_all(nowhere.queue(), tmp_path / "j")
+        Batch(tmp_path / "out.csv", "anthropic/claude")
+    with pytest.raises(FatalModelError, match="no batch is submitted"):
+        Batch(tmp_path / "out.csv")
+    elsewhere = Batch(tmp_path / "out.csv", LM, api_base="http://127.0.0.1:9/v1")
+    with closing(Store(tmp_path / "store")) as store:
+        judge_all(None, queue=elsewhere.queue(store))
     with pytest.raises(UnreachableError, match="no connection to"):
-        nowhere.submit()
-    with pytest.raises(FatalModelError, match=r"not at http.*say which to ask"):
-        Batch(tmp_path / "b")
-    with pytest.raises(FatalModelError, match="not submitted"):
-        Batch(tmp_path / "b", api_base="http://127.0.0.1:9/v1").refresh()
+        elsewhere.submit()
+    with pytest.raises(FatalModelError, match=r"and not openai/judge-1 at http.*say the same"):
+        Batch(tmp_path / "out.csv")
+    with pytest.raises(FatalModelError, match="no batch is submitted"):
+        elsewhere.refresh()
+    (tmp_path / "out.csv.batch.json").unlink()
     monkeypatch.setattr("judges.batch.MOST_REQUESTS", 10)
     with pytest.raises(FatalModelError, match=r"a batch takes 10 requests .* split the table"):
-        submit(tmp_path)
+        queue(tmp_path)
+
+
+def test_what_a_batch_may_cost_is_checked_before_it_is_submitted(
+    openai_server: OpenAIServer, tmp_path: Path
+) -> None:
+    _, model = queue(tmp_path)
+    with pytest.raises(OptionError, match="25 requests are more than max_calls 24"):
+        model.check(24, None)
+    with (tmp_path / "out.csv.batch.jsonl").open() as lines:
+        bodies = [json.loads(line)["body"] for line in lines]
+    # No token is shorter than a byte, and a message has some around its text.
+    size = sum(len(message["content"]) for body in bodies for message in body["messages"])
+    longest = sum(body["max_tokens"] for body in bodies)
+    least = 0.5 * (size * 1e-6 + longest * 4e-6)
+    with pytest.raises(OptionError, match=rf"the batch may cost \${least:.2f}"):
+        model.check(25, least)
+    model.check(25, 1.1 * least)
 
 
 def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
@@ -171,6 +195,7 @@ def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
     assert main([*ask, "status"]) == 0
     assert "requests answered; batch" in capsys.readouterr().out
     assert main([*ask, "collect"]) == 0
+    assert openai_server.log == []
     (content,) = (part for part in openai_server.files.values() if b"custom_id" in part[:20])
     body = json.loads(content.splitlines()[0])["body"]
     assert (body["max_tokens"], body["reasoning_effort"]) == (99, "low")
@@ -183,7 +208,6 @@ def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
 def test_a_batch_of_a_model_that_reasons_leaves_room_for_it(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
-    batch = Batch(tmp_path / "batch", lm="openai/qwq-32b")
-    judge_all(batch.queue(), tmp_path / "journal", ROWS[:1])
-    (line,) = (tmp_path / "batch" / "requests.jsonl").read_text().splitlines()
-    assert json.loads(line)["body"]["max_tokens"] == 4096
+    queue(tmp_path, ROWS[:1], "openai/qwq-32b")
+    (line,) = (tmp_path / "out.csv.batch.jsonl").read_text().splitlines()
+    assert json.loads(line)["body"]["max_tokens"] >= 2048

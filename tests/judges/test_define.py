@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import judges.define
-from judges.catalog.summeval import RELEVANCE
-from judges.define import read_subject
+import judges.loading
+from judges.catalog import RELEVANCE
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge
-from judges.loading import load
+from judges.loading import load, read_subject
 
 GROUNDED = """
 name: grounded
@@ -107,7 +106,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE + "kind: both", "Invalid enum value 'both'"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 100_000, "nested too deeply"),
-        ("!!python/object/apply:os.mkdir [pwned]", "not YAML"),
+        ("!!python/object/apply:os.mkdir [pwned]", "could not determine a constructor"),
         (BASE + "source: 2026-99-99", "month must be"),
         ("x" * 300_000, "more than 200,000 bytes"),
     ],
@@ -127,7 +126,7 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     with pytest.raises(DimensionError, match="no such file"):
         read_subject(str(tmp_path / "none.yaml"))
     (tmp_path / "bytes.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DimensionError, match="not YAML: 'utf-8' codec"):
+    with pytest.raises(DimensionError, match="'utf-8' codec"):
         read_subject(str(tmp_path / "bytes.yaml"))
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(DimensionError, match="not a regular file"):
@@ -135,6 +134,6 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
 
 
 def test_the_docstrings_examples_are_definitions(write: Write) -> None:
-    blocks = [b for b in (judges.define.__doc__ or "").split("\n\n") if b.startswith("    ")]
+    blocks = [b for b in (judges.loading.__doc__ or "").split("\n\n") if b.startswith("    ")]
     subjects = [read_subject(write(textwrap.dedent(block))) for block in blocks]
     assert [subject.name for subject in subjects] == ["groundedness", "kinder"]

@@ -1,9 +1,7 @@
-"""What providers answer whom only DSPy's clients ask, through `judges score` and back."""
+"""What providers answer whom only DSPy's clients ask, from a judge's rows and back."""
 
-import json
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -13,12 +11,13 @@ from openai_replies import completion
 from openai_server import Serving
 
 import judges
-from judges.__main__ import main
+from judges.client.protocol import FatalModelError
 from judges.judge import FailedJudgementWarning
+from judges.judgement import AnyJudgement
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ROUTED = "openrouter/openai/gpt-4o-mini"
-N_ROWS = 3
+ROWS = [{"document": "A.", "summary": f"This summary is worth {i}."} for i in (1, 2, 3)]
 Respond = Callable[[int, str], object]
 
 
@@ -109,32 +108,23 @@ RIGHT: list[tuple[str, str, Respond]] = [
 
 
 def score(
-    lm: str, respond: Respond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, list[dict[str, Any]], int]:
-    """The exit code, every row's judgement, and how many requests came."""
+    lm: str, respond: Respond, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[AnyJudgement], int]:
+    """Every row's judgement, and how many requests came."""
     for name in ("ANTHROPIC", "GEMINI", "OPENROUTER"):
         monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
-    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
-    rows = [{"document": "A.", "summary": f"This summary is worth {i + 1}."} for i in range(N_ROWS)]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     provider = Provider(respond)
     with Serving(provider):  # type: ignore[arg-type]
-        flags = ["--data", str(data), "--out", str(out), "--api-base", provider.url, "--lm", lm]
-        code = main(["score", "relevance", *flags, "--concurrency", "1"])
-    lines = out.read_text().splitlines() if out.exists() else []
-    return (
-        code,
-        [json.loads(line)["judgements"]["relevance"] for line in lines],
-        provider.n_requests,
-    )
+        options: Any = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
+        return list(judges.load("relevance").judge_all(ROWS, **options)), provider.n_requests
 
 
 @pytest.mark.parametrize(("lm", "respond"), [row[1:] for row in RIGHT], ids=[r[0] for r in RIGHT])
 def test_an_answer_in_a_providers_own_form_is_read(
-    lm: str, respond: Respond, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lm: str, respond: Respond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, judgements, _ = score(lm, respond, tmp_path, monkeypatch)
-    assert (code, [judgement["score"] for judgement in judgements]) == (0, [1, 2, 3])
+    judgements, _ = score(lm, respond, monkeypatch)
+    assert [judgement.score for judgement in judgements] == [1, 2, 3]
 
 
 WITHHELD: list[tuple[str, str, Respond, str]] = [
@@ -193,23 +183,22 @@ WITHHELD: list[tuple[str, str, Respond, str]] = [
     ("lm", "respond", "reason"), [row[1:] for row in WITHHELD], ids=[row[0] for row in WITHHELD]
 )
 def test_what_is_refused_to_one_text_fails_its_row_alone(
-    lm: str, respond: Respond, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lm: str, respond: Respond, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, judgements, _ = score(lm, respond, tmp_path, monkeypatch)
-    assert (code, [judgement["score"] for judgement in judgements]) == (0, [1, None, 3])
-    assert reason in judgements[1]["failure"]
+    judgements, _ = score(lm, respond, monkeypatch)
+    assert [judgement.failure is None for judgement in judgements] == [True, False, True]
+    assert reason in str(judgements[1].failure)
 
 
-def test_a_quota_that_is_gone_ends_the_run_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _, n_requests = score(GEMINI, lambda *_: refused(QUOTA), tmp_path, monkeypatch)
-    assert (code, n_requests) == (1, 1)
-    assert "please check your plan" in capsys.readouterr().err
+def test_a_quota_that_is_gone_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    with pytest.raises(FatalModelError, match="please check your plan"):
+        score(GEMINI, lambda *_: asked.append(1) or refused(QUOTA), monkeypatch)
+    assert len(asked) < len(ROWS)
 
 
 def test_dspy_does_not_warn_of_every_reply_that_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     records: list[logging.LogRecord] = []
     handler = logging.Handler()
@@ -217,14 +206,11 @@ def test_dspy_does_not_warn_of_every_reply_that_is_asked_again(
     dspy_logger = logging.getLogger("dspy.clients.lm")
     dspy_logger.addHandler(handler)
     try:
-        code, judgements, _ = score(
-            CLAUDE, lambda *_: claude(THOUGHT, stop="max_tokens"), tmp_path, monkeypatch
-        )
+        judgements, _ = score(CLAUDE, lambda *_: claude(THOUGHT, stop="max_tokens"), monkeypatch)
         dspy_logger.warning("LM response was truncated, of another's request")
     finally:
         dspy_logger.removeHandler(handler)
-    assert code == 1
-    assert "a reasoning model needs more" in judgements[0]["failure"]
+    assert "its limit of tokens" in str(judgements[0].failure)
     assert ["another's" in record.getMessage() for record in records] == [True]
 
 
@@ -233,11 +219,8 @@ def test_a_reply_broken_off_is_no_score_of_a_configured_lm_either() -> None:
 
     finishes = {"1": "stop", "2": "error", "3": "stop"}
     provider = Provider(lambda _, rating: routed(rating, finishes[rating]))
-    rows = pd.DataFrame(
-        {"document": ["A."] * 3, "summary": [f"This summary is worth {i}." for i in (1, 2, 3)]}
-    )
     with Serving(provider):  # type: ignore[arg-type]
         lm = dspy.LM(ROUTED, api_base=provider.url, api_key="none", cache=False)
         with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning, match="cut short"):
-            scores = judges.load("relevance").score(rows)
+            scores = judges.load("relevance").score(pd.DataFrame(ROWS))
     assert list(scores.fillna(0)) == [1, 0, 3]

@@ -5,14 +5,14 @@ import math
 
 import numpy as np
 import pytest
+from judges.embedded.content import fragment_density
+from judges.embedded.request import Roles, Task, read_task
+from judges.embedded.source import read_source
 
 from judges.catalog import find
 from judges.client.protocol import Sampling
 from judges.embedded import EmbeddedModel
-from judges.embedded.content import fragment_density
 from judges.embedded.facets import INDEX, NAMES, PHRASES, emphases, facets_of, read_shares
-from judges.embedded.request import Roles, Task, read_task
-from judges.embedded.source import read_source
 from judges.embedded.text import read_text
 from judges.prompt import Field, Prompt
 

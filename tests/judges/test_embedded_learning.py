@@ -8,14 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
-
-import data
-from data.types import LabelledOutput
-from judges.catalog import find
-from judges.client.protocol import Sampling
-from judges.embedded import EmbeddedModel
-from judges.embedded.facets import NAMES, Vector
 from judges.embedded.regression import (
     Posterior,
     Scorer,
@@ -25,6 +17,14 @@ from judges.embedded.regression import (
 )
 from judges.embedded.request import Demo, read_task
 from judges.embedded.traits import N_TRAITS, common_subsequence
+from scipy.stats import spearmanr
+
+import data
+from data.types import LabelledOutput
+from judges.catalog import find
+from judges.client.protocol import Sampling
+from judges.embedded import EmbeddedModel
+from judges.embedded.facets import NAMES, Vector
 from judges.prompt import Prompt, Value, fill
 
 SEED = find("relevance").prompt()

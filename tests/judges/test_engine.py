@@ -1,6 +1,7 @@
 """The runner as DSPy's engine, and any DSPy model as ours."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 
 import dspy
@@ -11,9 +12,7 @@ from openai_server import OpenAIServer
 from judges.catalog import find
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client, Request
-from judges.client.dspy import DspyModel
-from judges.client.dspy_bridge import as_lm
-from judges.client.journal import Journal
+from judges.client.dspy import DspyModel, as_lm
 from judges.client.protocol import (
     FatalModelError,
     Message,
@@ -22,6 +21,7 @@ from judges.client.protocol import (
     ThrottledError,
     TransientError,
 )
+from judges.client.store import Store
 from judges.dimension import Dimension
 from judges.modules import RatingJudge
 
@@ -37,26 +37,27 @@ def relevance() -> Dimension:
     return result
 
 
-def test_a_dspy_judge_asks_through_the_runner_and_its_journal(tmp_path: Path) -> None:
+def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path: Path) -> None:
     model = Model(lambda *_: "4", native_n=False)
-    with Journal(tmp_path / "j") as journal, Client(model, journal=journal) as runner:
+    with closing(Store(tmp_path / "store")) as store:
+        client = Client(model, account=Budget(store=store).account())
         judge = RatingJudge(relevance())
-        with dspy.context(lm=as_lm(runner)):
+        with dspy.context(lm=as_lm(client)):
             for _ in range(3):
                 assert judge(document="d", summary="s").rating == 4
             said = asyncio.run(judge.acall(document="d", summary="s"))
     assert said.rating == 4
-    assert model.calls == 1
-    assert runner.account.calls == 1
+    assert model.calls == client.account.calls == 1
 
 
-def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
+def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(
     tmp_path: Path,
 ) -> None:
     def run() -> tuple[list[str], int]:
         model = Model(lambda prompt, sampling, before: f"said with {sampling.seed}")
-        with Journal(tmp_path / "j") as journal, Client(model, journal=journal) as runner:
-            lm = as_lm(runner, temperature=1.0, seed=3)
+        with closing(Store(tmp_path / "store")) as store:
+            client = Client(model, account=Budget(store=store).account())
+            lm = as_lm(client, temperature=1.0, seed=3)
             said = [lm("propose")[0] for _ in range(3)] + lm("propose", n=2)
         return said, model.calls
 
@@ -67,23 +68,10 @@ def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_resumed_run(
     assert again == (first[0], 0)
 
 
-def test_log_probabilities_reach_dspy(openai_server: OpenAIServer) -> None:
-    from judges.client import open_model
-
-    openai_server.judge = lambda body: "4"
-    with Client(open_model("openai/judge-1")) as runner, dspy.context(lm=as_lm(runner)):
-        predict = dspy.Predict("text -> rating", logprobs=True, top_logprobs=3)
-        with dspy.context(adapter=dspy.ChatAdapter()):
-            openai_server.judge = lambda body: "[[ ## rating ## ]]\n4\n\n[[ ## completed ## ]]"
-            said = predict(text="good")
-    assert said.logprobs is not None
-
-
 def test_what_ended_the_run_is_kept_for_whoever_asks_dspy() -> None:
-    with Client(Model(echo), account=Budget(max_calls=0).account()) as runner:
-        lm = as_lm(runner)
-        with pytest.raises(Exception, match="budget of 0 calls"):
-            lm("hello")
+    lm = as_lm(Client(Model(echo), account=Budget(max_calls=0).account()))
+    with pytest.raises(Exception, match="budget of 0 calls"):
+        lm("hello")
     assert isinstance(lm.engine.stopped, BudgetSpentError)
 
 
@@ -91,8 +79,8 @@ def test_a_failed_request_is_dspys_own_kind_of_error() -> None:
     def refuse(*_: object) -> str:
         raise RefusedError("context too long")
 
-    with Client(Model(refuse)) as runner, pytest.raises(dspy.LMError, match="context too long"):
-        as_lm(runner)("hello")
+    with pytest.raises(dspy.LMError, match="context too long"):
+        as_lm(Client(Model(refuse)))("hello")
 
 
 def through_dspy(server: OpenAIServer, **settings: float) -> DspyModel:
@@ -119,8 +107,8 @@ def test_any_dspy_model_answers_with_tokens_counts_and_probabilities(
 def test_samples_of_a_dspy_model_are_asked_together(openai_server: OpenAIServer) -> None:
     openai_server.judge = lambda body: "4"
     openai_server.latency = 0.2
-    with Client(through_dspy(openai_server)) as runner:
-        (answer,) = runner.run([Request(ASKED, Sampling(n=5), lambda reply: reply.text)])
+    client = Client(through_dspy(openai_server))
+    (answer,) = client.run([Request(ASKED, Sampling(n=5), lambda reply: reply.text)])
     assert answer.parsed == ("4",) * 5
     assert openai_server.max_at_once == 5
 

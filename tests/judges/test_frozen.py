@@ -1,4 +1,4 @@
-"""The frozen judge: what goes in comes out, and nothing else gets in."""
+"""The frozen judge: what goes in comes out, and what it sends stands in its file."""
 
 import json
 import math
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from frozen_cases import KINDS, MEAN, SAVED, TEXTS
 from hypothesis import given, settings
@@ -13,32 +14,40 @@ from hypothesis import strategies as st
 from processes import run_python
 from scripted_model import Scripted
 
+import judges
 from dspy_judges.errors import OptionError
 from judges import frozen
-from judges.__main__ import main
-from judges.catalog.summeval import FLUENCY, RELEVANCE
+from judges.catalog import FLUENCY, RELEVANCE
 from judges.client.client import Client
 from judges.client.protocol import Completion, Message, Sampling
-from judges.frozen import FrozenJudgeError
+from judges.frozen import JudgeFile
 from judges.judge import Judge
 from judges.modules import JudgeAdapter
 from judges.scoring import SamplingPlan
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def loaded(raw: bytes | str) -> Judge:
+    file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
+    assert isinstance(file, JudgeFile)
+    return Judge.of_file(file)
 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
 def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) -> None:
     path = judge.save(tmp_path / "judge.json")
-    loaded = Judge.load(path)
-    assert loaded == judge
-    assert loaded.prompt.template() == judge.prompt.template()
-    assert loaded.dumps() == path.read_text(encoding="utf-8")
+    again = judges.load(path)
+    assert again == judge
+    assert again.template() == judge.prompt.template()
+    assert again.dumps() == path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
 def test_the_file_tells_its_messages_and_the_program_renders_them(judge: Judge) -> None:
     document = json.loads(judge.dumps())
     texts = {name: f"a text for {name}" for name in judge.texts}
-    program = Judge.loads(judge.dumps().encode()).program()
+    program = loaded(judge.dumps()).program()
     rendered = JudgeAdapter().format(program.judge.signature, program.judge.demos, texts)
     last = document["messages"][-1]["content"]
     for name, text in texts.items():
@@ -57,7 +66,7 @@ def test_any_instruction_and_demo_come_back(instruction: str, document: str, rat
     judge = replace(
         Judge.of(RELEVANCE).with_prompt(instruction=f"x {instruction}", demos=[demo]), plan=MEAN
     )
-    assert Judge.loads(judge.dumps().encode()) == judge
+    assert loaded(judge.dumps()) == judge
 
 
 def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) -> None:
@@ -81,24 +90,15 @@ def test_an_existing_file_is_only_written_over_when_asked(tmp_path: Path) -> Non
     other = KINDS["summary alone"]
     with pytest.raises(FileExistsError, match=r"judge\.json exists already"):
         other.save(path)
-    assert Judge.load(path) == SAVED
+    assert judges.load(path) == SAVED
     other.save(path, overwrite=True)
-    assert Judge.load(path) == other
+    assert judges.load(path) == other
     assert [file.name for file in tmp_path.iterdir()] == ["judge.json"]
 
 
 def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
-    import numpy as np
-
     judge = replace(SAVED, provenance={"value": math.nan, "n": np.int64(3), "at": (1, 2)})
-    loaded = Judge.loads(judge.dumps().encode())
-    assert loaded.provenance == {"value": None, "n": 3, "at": [1, 2]}
-
-
-def test_a_judge_beyond_the_bounds_is_refused_when_saved() -> None:
-    long = SAVED.with_prompt(instruction="x" * 300_000)
-    with pytest.raises(FrozenJudgeError, match="length <= 20000"):
-        long.dumps()
+    assert loaded(judge.dumps()).provenance == {"value": None, "n": 3, "at": [1, 2]}
 
 
 def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
@@ -108,26 +108,23 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
         Judge.of(RELEVANCE).with_prompt(instruction=" \n")
 
 
-GOLDEN = Path(__file__).parents[1] / "golden"
-
-
 @pytest.mark.parametrize("name", ["frozen_rating", "frozen_pairwise"])
 def test_the_format_is_what_it_was(name: str) -> None:
     path = GOLDEN / f"{name}.json"
-    judge = Judge.load(path)
+    judge = judges.load(path)
     assert judge.dumps() == path.read_text(encoding="utf-8")
     assert judge.template() == json.loads(path.read_text())["messages"]
 
 
 def rendered_otherwise() -> Judge:
-    """A judge whose file's messages this release would not render from its parts."""
+    """A judge whose file's messages its program would not render."""
     document = json.loads(SAVED.dumps())
     document["messages"] = [
         {"role": "system", "content": "Act as a {{strict}} judge. Reply with a number, 1 to 5."},
-        {"role": "user", "content": "SUMMARY {{summary}} OF <image> {{document}}. Number:"},
+        {"role": "user", "content": "SUMMARY {{summary}} OF <s> {{document}}. Number:"},
     ]
     document["digest"] = frozen.digest(document)
-    return Judge.loads(json.dumps(document).encode())
+    return loaded(json.dumps(document))
 
 
 class Listening(Scripted):
@@ -140,30 +137,15 @@ class Listening(Scripted):
         return await super().complete(messages, sampling)
 
 
-def test_a_judge_rendered_otherwise_is_sent_word_for_word() -> None:
-    judge, model = rendered_otherwise().with_plan(SamplingPlan(kind="one")), Listening()
-    with Client(model) as runner:
-        (result,) = judge.judge_rows([{"document": "{{summary}} <image>", "summary": "S"}], runner)
+def test_the_messages_of_the_file_are_sent_word_for_word_and_saved_so() -> None:
+    judge, model = rendered_otherwise(), Listening()
+    rows = [{"document": "{{summary}} <s>", "summary": "S"}]
+    (result,) = judge.with_plan(SamplingPlan(kind="one")).judge_rows(rows, Client(model))
     assert result.failure is None
     ((system, user),) = model.requests
     assert system["content"] == "Act as a {{strict}} judge. Reply with a number, 1 to 5."
     # The text's own marker is broken and its own slot is not filled.
-    assert user["content"] == "SUMMARY S OF <image> {{summary}} < image>. Number:"
-
-
-def test_a_judge_rendered_otherwise_is_shown_and_saved_as_it_is(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    judge = rendered_otherwise()
-    assert "Act as a {{strict}} judge." in str(judge.template())
-    assert "Act as a {{strict}} judge." not in str(judge.prompt.template())
-    assert main(["show", str(judge.save(tmp_path / "shown.json"))]) == 0
-    assert "SUMMARY {{summary}} OF <image> {{document}}. Number:" in capsys.readouterr().out
-    again = Judge.load(judge.save(tmp_path / "judge.json"))
-    assert again == judge != SAVED
-    assert replace(judge, lm="openai/gpt-4.1-mini").template() == judge.template()
-
-
-def test_a_judge_rendered_otherwise_is_no_program() -> None:
-    with pytest.raises(OptionError, match="rendered by another release"):
-        rendered_otherwise().program()
+    assert user["content"] == "SUMMARY S OF <s> {{summary}} < s>. Number:"
+    assert loaded(judge.dumps()) == judge != SAVED
+    with pytest.raises(OptionError, match="a DSPy program would send others"):
+        judge.program()

@@ -3,21 +3,25 @@
 import json
 import os
 import pickle
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frozen_cases import SAVED, WEIGHTED
+from frozen_cases import SAVED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import judges
 from judges import frozen
-from judges.catalog.summeval import RELEVANCE
-from judges.frozen import FrozenJudgeError
+from judges.frozen import FrozenJudgeError, JudgeFile
 from judges.judge import Judge
+
+
+def loaded(raw: bytes | str) -> Judge:
+    file = frozen.loads(raw.encode() if isinstance(raw, str) else raw)
+    assert isinstance(file, JudgeFile)
+    return Judge.of_file(file)
 
 
 def within(change: Callable[[dict[str, Any]], object]) -> bytes:
@@ -35,8 +39,8 @@ def test_a_changed_file_is_refused(old: str) -> None:
     new = {'"rating": 3': '"rating": 5', '"embedded"': '"openai/x"', "weighted": "one"}
     tampered = text.replace(old, new.get(old, "Judge the length of"))
     assert tampered != text
-    with pytest.raises(FrozenJudgeError, match=r"digest does not match|do(es)? not follow"):
-        Judge.loads(tampered.encode())
+    with pytest.raises(FrozenJudgeError, match="digest does not match"):
+        loaded(tampered)
 
 
 @settings(max_examples=150, deadline=None)
@@ -47,19 +51,12 @@ def test_no_single_changed_character_goes_unseen(data: st.DataObject) -> None:
     character = data.draw(st.sampled_from(["x", "0", "7", '"', "{", "\\", " ", "é", "\x00"]))
     changed_text = text[:place] + character + text[place + 1 :]
     try:
-        loaded = Judge.loads(changed_text.encode())
+        again = loaded(changed_text)
     except FrozenJudgeError:
         return
     # What still loads differs in white space between values only.
-    assert loaded == SAVED
+    assert again == SAVED
     assert json.loads(changed_text) == json.loads(text)
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.integers(0, len(SAVED.dumps().encode()) - 2))
-def test_a_truncated_file_is_refused(length: int) -> None:
-    with pytest.raises(FrozenJudgeError):
-        Judge.loads(SAVED.dumps().encode()[:length])
 
 
 # Tampering with the digest made right: what is inside must still be a judge.
@@ -75,64 +72,43 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 
 FORGED = {
     "an unknown key": (put("hook", value="os.system"), "unknown field `hook`"),
-    "an unknown key deep inside": (put("program", "config", value={"n": 99}), "unknown field"),
     "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
     "another version": (put("version", value=2), "no dspy-judges frozen judge of version 1"),
     "a version as truth": (put("version", value=True), r"at `\$.version`"),
-    "another format": (put("format", value="pickle"), "no dspy-judges frozen judge of version 1"),
     "another kind": (put("kind", value="pairwise"), "'kind' does not follow"),
     "both anchors and a candidate": (
         put("subject", "candidate", value="summary"),
-        "fields .* are not those|does not follow",
+        "'subject' does not follow",
     ),
+    "neither": (lambda document: document["subject"].pop("anchors"), "'' is no name"),
     "another name": (put("name", value="coherence"), "'name' does not follow"),
     "other texts": (put("texts", value=["summary"]), "'texts' does not follow"),
-    "another scale": (put("scale", value=[1, 2, 3]), "'scale' does not follow"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
-    "a slot of no text": (
-        put("messages", -1, "content", value="{{document}} {{summary}} {{key}}"),
-        "one {{slot}} for each",
-    ),
-    "texts that the model said": (put("messages", -1, "role", value="assistant"), "the user's"),
     "a demonstration whose reply is missing": (
         put("messages", 0, value={"role": "assistant", "content": "5"}),
-        "a user's and an assistant's in turn",
+        "as a user's and an assistant's",
     ),
     "an image by DSPy's mark": (
         put("messages", 0, "content", value='<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'),
         "other than text",
     ),
-    "an image in a message": (
-        put("messages", 0, "content", value=[{"type": "image_url"}]),
-        r"got `array` - at `\$.messages\[0\]",
-    ),
     "an instruction that DSPy would keep otherwise": (
-        put("program", "instructions", value="  Rate it.\n"),
-        "'program' does not follow",
+        put("program", "instruction", value="  Rate it.\n"),
+        "'program' is not spelled",
     ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
     "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
-    "a choice more": (
-        put("program", "fields", 2, "choices", value=[1, 2, 3, 4, 5, 6]),
-        "fields .* are not those",
-    ),
-    "no samples": (put("sampling", "samples", value=0), r">= 1 - at `\$.sampling.samples`"),
     "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "no frozen judge"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
-    "anchors out of order": (
-        lambda document: document["subject"]["anchors"].reverse(),
-        "ascending",
-    ),
     "an input named like code": (
-        put("subject", "inputs", 0, "name", value="__class__"),
+        put("subject", "inputs", value={"__class__": "x"}),
         "matching regex",
     ),
     "a data hash that is none": (
         put("provenance", value={"data": {"name": "x", "sha256": "abc"}}),
         r"at `\$.data.sha256`",
     ),
-    "a seed as text": (put("provenance", value={"seed": "1"}), r"got `str` - at `\$.seed`"),
 }
 
 
@@ -143,7 +119,7 @@ def test_a_forged_file_is_refused_with_one_line(
     path = tmp_path / "judge.json"
     path.write_bytes(within(change))
     with pytest.raises(FrozenJudgeError, match=why) as caught:
-        Judge.load(path)
+        judges.load(path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 650
@@ -156,9 +132,6 @@ class Evil:
 
 HOSTILE = {
     "a pickle": (pickle.dumps(Evil()), "malformed|Invalid UTF-8"),
-    "nothing": (b"", "truncated"),
-    "half a file of blanks": (b" " * 19_000_000, "truncated"),
-    "bytes": (b"\xff\xfe\x00{", "malformed|Invalid UTF-8"),
     "a list": (b"[]", "got `array`"),
     "deep nesting": (b'{"a":' + b"[" * 400_000, "nested too deeply"),
     "NaN": (b'{"version": NaN}', "malformed"),
@@ -175,21 +148,10 @@ def test_a_hostile_file_is_refused_with_one_line(
     monkeypatch.chdir(tmp_path)
     Path("judge.json").write_bytes(raw)
     with pytest.raises(FrozenJudgeError, match=why) as caught:
-        Judge.load("judge.json")
+        judges.load("judge.json")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 300
     assert not Path("pwned").exists()
-
-
-@pytest.mark.parametrize("blank", ["\n", " \n", "\t\n", "\x0c\n", " " * 9 + "\n"])
-@pytest.mark.parametrize("end", ["Rate it.", "Rate it.\n  Well."])
-def test_an_instruction_of_blank_lines_loads_at_once(blank: str, end: str) -> None:
-    lines = blank * (190_000 // len(blank))
-    start = time.process_time()
-    judge = Judge.of(RELEVANCE).with_prompt(instruction=f"{lines}{end}")
-    assert judge.prompt.instruction.split() == end.split()
-    Judge.loads(replace(judge, plan=WEIGHTED).dumps().encode())
-    assert time.process_time() - start < 10  # a minute, where lines go one by one
 
 
 def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -> None:
@@ -197,25 +159,13 @@ def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -
     with path.open("wb") as file:
         file.truncate(100_000_000)
     with pytest.raises(FrozenJudgeError, match="more than 20,000,000 bytes"):
-        Judge.load(path)
+        judges.load(path)
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FrozenJudgeError, match="no such file"):
-        Judge.load(tmp_path / "none.json")
-    with pytest.raises(FrozenJudgeError, match="not a regular file"):
-        Judge.load(tmp_path)
+        judges.load(tmp_path / "none.json")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(FrozenJudgeError, match="not a regular file"):
-        Judge.load(pipe)
-
-
-def test_messages_of_one_endless_word_are_judged_at_once() -> None:
-    def lengthen(document: dict[str, Any]) -> None:
-        document["messages"][0]["content"] += f"\n{'a' * 300_000}"
-
-    judge = Judge.loads(within(lengthen))
-    start = time.process_time()
-    assert judge(document="A fire broke out.", summary="Fire.").failure is None
-    assert time.process_time() - start < 10
+        judges.load(pipe)

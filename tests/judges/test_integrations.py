@@ -14,8 +14,7 @@ import pytest
 
 import data
 from dspy_judges.errors import MissingExtraError, OptionError
-from judges.catalog.summeval import RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.integrations import (
     OpenJudge,
     deepeval_metric,

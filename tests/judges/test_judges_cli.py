@@ -12,33 +12,39 @@ from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer
 from openpyxl import Workbook
 from scipy.stats import spearmanr
-from scripted_model import Scripted
-from table_folder import wanted
+from table_folder import LM, wanted
 
 from judges.__main__ import main
-from judges.catalog.summeval import FLUENCY
+from judges.catalog import find
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.cli.verify import command as verify
 
 ONE = SamplingPlan(kind="one")
+FLUENCY = find("fluency")
 pytestmark = pytest.mark.usefixtures("table_folder")
+Captured = pytest.CaptureFixture[str]
+
+
+def frozen(path: str, **provenance: object) -> None:
+    judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance or None)
+    judge.save(path, overwrite=True)
 
 
 def test_score_writes_each_row_and_its_judgements(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
+    openai_server: OpenAIServer, capsys: Captured
 ) -> None:
-    assert main(["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 0
+    ask = ["score", "relevance", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", *LM]
+    assert main(ask) == 0
     out, err = capsys.readouterr()
-    for i, (row, read) in enumerate(
-        zip(read_jsonl("o.jsonl"), read_jsonl("in.jsonl"), strict=True)
-    ):
+    rows = zip(read_jsonl("o.jsonl"), read_jsonl("in.jsonl"), strict=True)
+    for i, (row, read) in enumerate(rows):
         judgements = row.pop("judgements")
         assert row == read
         assert list(judgements) == ["relevance", "fluency"]
         for name, judgement in judgements.items():
-            assert list(judgement) == ["score", "rating", "distribution", "rationale", "failure"]
             assert judgement["score"] == judgement["rating"] == wanted(name, i)
+            assert judgement["failure"] is None
     given = [[wanted(name, i) for i in range(6)] for name in ("relevance", "fluency")]
     (mean, sd), (other_mean, other_sd) = ((np.mean(scores), np.std(scores)) for scores in given)
     assert out.splitlines() == [
@@ -46,12 +52,13 @@ def test_score_writes_each_row_and_its_judgements(
         f"fluency    mean {other_mean:.3f}  sd {other_sd:.3f}  n=6 (0 failed)",
     ]
     assert "estimate: 12 requests" in err
-    assert "judging: 6 of 6 rows in" in err
+    assert "judging: 6 of 6 rows [" in err
+    assert {path.name for path in Path().iterdir()} == {"in.csv", "in.jsonl", "o.jsonl"}
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> None:
-    assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}"]) == 0
+def test_flat_tables_get_two_columns_a_judge(openai_server: OpenAIServer, form: str) -> None:
+    assert main(["score", "relevance", "--data", "in.csv", "--out", f"o.{form}", *LM]) == 0
     if form == "parquet":
         table = pq.read_table("o.parquet").to_pydict()
         scores, failures = table["relevance"], table["relevance_failure"]
@@ -61,43 +68,52 @@ def test_flat_tables_get_two_columns_a_judge(scripted: Scripted, form: str) -> N
             read = list(csv.DictReader(file))
         assert list(read[0]) == ["id", "document", "summary", "relevance", "relevance_failure"]
         scores = [float(row["relevance"]) for row in read]
+        assert {len(row["relevance"]) for row in read} == {len("4.0")}
     assert scores == [wanted("relevance", i) for i in range(6)]
 
 
-def test_failures_are_empty_counted_and_told(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_score_is_the_mean_of_the_samples_to_three_digits(openai_server: OpenAIServer) -> None:
+    openai_server.judge = lambda body: ["4", "4", "3"]
+    ask = ["score", "relevance", "--data", "in.csv", "--plan", "mean", "--samples", "3", *LM]
+    assert main([*ask, "--out", "o.csv"]) == 0
+    assert main([*ask, "--out", "o.jsonl"]) == 0
+    with Path("o.csv").open(newline="") as file:
+        assert {row["relevance"] for row in csv.DictReader(file)} == {"3.667"}
+    assert {row["judgements"]["relevance"]["score"] for row in read_jsonl("o.jsonl")} == {3.667}
+
+
+def test_failures_are_empty_counted_and_told(openai_server: OpenAIServer, capsys: Captured) -> None:
+    openai_server.judge = lambda body: (
+        "no idea" if "garble" in body["messages"][-1]["content"] else "4"
+    )
     rows = [{"summary": "s0"}, {"summary": ""}, {"text": "x"}, {"summary": "garble"}]
     write_jsonl("in.jsonl", rows)
-    assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", "--json"]) == 0
+    assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl", "--json", *LM]) == 0
     result = json.loads(capsys.readouterr().out)["judges"]["fluency"]
     assert (result["n"], result["n_failed"]) == (1, 3)
     judgements = [row["judgements"]["fluency"] for row in read_jsonl("o.jsonl")]
     failures = [judgement["failure"] for judgement in judgements]
     assert failures[:3] == [None, "summary is empty", "no summary"]
     assert "no idea" in failures[3]
-    assert [judgement["score"] for judgement in judgements][1:] == [None] * 3
+    assert [judgement["score"] for judgement in judgements] == [4.0, None, None, None]
 
 
-def test_nothing_scored_is_a_failure(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("in.jsonl").write_text('{"summary": "garble"}\n')
+def test_nothing_scored_is_a_failure(capsys: Captured) -> None:
+    Path("in.jsonl").write_text('{"summary": ""}\n')
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 1
-    assert "no row got a score; the first reason" in capsys.readouterr().err
+    assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
     assert len(read_jsonl("o.jsonl")) == 1
 
 
-def test_scores_of_an_earlier_run_are_kept_beside_the_new(scripted: Scripted) -> None:
+def test_scores_of_an_earlier_run_are_kept_beside_the_new() -> None:
     assert main(["score", "relevance", "--data", "in.jsonl", "--out", "a.jsonl"]) == 0
     assert main(["score", "fluency", "--data", "a.jsonl", "--out", "b.jsonl"]) == 0
     assert list(read_jsonl("b.jsonl")[0]["judgements"]) == ["relevance", "fluency"]
 
 
-def test_winrate_writes_verdicts_and_a_win_rate(
-    scripted: Scripted, pairs: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["winrate", "tldr_concise", "--data", pairs, "--out", "v.jsonl", "--json"]) == 0
+def test_winrate_writes_verdicts_and_a_win_rate(pairs: str, capsys: Captured) -> None:
+    ask = ["winrate", "tldr_concise", "--data", pairs, *LM]
+    assert main([*ask, "--out", "v.jsonl", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["win_rate_a"], result["n"], result["n_ties"], result["n_failed"]) == (1, 6, 0, 0)
     assert (result["flip_rate"], result["position_bias"]) == (0, 0)
@@ -109,10 +125,14 @@ def test_winrate_writes_verdicts_and_a_win_rate(
             "comparison": "Good it is.",
             "failure": None,
         }
+    assert main([*ask, "--out", "v.csv"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
+    assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
 
 
-def test_winrate_in_random_order_records_it_and_repeats_it(scripted: Scripted, pairs: str) -> None:
-    ask = ["winrate", "tldr_concise", "--data", pairs, "--order", "random", "--seed", "5"]
+def test_winrate_in_random_order_records_it_and_repeats_it(pairs: str) -> None:
+    ask = ["winrate", "tldr_concise", "--data", pairs, "--order", "random", "--seed", "5", *LM]
     assert main([*ask, "--out", "a.csv"]) == 0
     assert main([*ask, "--out", "b.csv"]) == 0
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
@@ -121,123 +141,55 @@ def test_winrate_in_random_order_records_it_and_repeats_it(scripted: Scripted, p
     assert all((row["verdict_order_ab"] == "") != (row["verdict_order_ba"] == "") for row in rows)
 
 
-def test_winrate_prints_one_quotable_line(
-    scripted: Scripted, pairs: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["winrate", "tldr_concise", "--data", pairs, "--out", "v.jsonl"]) == 0
-    first = capsys.readouterr().out.splitlines()[0]
-    # Three documents, so 1, 1, 1 and an added 0 and 1: .8 less 2.776 standard errors of .2.
-    assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
-
-
 def test_a_dry_run_estimates_and_sends_nothing(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
+    openai_server: OpenAIServer, capsys: Captured
 ) -> None:
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     assert main([*ask, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert result["requests"] == 6
-    assert 0 < result["cost_usd"] < result["cost_usd_by_model"]["openai/gpt-4.1"]
+    assert (result["requests"], result["lm"]) == (6, ["openai/gpt-4.1-mini"])
+    assert 0 < result["cost_usd"] < 0.01
     assert main([*ask, "--plan", "mean", "--samples", "20"]) == 0
-    shown = capsys.readouterr().out
-    assert "openai/gpt-4.1-mini" in shown
-    assert "(chosen)" in shown
-    assert not scripted.asked
+    assert "6 requests, about" in capsys.readouterr().out
+    assert not openai_server.log
     assert sorted(path.name for path in Path().iterdir()) == ["in.csv", "in.jsonl"]
 
 
-def test_frozen_files_folders_and_definitions_are_judges(scripted: Scripted) -> None:
-    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE).save("judge.json")
+def test_frozen_files_folders_and_definitions_are_judges(capsys: Captured) -> None:
+    frozen("judge.json")
     Path("run").mkdir()
-    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE).save("run/judge.json")
+    frozen("run/judge.json")
     Path("my.yaml").write_text("{name: mine, definition: d, inputs: [summary], scale: [1, 5]}")
     for number, judge in enumerate(["judge.json", "run", "my.yaml"]):
         assert main(["score", judge, "--data", "in.csv", "--out", f"{number}.csv"]) == 0
     assert Path("0.csv").read_text() == Path("1.csv").read_text()
     assert Path("2.csv").read_text().startswith("id,document,summary,mine,mine_failure\n")
-
-
-def test_another_model_than_the_frozen_ones_is_noted(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE).save("j.json")
-    ask = ["score", "j.json", "--data", "in.csv", "--out"]
-    assert main([*ask, "a.csv"]) == 0
     assert "note:" not in capsys.readouterr().err
-    assert main([*ask, "b.csv", "--lm", "openai/x"]) == 0
-    assert "note: fluency was frozen for embedded" in capsys.readouterr().err
-    assert main([*ask, "c.csv", "--reasoning", "steps"]) == 2
+
+
+def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(
+    openai_server: OpenAIServer, capsys: Captured
+) -> None:
+    frozen("j.json")
+    ask = ["score", "j.json", "--data", "in.csv", "--out", "o.csv"]
+    assert main([*ask, "--reasoning", "steps"]) == 2
     assert "--reasoning is for judges that are not" in capsys.readouterr().err
-
-
-def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def said(source: dict[str, object], shipped: str) -> bool:
-        provenance = {"data": {"sha256": "0" * 64, **source}, "shipped": shipped}
-        judge = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=provenance)
-        judge.save("judge.json", overwrite=True)
-        Path("o.csv").unlink(missing_ok=True)
-        assert main(["score", "judge.json", "--data", "in.csv", "--out", "o.csv"]) == 0
-        notes = [line for line in capsys.readouterr().err.splitlines() if "constructed" in line]
-        assert all(line.startswith("note: fluency was tuned on constructed") for line in notes)
-        return len(notes) == 1
-
-    assert said({"name": "starter", "constructed": True}, "tuned")
-    # The user's own labels, and a judge that was taught nothing.
-    assert not said({"name": "labels"}, "tuned")
-    assert not said({"name": "starter", "constructed": True}, "seed")
-
-
-def test_batch_files_score_in_three_steps(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ask = ["score", "coherence", "fluency", "--data", "in.csv", "--lm", "openai/judge-1"]
-    assert main([*ask, "--out", "live.csv"]) == 0
-    live = len(openai_server.log)
-    batched = [*ask, "--out", "o.csv", "--batch-api"]
-    assert main([*batched, "collect"]) == 1
-    assert "no batch there; submit first" in capsys.readouterr().err
-    assert main([*batched, "submit"]) == 0
-    assert "of 12 requests" in capsys.readouterr().out
-    assert not Path("o.csv").exists()
-    assert main([*batched, "status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["requests"] == 12
-    assert main([*batched, "collect"]) == 0
-    assert Path("o.csv").read_text() == Path("live.csv").read_text()
-    assert not [seen for seen in openai_server.log[live:] if "chat" in seen.path]
+    assert main([*ask, *LM]) == 0
+    assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        (["--lm", "openai/judge-1", "--max-calls", "5"], "6 requests are more than --max-calls 5"),
-        (["--lm", "openai/own", "--max-cost", "1"], "the batch's price is unknown"),
-        (["--lm", "embedded"], "embedded: a batch needs an OpenAI-compatible model"),
-    ],
+    ("constructed", "shipped", "noted"),
+    [(True, "tuned", True), (False, "tuned", False), (True, "seed", False)],
 )
-def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
-    openai_server: OpenAIServer, flags: list[str], why: str, capsys: pytest.CaptureFixture[str]
+def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
+    constructed: bool, shipped: str, noted: bool, capsys: Captured
 ) -> None:
-    ask = ["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--batch-api", "submit"]
-    assert main([*ask, *flags]) in {1, 2}
-    assert why in capsys.readouterr().err
-    assert not openai_server.log
-
-
-def test_max_cost_holds_a_batch_at_its_worst(
-    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Six replies of at most 100 tokens, at $0.001 a token and half price: $0.30.
-    ask = ["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--lm", "openai/judge-1"]
-    ask += ["--price", "0,1000", "--max-tokens", "100", "--batch-api", "submit"]
-    assert main([*ask, "--max-cost", "0.29"]) == 2
-    said = capsys.readouterr().err
-    assert "the batch may cost $0.3000" in said
-    assert "--max-cost is $0.29" in said
-    assert not openai_server.batches
-    assert main([*ask, "--max-cost", "0.31"]) == 0
-    assert len(openai_server.batches) == 1
+    data = {"name": "labels", "sha256": "0" * 64, "constructed": constructed}
+    frozen("judge.json", data=data, shipped=shipped)
+    assert main(["score", "judge.json", "--data", "in.csv", "--out", "o.csv"]) == 0
+    err = capsys.readouterr().err
+    assert ("note: fluency was tuned on constructed labels" in err) == noted
 
 
 def test_a_sheet_of_a_workbook_is_scored(tmp_path: Path) -> None:
@@ -249,32 +201,27 @@ def test_a_sheet_of_a_workbook_is_scored(tmp_path: Path) -> None:
     book.active.title = "Round 2"
     book.save(tmp_path / "rows.xlsx")
     sheet = f"{tmp_path}/rows.xlsx:Round 2"
-    ask = ["score", "relevance", "--data", sheet]
-    assert main([*ask, "--out", str(tmp_path / "out.jsonl")]) == 0
-    assert [row["Nr"] for row in read_jsonl(tmp_path / "out.jsonl")] == [1, 2]
+    assert main(["score", "relevance", "--data", sheet, "--out", "out.jsonl"]) == 0
+    assert [row["Nr"] for row in read_jsonl("out.jsonl")] == [1, 2]
 
 
 def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
-    scripted: Scripted, capsys: pytest.CaptureFixture[str]
+    openai_server: OpenAIServer, capsys: Captured
 ) -> None:
     Path("in.csv").write_text("text,fluency\ns0,4\n")
-    ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", "--out"]
+    ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0
-    assert "a column fluency already: scores are written to fluency_judge" in (
-        capsys.readouterr().err
-    )
-    score = wanted("fluency", 0)
+    err = capsys.readouterr().err
+    assert "a column fluency already: scores are written to fluency_judge" in err
     assert Path("o.csv").read_text() == (
-        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,2,{score:.1f},\n"
+        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,2,{wanted('fluency', 0)},\n"
     )
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
     assert "columns 'fluency' and fluency_judge are there already" in capsys.readouterr().err
 
 
-def test_verify_reads_the_scores_of_a_sheet_without_ids(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> None:
     """People's ratings stand in a column of the judge's name, and a cell has two lines."""
     rows = ['"It rained.","Rain.",5', '"It rained.","Sun\nall day.",1', '"A mill burnt.","Fire.",3',
             '"A mill burnt.","A mill burnt down.",4']  # fmt: skip
@@ -303,3 +250,33 @@ def test_cells_that_a_spreadsheet_would_run_are_written_as_texts() -> None:
     assert head[1] == f"'{formula}"
     assert cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{formula}", "' -x"]
     assert 1 <= float(cells[6]) <= 5
+
+
+def test_scoring_over_http_keeps_the_key_out_of_every_file(
+    openai_server: OpenAIServer, capsys: Captured
+) -> None:
+    ask = ["score", "coherence", "--data", "in.jsonl", "--out", "o.jsonl", "--verbose", "--json"]
+    assert main([*ask, *LM, "--reasoning", "brief"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert (result["lm_calls"], result["judges"]["coherence"]["n"]) == (6, 6)
+    written = "".join(path.read_text(encoding="utf-8") for path in Path().iterdir())
+    assert "sk-local" not in written + out + err
+    assert read_jsonl("o.jsonl")[0]["judgements"]["coherence"]["rationale"] == "It is what it is."
+
+
+def test_batch_files_score_in_three_steps(openai_server: OpenAIServer, capsys: Captured) -> None:
+    ask = ["score", "coherence", "fluency", "--data", "in.csv", *LM]
+    assert main([*ask, "--out", "live.csv"]) == 0
+    live = len(openai_server.log)
+    batched = [*ask, "--out", "o.csv", "--batch-api"]
+    assert main([*batched, "collect"]) == 1
+    assert "no batch is submitted; --batch-api submit does" in capsys.readouterr().err
+    assert main([*batched, "submit"]) == 0
+    assert "of 12 requests" in capsys.readouterr().out
+    assert not Path("o.csv").exists()
+    assert main([*batched, "status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["requests"] == 12
+    assert main([*batched, "collect"]) == 0
+    assert Path("o.csv").read_text() == Path("live.csv").read_text()
+    assert not [seen for seen in openai_server.log[live:] if "chat" in seen.path]

@@ -9,8 +9,7 @@ from processes import TIMEOUT, run_python
 
 import judges
 from judges.__main__ import main
-from judges.catalog import names
-from judges.catalog.summeval import FLUENCY
+from judges.catalog import FLUENCY, names
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 

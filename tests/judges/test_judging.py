@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,10 +11,9 @@ import pytest
 
 from judges.catalog import find
 from judges.client.budget import Budget, BudgetSpentError
-from judges.client.client import Client
-from judges.client.journal import Journal
+from judges.client.client import Client, Request, Response
 from judges.client.protocol import Completion, Reply, Token
-from judges.client.sampler import Request, Response
+from judges.client.store import Store
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.judgement import NoScoreError
@@ -149,6 +149,7 @@ def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
         ("", "", "summary_a is empty"),
         (None, "short", "no summary_a"),
         (True, "short", "summary_a is bool, no text"),
+        ("\u200b", "\ufeff", "summary_a is empty"),
     ],
 )
 def test_a_pair_is_judged_where_one_side_said_nothing(
@@ -157,10 +158,12 @@ def test_a_pair_is_judged_where_one_side_said_nothing(
     assert unusable(CONCISE, {"post": "P", "summary_a": a, "summary_b": b}) == why
 
 
-def test_an_empty_post_or_output_cannot_be_judged() -> None:
-    judged = {**PAIR, "post": " "}
-    assert unusable(CONCISE, judged) == "post is empty"
-    assert unusable(FLUENCY, {"summary": ""}) == "summary is empty"
+@pytest.mark.parametrize(
+    "text", ["\u200b", "\ufeff", "\u00ad \u200e", "\u202a\u202c", "\u00a0\n\u2028\x00"]
+)
+def test_a_text_of_invisible_characters_alone_is_missing(text: str) -> None:
+    assert unusable(FLUENCY, {"summary": text}) == "summary is empty"
+    assert unusable(FLUENCY, {"summary": f"{text}."}) is None
 
 
 class Stubborn:
@@ -188,28 +191,28 @@ class Stubborn:
 def test_an_unreadable_reply_is_asked_again_with_the_form_restated(
     plan: SamplingPlan, tmp_path: Path
 ) -> None:
-    journal, rows = tmp_path / "j.jsonl", [{"summary": "s"}]
-    model, account = Stubborn("4"), Budget(max_calls=2).account()
-    with Journal(journal) as kept, Client(model, journal=kept, account=account) as runner:
-        (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
+    path, rows = tmp_path / "replies.sqlite", [{"summary": "s"}]
+    model = Stubborn("4")
+    with closing(Store(path)) as store:
+        client = Client(model, account=Budget(max_calls=2, store=store).account())
+        (first,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, client)
     assert (first.rating, first.unparsable) == (4, 0)
     asked, again = model.contents
     assert again.startswith(asked)
     assert again.endswith("Reply with the rating alone, without any working: 1, 2, 3, 4 or 5.")
-    # Both calls are in the journal: a resumed run asks nothing and says the same.
-    with Journal(journal) as kept, Client(Stubborn("1"), journal=kept) as runner:
-        (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, runner)
-        assert runner.model.contents == []  # type: ignore[attr-defined]
-    assert second == first
+    # Both calls are in the store: a resumed run asks nothing and says the same.
+    with closing(Store(path)) as store:
+        silent = Stubborn("1")
+        client = Client(silent, account=Budget(store=store).account())
+        (second,) = Judge.of(FLUENCY).with_plan(plan).judge_rows(rows, client)
+    assert (second, silent.contents) == (first, [])
 
 
 def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> None:
     model = Stubborn("[[ ## comparison ## ]]\nIt is.\n[[ ## preferred ## ]]\nA")
-    with (
-        Client(model, account=Budget(max_calls=3).account()) as runner,
-        pytest.raises(BudgetSpentError),
-    ):
-        list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], runner))
+    client = Client(model, account=Budget(max_calls=3).account())
+    with pytest.raises(BudgetSpentError):
+        list(Judge.of(CONCISE).with_plan(ONE).judge_rows([PAIR], client))
     form = "[[ ## preferred ## ]] is A or B alone, without any other word."
     assert [form in content for content in model.contents].count(True) == 1
 
@@ -217,8 +220,7 @@ def test_a_restated_form_names_the_headers_and_counts_against_the_budget() -> No
 def test_samples_of_a_mean_are_drawn_anew_from_the_same_prompt() -> None:
     model = Stubborn("4")
     plan = SamplingPlan(kind="mean", samples=2, temperature=1.0)
-    with Client(model, fresh_samples=1) as runner:
-        (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], runner)
+    (said,) = Judge.of(FLUENCY).with_plan(plan).judge_rows([{"summary": "s"}], Client(model))
     assert said.failure is not None
     assert len(set(model.contents)) == 1
 

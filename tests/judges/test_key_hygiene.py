@@ -16,7 +16,7 @@ from processes import run_python
 from judges import load
 from judges.__main__ import main
 from judges.client.keys import Redactor, holds_secret, read_key, without_secrets
-from judges.client.openai import EndpointModel
+from judges.client.open import open_model
 from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
@@ -176,7 +176,7 @@ def test_the_environments_keys_are_found_by_their_names(
 
 def test_a_key_given_in_code_is_in_use() -> None:
     given = "given0in1code2and3nowhere4else"
-    EndpointModel("m", api_base="http://127.0.0.1:9/v1", api_key=given)
+    read_key("OPENAI_API_KEY", given)
     assert Redactor().holds(f"it says {given}.")
 
 
@@ -204,7 +204,7 @@ def test_an_address_that_holds_a_password_or_key_is_refused(url: str, secret: bo
     if secret:
         assert without_secrets(url) == "http://host/v1"
         with pytest.raises(FatalModelError, match="holds a password or a key") as caught:
-            EndpointModel("m", api_base=url, api_key=KEY)
+            open_model("openai/m", api_base=url)
         assert "word@" not in str(caught.value)
         assert "abc" not in str(caught.value)
 

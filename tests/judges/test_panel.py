@@ -6,14 +6,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from jsonl import read_jsonl, write_jsonl
 
 from judges import frozen
-from judges.catalog.summeval import COHERENCE, FLUENCY, RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.cli.main import command
 from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
@@ -21,12 +21,10 @@ from judges.frozen import FrozenJudgeError
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
-from judges.monotone import MonotoneMap
 from judges.panel import Member, Panel, PanelError
 from judges.ray import JudgeBatch
 
-UNIT = MonotoneMap((1.0, 5.0), (0.0, 1.0))
-ODD = MonotoneMap((-1.0, 1.0), (-1.0, 1.0))
+UNIT: Any = {"slope": 0.25, "intercept": -0.25}  # 1 to 5 onto 0 to 1
 DOCUMENT = "A fire broke out in the old mill at night. Nobody was hurt, the owner said."
 ROWS = [
     {"id": "1", "document": DOCUMENT, "summary": "A fire broke out in the old mill."},
@@ -43,7 +41,7 @@ GRADED = Dimension(
 
 
 def asked(name: str, weight: float = 1.0, judge: Judge | None = None) -> Member:
-    return Member(name=name, weight=weight, map=UNIT, judge=judge or Judge.of(RELEVANCE))
+    return Member(name=name, weight=weight, judge=judge or Judge.of(RELEVANCE), **UNIT)
 
 
 PANEL = Panel.join(
@@ -94,26 +92,16 @@ def test_a_worker_gets_the_scores_of_a_local_run() -> None:
     assert list(JudgeBatch(PANEL, workers=1)(pd.DataFrame(ROWS))["relevance"]) == expected
 
 
-def changed(path: Path, *, redo_digest: bool) -> bytes:
-    """The file with one letter of a member's instruction changed."""
-    document = json.loads(path.read_text())
-    judge = document["members"][0]["judge"]
-    judge["subject"]["source"] += "x"
-    if redo_digest:
-        document["digest"] = frozen.digest(document)
-    return json.dumps(document).encode()
-
-
-@pytest.mark.parametrize(
-    ("redo_digest", "message"),
-    [(False, "the digest does not match"), (True, "member 'relevance': the digest does not match")],
-)
-def test_a_member_altered_by_a_letter_is_refused(
-    tmp_path: Path, redo_digest: bool, message: str
-) -> None:
+def test_a_member_altered_by_a_letter_is_refused(tmp_path: Path) -> None:
     path = PANEL.save(tmp_path / "judge.json")
-    path.write_bytes(changed(path, redo_digest=redo_digest))
-    with pytest.raises(FrozenJudgeError, match=message):
+    document = json.loads(path.read_text())
+    document["members"][0]["judge"]["name"] += "x"
+    path.write_text(json.dumps(document))
+    with pytest.raises(FrozenJudgeError, match="the digest does not match"):
+        load(path)
+    document["digest"] = frozen.digest(document)
+    path.write_text(json.dumps(document))
+    with pytest.raises(FrozenJudgeError, match="'name' does not follow from its subject"):
         load(path)
 
 
@@ -167,13 +155,11 @@ def test_judges_that_cannot_be_joined_are_refused_in_a_line(
     assert "\n" not in str(refusal.value)
 
 
-def test_a_map_of_margins_keeps_the_sign_and_the_bounds() -> None:
+@pytest.mark.parametrize("line", [{"slope": 2.0}, {"intercept": 0.5}, {"slope": -1.0}])
+def test_a_line_of_margins_keeps_the_sign_and_the_bounds(line: Any) -> None:
     judge = Judge.of(TLDR_CONCISE)
-    for knots in (((-1.0, 1.0), (-1.0, 0.5)), ((-1.0, 1.0), (-2.0, 2.0))):
-        with pytest.raises(PanelError, match="changes its sign"):
-            Panel.join(
-                TLDR_CONCISE, [Member(name="a", weight=1.0, map=MonotoneMap(*knots), judge=judge)]
-            )
+    with pytest.raises(PanelError, match="slope"):
+        Panel.join(TLDR_CONCISE, [Member(name="a", weight=1.0, judge=judge, **line)])
 
 
 PAIR = {
@@ -187,7 +173,7 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
     first = Judge.of(TLDR_CONCISE)
     second = first.with_prompt(instruction="Which is the more precise and concise summary?")
     members = [
-        Member(name=name, weight=weight, map=ODD, judge=judge)
+        Member(name=name, weight=weight, judge=judge)
         for name, weight, judge in (("a", 2.0, first), ("b", 1.0, second))
     ]
     panel = Panel.join(TLDR_CONCISE, members)
@@ -218,9 +204,7 @@ def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(
     verdicts: list[AnyJudgement] = [
         Verdict(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins
     ]
-    members = [
-        Member(name=name, weight=1.0, map=ODD, judge=Judge.of(TLDR_CONCISE)) for name in "ab"
-    ]
+    members = [Member(name=name, weight=1.0, judge=Judge.of(TLDR_CONCISE)) for name in "ab"]
     joined = Panel.join(TLDR_CONCISE, members).joined(verdicts)
     assert isinstance(joined, Verdict)
     assert joined.preferred == preferred
@@ -232,23 +216,18 @@ def test_what_a_single_judge_does_alone_is_refused_in_a_line() -> None:
             refused()
     with pytest.raises(PanelError, match=r"members ask embedded: .* cannot ask openai"):
         list(PANEL.judge_all(ROWS, lm="openai/gpt-4.1"))
-    with pytest.raises(FrozenJudgeError, match="a panel of several judges"):
-        Judge.loads(PANEL.dumps().encode())
 
 
-def test_a_stranger_s_file_chooses_no_model_and_no_endpoint() -> None:
+def test_a_strangers_file_chooses_no_model_and_no_endpoint() -> None:
     local = replace(Judge.of(RELEVANCE), lm="openai/http://evil/model")
     panel = Panel.join(RELEVANCE, [asked("own"), asked("local", judge=local)])
-    loaded = Panel.from_panel_file(frozen.loads(panel.dumps().encode()))  # type: ignore[arg-type]
+    loaded = Panel.of_panel_file(frozen.loads(panel.dumps().encode()))  # type: ignore[arg-type]
     with pytest.raises(FatalModelError, match="no plain PROVIDER/NAME"):
-        loaded.model_to_ask()
-    assert loaded.with_model("openai/http://evil/model").model_to_ask() == (
-        "openai/http://evil/model",
-        None,
-    )
-    base = "http://localhost:1/v1"
-    bound = loaded.with_model("openai/http://evil/model", base)
-    assert [part.api_base for part in bound.parts] == [None, base]
+        loaded.check_origins()
+    bound = loaded.with_model("openai/http://evil/model", "http://localhost:1/v1")
+    bound.check_origins()
+    assert [part.api_base for part in bound.parts] == [None, "http://localhost:1/v1"]
+    assert bound.api_base == "http://localhost:1/v1"
 
 
 def test_commands_use_it_and_refuse_what_it_has_not(
@@ -259,7 +238,7 @@ def test_commands_use_it_and_refuse_what_it_has_not(
     write_jsonl(data, ROWS)
     ask = ["score", path, "--data", str(data), "--out"]
     assert command([*ask, str(out)]) == 0
-    expected = [said.score for said in PANEL.judge_all(ROWS)]
+    expected = [round(said.score, 3) for said in PANEL.judge_all(ROWS)]
     assert [row["judgements"]["relevance"]["score"] for row in read_jsonl(out)] == expected
     for flags, code, reason in (
         (["--lm", "openai/gpt-4.1"], 1, "cannot ask openai/gpt-4.1"),

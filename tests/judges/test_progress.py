@@ -1,39 +1,28 @@
-"""The progress line: figures that fit, a line that moves, and nothing else written into it."""
+"""Progress, notes and results in a terminal: one line that moves, and nothing written into it."""
 
 import io
 import json
 import logging
-import math
-import os
 import re
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from openai_server import OpenAIServer
-from processes import TIMEOUT, until
+from processes import run_python
 
 from dspy_judges.__main__ import main
-from judges import terminal as module
-from judges.cli.main import command as judges_command
-from judges.client.budget import Budget
-from judges.client.prices import Price
-from judges.client.protocol import Sampling, Usage
+from judges.client import Budget, Price, Sampling
+from judges.client.protocol import Usage
 from judges.terminal import (
     Progress,
+    dollars_text,
     duration_text,
+    print_error,
     print_lines,
+    print_note,
     quiet_notes,
-    write_line,
-    write_note,
+    visible,
 )
-from optimize.cli.tune import command as tune_command
-from optimize.cli.verify import command as verify_command
-
-CLEAR = "\r\x1b[2K"
 
 
 class Terminal(io.StringIO):
@@ -44,140 +33,105 @@ class Terminal(io.StringIO):
 def spent(cost: float, limit: float | None = None) -> Budget:
     budget = Budget(max_cost=limit)
     account = budget.account(price=Price(per_token_in=cost, per_token_out=0.0))
-    reservation = account.reserve([], Sampling(max_tokens=0))
-    assert reservation is not None
-    account.settle(reservation, Usage(1, 0))
+    booking = account.book(b"", [], Sampling(max_tokens=0))
+    assert booking is not None
+    account.settle(booking, Usage(1, 0))
     return budget
 
 
-def test_the_line_tells_total_dollars_limit_and_the_time_left() -> None:
-    progress = Progress(
-        "search", 4100, io.StringIO(), unit="calls", exact=False, budget=spent(0.31, 2.0)
-    )
-    start = float(math.ceil(time.monotonic()))  # whole seconds add up exactly
-    progress.done = 640
-    progress.line(start)
-    progress.done = 1240  # 600 in 40 s, so that 2860 take 191 s
-    assert progress.line(start + 40) == (
-        "search: 1,240 of about 4,100 calls, $0.31 of $2.00, about 3 min left"
-    )
-    assert progress.line(start + 90, ended=True) == (
-        "search: 1,240 calls in 90 s, $0.31 of $2.00"
-    ).replace("90 s", duration_text(start + 90 - progress._started))
+def shown(stream: io.StringIO) -> list[str]:
+    """What stood on the lines of a terminal, one after the other."""
+    return [part.rstrip() for part in re.split(r"[\r\n]", stream.getvalue()) if part.strip()]
 
 
-def test_silence_is_told_and_a_named_wait_tells_more() -> None:
-    waiting = ""
-    progress = Progress("dev", 10, io.StringIO(), waiting=lambda: waiting)
-    start = float(math.ceil(time.monotonic()))
-    progress.step()
-    progress.line(start)
-    assert progress.line(start + 2) == "dev: 1 of 10 rows"
-    assert progress.line(start + 12) == "dev: 1 of 10 rows, no reply for 12 s"
-    waiting = "rate limit: waiting 9 s"
-    assert progress.line(start + 13) == "dev: 1 of 10 rows, rate limit: waiting 9 s"
-
-
-def test_no_line_is_longer_than_79_columns_on_a_terminal_and_the_first_figures_stay() -> None:
-    progress = Progress(
-        "a dimension with a long name of its own",
-        10_000_000,
-        Terminal(),
-        budget=spent(1234.56, 99_999.0),
-        waiting=lambda: "rate limit: waiting 5 min",
-    )
-    progress.done, progress.failed = 1_234_567, 12_345
-    line = progress.line(time.monotonic())
-    assert line.startswith("a dimension with a long name of its own: 1,234,567 of 10,000,000 rows")
-    assert len(line) <= 79
-    progress.name = "x" * 200
-    assert len(progress.line(time.monotonic())) == 79
-
-
-def test_other_lines_stand_above_the_line_which_is_drawn_again() -> None:
+def test_the_line_tells_rows_dollars_limit_and_failures() -> None:
     stream = Terminal()
+    with Progress("search", 4100, stream, unit="calls", budget=spent(0.31, 2.0)) as progress:
+        progress.done = 639
+        progress.step(failed=True)
+    *_, last = shown(stream)
+    assert re.fullmatch(
+        r"search: 640 of 4,100 calls \[00:00<\d\d:\d\d, \$0\.31 of \$2\.00, 1 failed\]", last
+    )
+
+
+def test_a_line_fits_its_terminal_and_obeys_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    with Progress("\x1b[2J" + "x" * 200, 10, stream):
+        pass
+    assert {len(line) for line in shown(stream)} == {39}
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
     with Progress("judging", 3, stream) as progress:
         progress.step()
-        write_line("note: something else")
-        logging.getLogger("judges.client.retrying").warning("the server is slow")
-    shown = stream.getvalue()
-    assert f"{CLEAR}note: something else\n{CLEAR}judging: 1 of 3 rows" in shown
-    assert re.search(r"judging: 1 of 3 rows in \d+ s\n\Z", shown)
-    if "the server is slow" in shown:  # where nobody else handles warnings, as pytest does
-        assert f"{CLEAR}the server is slow\n" in shown
+        print_note("note: something else")
+        logging.getLogger("judges.client").warning("the server is slow")
+    lines = shown(stream)
+    at = lines.index("note: something else")
+    assert lines[at - 1].startswith("judging: 0 of 3 rows")
+    assert lines[at + 1].startswith("judging: 0 of 3 rows")
+    assert lines[-1].startswith("judging: 1 of 3 rows")
 
 
-def test_a_log_file_gets_a_line_now_and_then_and_the_last_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_tells_its_own_figures_is_asked_before_each_line() -> None:
+    def refresh(progress: Progress) -> None:
+        progress.name, progress.done, progress.total = "dev", 7, 5
+
+    stream = Terminal()
+    with Progress("search", 100, stream, refresh=refresh):
+        pass
+    assert shown(stream)[-1].startswith("dev: 7 of 7 rows")
+
+
+def test_a_log_file_gets_few_whole_lines() -> None:
     stream = io.StringIO()
     with Progress("judging", 5000, stream) as progress:
         for _ in range(5000):
             progress.step()
-    assert re.fullmatch(r"judging: 5,000 of 5,000 rows in \d+ s\n", stream.getvalue())
-    monkeypatch.setattr(module, "TERMINAL_INTERVAL", 0.01)
-    monkeypatch.setattr(module, "FILE_INTERVAL", 0.2)
-    stream = io.StringIO()
-    start = time.monotonic()
-    with Progress("judging", 5000, stream):
-        until(lambda: stream.getvalue().count("\n") == 2)
-    # The third line is the last one's.
-    assert time.monotonic() - start >= 2 * 0.2
-    assert stream.getvalue().count("\n") == 3
+    first, last = stream.getvalue().splitlines()
+    assert first.startswith("judging: 0 of 5,000 rows")
+    assert last.startswith("judging: 5,000 of 5,000 rows")
     assert "\r" not in stream.getvalue()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_on_a_terminal_ctrl_c_leaves_whole_lines_and_says_how_to_go_on(
-    openai_server: OpenAIServer, tmp_path: Path
+def test_quiet_leaves_what_matters_and_nothing_of_progress(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import pty  # which Windows has none of
-
-    openai_server.latency = 0.3
-    rows = "".join(f'{{"document": "d {i}", "summary": "s {i}"}}\n' for i in range(400))
-    (tmp_path / "in.jsonl").write_text(rows)
-    leader, follower = pty.openpty()
-    process = subprocess.Popen(
-        [
-            *(sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"),
-            *("--data", "in.jsonl", "--out", "out.jsonl", "--concurrency", "4"),
-        ],
-        cwd=tmp_path,
-        stdout=follower,
-        stderr=follower,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    os.close(follower)
-    shown = b""
-    while shown.count(CLEAR.encode()) < 4:
-        shown += os.read(leader, 4096)
-    process.send_signal(signal.SIGINT)
-    while True:
-        try:
-            part = os.read(leader, 4096)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-    assert process.wait(timeout=TIMEOUT) == 130
-    lines = shown.decode().replace("\r\n", "\n").rstrip("\n").split("\n")
-    final = lines[-2].rpartition(CLEAR)[2]
-    assert re.fullmatch(r"judging: \d+ of 400 rows in \d+ s", final), lines
-    assert lines[-1].startswith("dspy-judges score: interrupted: ")
-    assert "--resume to go on" in lines[-1]
-
-
-def test_quiet_leaves_what_matters_and_nothing_of_progress() -> None:
     stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
     with quiet_notes(), Progress("judging", 2, stream) as progress:
         progress.step()
-        write_note("note: few rows")
-        write_line("a warning", stream)
+        print_note("note: few rows")
+        print_error("a warning")
     assert stream.getvalue() == "a warning\n"
     with Progress("judging", 1, stream):
         pass
     assert "judging: 0 of 1" in stream.getvalue()  # it holds for the block alone
+
+
+def test_characters_that_a_terminal_obeys_are_written_out() -> None:
+    assert visible("\x1b[31mred\u202eder\u061c\r.\n\tend\r\n") == (
+        "\\u001b[31mred\\u202eder\\u061c\\u000d.\n\tend\r\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (89, "89 s"), (191, "3 min"), (5400, "1 h 30 min"), (7200, "2 h")],
+)
+def test_durations_and_dollars_are_short(seconds: float, words: str) -> None:
+    assert duration_text(seconds) == words
+    assert [dollars_text(n) for n in (0, 0.0042, 12.5, 1234)] == [
+        "$0.00",
+        "$0.0042",
+        "$12.50",
+        "$1,234.00",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +169,9 @@ RATED = "--dimension relevance --data outputs.jsonl"
 @pytest.mark.parametrize(
     "words",
     [
+        "score relevance --data outputs.jsonl --out scores.csv",
         "winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl",
+        "tune --dimension relevance --dry-run",
         "verify relevance --data outputs.jsonl",
         f"compare {RATED} --lm embedded --scores other=scores.jsonl --out board",
         f"panel {RATED} relevance --scores other=scores.jsonl --out panel",
@@ -249,20 +205,13 @@ def test_a_pipe_gets_each_figure_on_one_line(
     )
 
 
-def test_each_command_that_tells_of_progress_can_be_quiet(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"document": "It rained.", "summary": "Rain."}\n', encoding="utf-8")
-    ask = ["score", "relevance", "--data", str(rows)]
-    assert judges_command([*ask, "--out", str(tmp_path / "loud.jsonl")]) == 0
-    assert "judging: 1 of 1" in capsys.readouterr().err
-    assert judges_command([*ask, "--out", f"{tmp_path}/a.jsonl", "--quiet"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert "n=1" in printed.out
-    assert tune_command(["--dimension", "relevance", "--dry-run", "--quiet"]) == 0
-    assert capsys.readouterr().err == ""
-    measured = ["relevance", "--max-calls", "1", "--quiet"]
-    assert verify_command(measured) == 1  # the error that ends it stays
-    assert len(capsys.readouterr().err.splitlines()) == 1
+@pytest.mark.parametrize("command", ["score", "winrate", "tune"])
+def test_a_help_text_loads_nothing_that_takes_long(command: str) -> None:
+    script = (
+        "import sys\nfrom dspy_judges.__main__ import main\n"
+        f"try:\n    main([{command!r}, '--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = {'dspy', 'numpy', 'pandas', 'scipy', 'aiohttp', 'asyncio', 'tqdm', 'judges.judge'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    done = run_python("-c", script)
+    assert done.returncode == 0, done.stderr

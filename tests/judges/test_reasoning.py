@@ -10,7 +10,8 @@ from report_cases import plain, run_evidence, run_summary
 
 from judges.catalog import find
 from judges.client.protocol import Reply
-from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
+from judges.dimension import Comparison, Dimension, check_prompt, untuned_prompt
+from judges.frozen import loads
 from judges.judge import Judge
 from judges.modules import demos_of, prompt_of, signature_of
 from judges.prompt import (
@@ -41,7 +42,7 @@ lines = st.text(st.characters(codec="utf-8", exclude_characters="[]<>#"), max_si
 
 
 def prompt_with_demo(subject: Dimension | Comparison, form: Reasoning, reasons: str) -> Prompt:
-    prompt = seed_prompt(subject, form)
+    prompt = untuned_prompt(subject, form)
     demo: dict[str, Value] = {
         field.name: reasons if field.role == "output" else "" for field in prompt.fields
     }
@@ -102,7 +103,7 @@ def test_dspy_and_a_file_give_back_the_prompt_of_every_form(subject, form, reaso
         plan=SamplingPlan(kind="one"),
     )
     assert prompt_of(signature_of(judge.prompt), demos_of(judge.prompt)) == judge.prompt
-    loaded = Judge.loads(judge.dumps().encode())
+    loaded = Judge.of_file(loads(judge.dumps().encode()))  # type: ignore[arg-type]
     assert loaded.prompt == judge.prompt
     assert loaded.template() == judge.template()
     assert reasoning_of(loaded.prompt) == form
@@ -134,7 +135,7 @@ def test_a_candidate_asks_in_its_own_form():
     assert prompt.demos[0]["rationale"] == NOT_GIVEN
     check_prompt(COHERENCE, prompt)
     judge = Judge(subject=COHERENCE, prompt=prompt, plan=SamplingPlan(kind="one"))
-    assert Judge.loads(judge.dumps().encode()).template() == prompt.template()
+    assert Judge.of_file(loads(judge.dumps().encode())).template() == prompt.template()
     assert candidate.id != plain.id
 
 

@@ -1,12 +1,7 @@
-"""optimize.compare: judges side by side, from flags to tables, a page, and a resumed run."""
+"""optimize.compare: judges side by side, from flags to tables and a page."""
 
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,11 +20,6 @@ from optimize.measuring.comparison import pareto_front
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-# What a resumed run may differ in: when it ran, and what a killed one had under way.
-OF_THE_RUN = {
-    *("seconds", "folder", "cost_usd", "seconds_per_1000_rows", "latency_seconds"),
-    *("lm_calls", "tokens", "cost_unconfirmed_usd"),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -251,22 +241,6 @@ def test_what_cannot_be_compared_is_one_line(capsys: pytest.CaptureFixture[str])
     assert not Path("runs").exists()
 
 
-def test_a_folder_of_other_labels_or_of_a_run_is_not_resumed(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    flags = recorded()
-    assert compare.command([*flags, "--out", "c"]) == 0
-    assert "add --resume" in refused(capsys, *flags, "--out", "c", code=1)
-    assert compare.command([*flags, "--out", "c", "--resume"]) == 0
-    charm([[1.0, 2.0, 4.0, 3.0]] * 12)
-    assert "begun with other data" in refused(capsys, *flags, "--out", "c", "--resume", code=1)
-    Path("run").mkdir()
-    Path("run/config.json").write_text('{"settings": {}}', encoding="utf-8")
-    assert "not a folder of optimize.compare" in refused(
-        capsys, *flags, "--out", "run", "--resume", code=1
-    )
-
-
 MODELS = {"gpt-4.1-nano": 1.2, "gpt-4.1-mini": 0.6, "gpt-4.1": 0.2}
 
 
@@ -281,12 +255,11 @@ class SimulatedModels:
             model: worlds.SimulatedJudge(replace(world, judge=replace(world.judge, error=error)))
             for model, error in MODELS.items()
         }
-        self.server, self.seen, self.delay = server, Counter[str](), 0.0
+        self.server, self.seen = server, Counter[str]()
         answer = server.answer
 
         def answer_as(body: dict[str, Any]) -> dict[str, Any]:
             server.judge = judges[body["model"]]
-            time.sleep(self.delay)
             self.seen[json.dumps(body, sort_keys=True)] += 1
             answered: dict[str, Any] = answer(body)
             return answered
@@ -315,7 +288,7 @@ def models(monkeypatch: pytest.MonkeyPatch, here: Path) -> Iterator[SimulatedMod
         yield SimulatedModels(server, simulated_worlds, here)
 
 
-def test_a_killed_comparison_resumes_to_the_same_result_and_pays_nothing_twice(
+def test_what_each_model_takes_is_what_its_server_bills(
     models: SimulatedModels, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = compared(capsys, *models.flags, "--out", "whole")
@@ -328,31 +301,6 @@ def test_a_killed_comparison_resumes_to_the_same_result_and_pays_nothing_twice(
         assert row["cost_per_1000_rows"] == pytest.approx(1000 / 160 * row["cost_usd"], rel=1e-4)
         assert row["seconds_per_1000_rows"] > 0
         assert row["latency_seconds"] > 0
-    models.seen.clear()
-    models.delay = 0.005
-    running = subprocess.Popen(
-        [sys.executable, "-m", "optimize.compare", *models.flags, "--out", "killed"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ},
-    )
-    while models.seen.total() < 240:
-        assert running.poll() is None
-        time.sleep(0.005)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    models.delay = 0.0
-    resumed = compared(capsys, *models.flags, "--out", "killed", "--resume")
-    # Only what was under way when it died is asked again.
-    assert models.seen.total() - len(models.seen) <= 8
-    for before, after in zip(whole["judges"], resumed["judges"], strict=True):
-        assert {k: v for k, v in before.items() if k not in OF_THE_RUN} == {
-            k: v for k, v in after.items() if k not in OF_THE_RUN
-        }
-    calls = models.seen.total()
-    again = compared(capsys, *models.flags, "--out", "killed", "--resume")
-    assert models.seen.total() == calls
-    assert again["judges"] == resumed["judges"]
 
 
 def test_the_limit_is_one_for_all_models_and_what_it_ends_is_left_out(
@@ -370,7 +318,7 @@ def test_the_limit_is_one_for_all_models_and_what_it_ends_is_left_out(
     assert left_out["why"].endswith("(0 of 160 judged)")
     assert result["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)
     assert models.server.dollars <= 0.05
-    result = compared(capsys, *models.flags, "--max-cost", "0.5", "--out", "c", "--resume")
+    result = compared(capsys, *models.flags, "--max-cost", "0.5", "--out", "c")
     assert result["left_out"] == []
     assert max(models.seen.values()) == 1
     assert result["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)

@@ -17,7 +17,6 @@ from processes import TIMEOUT
 import data
 from data.tables.atomic_write import InUseError, in_use
 from judges.client.budget import BudgetSpentError
-from judges.client.protocol import journal
 from judges.judge import Judge
 from judges.loading import load
 from optimize.cli.tune import command
@@ -80,7 +79,7 @@ def test_a_report_that_cannot_be_drawn_loses_no_judge(
     assert "Traceback" not in said
     assert "report.html could not be drawn" in said.splitlines()[-1]
     assert_same_judge(here / "run", whole)
-    assert command([*FEW, "--out", "run", "--resume"]) == 0
+    assert command([*FEW, "--out", "run"]) == 0
     assert (here / "run" / "report.html").exists()
 
 
@@ -104,7 +103,7 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
 
     def poor(*told: Any, test: bool = True) -> FinalTable:
         if test:
-            raise BudgetSpentError("the budget is spent; raise it and resume")
+            raise BudgetSpentError("the budget is spent")
         return measure(*told, test=False)
 
     with monkeypatch.context() as patched:
@@ -114,8 +113,31 @@ def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
     assert summary["tuned_judge"]["test"] is None
     assert summary["tuned_judge"]["dev"] is not None
     assert isinstance(load(here / "run"), Judge)
-    assert command([*FEW, "--out", "run", "--resume"]) == 0
+    assert command([*FEW, "--out", "run"]) == 0
     assert_same_judge(here / "run", whole)
+
+
+def test_a_run_whose_limit_took_the_tuned_judge_goes_on_under_a_larger_one(
+    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from optimize.run import pipeline
+
+    measure, refusals = pipeline.measure_finally, [BudgetSpentError("the budget is spent")]
+
+    def poor_once(*given: Any, test: bool = True) -> FinalTable:
+        if test and refusals:
+            raise refusals.pop()
+        return measure(*given, test=test)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "measure_finally", poor_once)
+        assert command([*FEW, "--out", "run"]) == 0
+    why = "The same command again with a larger limit goes on from there."
+    assert why in " ".join(capsys.readouterr().out.split())
+    assert command([*FEW, "--out", "run"]) == 0
+    assert "goes on with run" in capsys.readouterr().err
+    assert_same_judge(here / "run", whole)
+    assert command([*FEW, "--out", "run"]) == 1
 
 
 def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
@@ -140,66 +162,39 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
     assert not (here / "run").exists()
 
 
-FULL = OSError(errno.ENOSPC, "No space left on device")
-
-
-def full_at(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full when the file of this name is written."""
-    from data.tables import atomic_write
-    from optimize.search import trial_log
-
-    write_out, write_all, trial_as_json = (
-        atomic_write._write_out,
-        journal.write_all,
-        trial_log.as_json,
-    )
-
-    def whole_write(file: Any, content: bytes, path: Path) -> None:
-        if path.name == name:
-            raise OSError(FULL.errno, FULL.strerror, str(path))
-        write_out(file, content, path)
-
-    def journal_write(file: int, line: bytes) -> None:
-        if name == "replies.jsonl" and os.fstat(file).st_size > 20_000:
-            raise FULL
-        write_all(file, line)
-
-    def trial_line(value: object) -> str:
-        if name == "trials.jsonl":
-            raise OSError(FULL.errno, FULL.strerror, name)
-        return trial_as_json(value)
-
-    monkeypatch.setattr(atomic_write, "_write_out", whole_write)
-    monkeypatch.setattr(journal, "write_all", journal_write)
-    monkeypatch.setattr(trial_log, "as_json", trial_line)
-
-
-def test_a_full_disk_names_the_file_and_a_resumed_run_has_the_same_judge(
+def test_a_full_disk_names_the_file_and_the_same_command_goes_on(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    begin = [*FEW, "--out", "run"]
-    for name in ("replies.jsonl", "trials.jsonl", "judge.json", "summary.json", "judgements.jsonl"):
+    from optimize.run import run_folder
+
+    write = run_folder.write_atomically
+    for name in ("config.json", "summary.json"):
+
+        def full(path: Path, content: bytes, *, overwrite: bool, name: str = name) -> None:
+            if path.name == name:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            write(path, content, overwrite=overwrite)
+
         with monkeypatch.context() as patched:
-            full_at(name, patched)
-            assert command(begin) == 1
+            patched.setattr(run_folder, "write_atomically", full)
+            assert command([*FEW, "--out", "run"]) == 1
         last = capsys.readouterr().err.splitlines()[-1]
-        assert name in last
-        assert "No space left" in last
-        assert "--resume --out run" in last
-        begin = [*FEW, "--out", "run", "--resume"]
-    assert command(begin) == 0
+        assert last == f"dspy-judges tune: run/{name}: No space left on device"
+    assert command([*FEW, "--out", "run"]) == 0
+    assert "goes on with run" in capsys.readouterr().err
     assert_same_judge(here / "run", whole)
 
 
-def test_changed_labels_are_not_resumed_with(
+def test_changed_labels_are_not_gone_on_with(
     here: Path, whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(whole, here / "run")
+    (here / "run" / "report.html").unlink()
     before = (here / "run" / "judge.json").read_bytes()
     rows = (here / "few.jsonl").read_text().splitlines()
     (here / "few.jsonl").write_text("\n".join([rows[1], rows[0], *rows[2:]]) + "\n")
-    assert command([*FEW, "--out", "run", "--resume"]) == 1
-    assert "few has changed since the run was begun" in capsys.readouterr().err
+    assert command([*FEW, "--out", "run"]) == 1
+    assert "of other settings (its labels were others)" in capsys.readouterr().err
     assert (here / "run" / "judge.json").read_bytes() == before
 
 
@@ -252,5 +247,5 @@ def test_two_processes_in_one_run_folder_end_well_or_say_who_holds_it(
     codes, said = run_both([[*FEW, "--out", "run"]] * 2, "optimize")
     assert sorted(codes) == [0, 1]
     last = said[codes.index(1)].splitlines()[-1]
-    assert "is in use by another run" in last or "holds a run already" in last
+    assert "is in use by another run" in last or "holds a run that has ended" in last
     assert_same_judge(here / "run", whole)

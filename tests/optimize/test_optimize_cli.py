@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from processes import run_python
 
 from dspy_judges.errors import UsageError
 from optimize.cli.tune import command, parser
-from optimize.run.settings import Settings, SettingsError, check_resumed, read_settings
+from optimize.run.settings import read_settings
 
 DIMENSION = """
 name: liveliness
@@ -92,7 +91,6 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
         ([*OWN, "--map", "oops"], 2, "NAME=COLUMN"),
         ([*OWN, "--plan", "weighted", "--samples", "4"], 2, "--plan mean"),
         ([*OWN, "--api-base", "http://me:secret@host/v1"], 2, "OPENAI_API_KEY"),
-        ([*OWN, "--resume"], 1, "no run to resume"),
         (["--pairwise", "own.yaml", "--data", "labels.jsonl"], 2, "--dimension"),
         (["--dimension", "own.yaml", "--data", "nowhere.jsonl"], 1, "nowhere.jsonl"),
         ([*OWN, "--out", "own.yaml"], 1, "own.yaml: File exists"),
@@ -122,18 +120,6 @@ def test_a_wrong_flag_is_one_line_and_usage(here: Path, capsys: pytest.CaptureFi
         command(["--sead", "1"])
     assert stopped.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_another_command_does_not_resume_a_run() -> None:
-    before = Settings(dimension="relevance", seed=4, max_calls=500)
-    saved, endpoints = before.to_json(), before.endpoints
-    # What it may cost, and what ships, may change.
-    check_resumed(saved, endpoints, replace(before, max_calls=900, ship="tuned"))
-    for changes, flag in (({"seed": 5}, "--seed is 5, .* made with 4"), ({"risk": 0.3}, "--risk")):
-        with pytest.raises(SettingsError, match=flag):
-            check_resumed(saved, endpoints, replace(before, **changes))  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="asked its judge at http://h/v1, and not at"):
-        check_resumed(saved, {**endpoints, "judge": "http://h/v1"}, before)
 
 
 def test_a_users_own_data_folder_is_no_trouble(tmp_path: Path) -> None:

@@ -1,13 +1,8 @@
 """optimize.panel: from members and labels to a frozen panel that says what was measured."""
 
 import json
-import os
 import random
 import re
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +11,7 @@ import numpy as np
 import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body
-from openai_server import OpenAIServer, some_faults
+from openai_server import OpenAIServer
 
 from judges.loading import load
 from judges.scoring import SamplingPlan
@@ -133,7 +128,7 @@ def test_a_panel_ships_that_says_of_every_output_what_was_measured(
     for name, value in result["panel"]["test"].items():
         assert verified[name] == pytest.approx(value)
     line = refused(capsys, *flags, "--out", "runs/panel-001", code=1)
-    assert "holds a run already" in line
+    assert "holds a run that has ended" in line
     text = re.sub("<[^>]+>", "", Path("runs/panel-001/report.html").read_text(encoding="utf-8"))
     assert f"{result['order']['test']['panel']['value']:.0%} of pairs" in text
 
@@ -249,41 +244,15 @@ PAID = ["relevance@embedded", "relevance@openai/judge-1", *RECORDED]
 PRICE = ["--price", "relevance@openai/judge-1=1,4"]
 
 
-def test_a_paid_member_is_asked_through_faults_a_kill_and_a_resume_once(
-    openai_server: OpenAIServer,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_paid_member_is_counted_and_one_that_is_free_is_not(
+    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("DSPY_JUDGES_CACHE", "none")
-    flags = [*world(), *PAID, *PRICE]
     openai_server.judge = rating
-    whole = joined(capsys, *flags, "--out", "whole")
+    result = joined(capsys, *world(), *PAID, *PRICE)
     n = DOCUMENTS * SYSTEMS
-    (paid,) = (m for m in whole["members"] if m["source"] == "judge" and m["lm"] != "embedded")
-    assert (whole["lm_calls"], paid["lm_calls"]) == (n, n)
-    assert whole["cost_usd"] == pytest.approx(paid["cost_usd"])
-    openai_server.log.clear()
-    openai_server.fault = some_faults(0.1, ("429", "500", "503", "drop"))
-    openai_server.latency = 0.02
-    running = subprocess.Popen(
-        [sys.executable, "-m", "optimize.panel", *flags, "--out", "killed", "--concurrency", "4"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ},
-    )
-    while sum(seen.answered for seen in openai_server.log) < n // 3:
-        assert running.poll() is None
-        time.sleep(0.005)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    openai_server.latency = 0.0
-    resumed = joined(capsys, *flags, "--out", "killed", "--resume")
-    answered = [seen.asked for seen in openai_server.log if seen.answered]
-    # What the kill caught on its way was answered and never read.
-    assert len(answered) - len(set(answered)) <= 4
-    for name in ("panel", "own_judge", "gain", "shipped", "candidates"):
-        assert resumed[name] == whole[name]
-    assert openai_server.invalid == []
+    (paid,) = (m for m in result["members"] if m["source"] == "judge" and m["lm"] != "embedded")
+    assert (result["lm_calls"], paid["lm_calls"]) == (n, n)
+    assert result["cost_usd"] == pytest.approx(paid["cost_usd"])
 
 
 def noisy_rating(body: Body) -> str:

@@ -1,8 +1,6 @@
 """The search where calls cost money, in simulated worlds whose truth and bill are known."""
 
-import asyncio
 import json
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -18,8 +16,6 @@ from optimize.run.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 WORLD, LIMITS = "reasoning helps", (0.5, 2.0)
-
-REQUESTS_UNTIL_KILLED = 600
 
 Trials = list[Mapping[str, Any]]
 
@@ -39,10 +35,6 @@ def simulated() -> Iterator[Any]:
 def read_trials(folder: Path) -> Trials:
     text = (folder / "trials.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
-
-
-def without_time(trial: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {name: value for name, value in trial.items() if name != "seconds"}
 
 
 class SimulatedRun:
@@ -75,11 +67,6 @@ class SimulatedRun:
         self.summary = tuned(flags, folder / "run", server, model)
         self.trials = read_trials(folder / "run")
         self.dollars = server.dollars
-
-    def resume(self, module: Any, folder: Path) -> Trials:
-        """Go on in a folder that the run has left, and return the trials."""
-        tuned(self.flags, folder, module.SimulatedServer(self.world))
-        return read_trials(folder)
 
     def of_stage(self, stage: str) -> Trials:
         return [trial for trial in self.trials if trial["stage"] == stage]
@@ -132,31 +119,6 @@ def test_what_is_reported_is_what_was_billed_and_within_the_limit(
     assert run.dollars <= dollars
     # A limit is there to be used.
     assert run.dollars > 0.6 * dollars
-
-
-def test_a_run_that_was_killed_makes_the_trials_of_an_unbroken_one(
-    simulated: Any, tmp_path: Path
-) -> None:
-    unbroken, killed = tmp_path / "run", tmp_path / "killed"
-
-    class RemoteModel(SimulatedModel):
-        """Has many requests under way at once; the folder is copied as kill -9 would leave it."""
-
-        in_process = False
-
-        async def complete(self, messages: Any, sampling: Any) -> Any:
-            await asyncio.sleep(0.001)
-            n_requests = sum(self.server.n_requests.values())
-            if n_requests > REQUESTS_UNTIL_KILLED and not killed.exists():
-                shutil.copytree(unbroken, killed)
-            return await super().complete(messages, sampling)
-
-    run = SimulatedRun(simulated, tmp_path, LIMITS[0], RemoteModel)
-    counts = json.loads((killed / "budget.json").read_text(encoding="utf-8"))
-    under_way = sum(entry["open_calls"] for entry in counts.values())
-    assert under_way > 20
-    resumed = run.resume(simulated, killed)
-    assert [without_time(trial) for trial in resumed] == [without_time(t) for t in run.trials]
 
 
 @pytest.mark.parametrize("dollars", LIMITS)

@@ -79,14 +79,14 @@ def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
 
 def probe_split(
     judge: Judge,
-    runner: Client,
+    client: Client,
     judged: JudgedSplit,
     seed: int = 0,
     max_probe_calls: int | None = None,
 ) -> Probes:
     return probe(
         judge,
-        runner,
+        client,
         judged.items,
         judged.scores,
         seed=seed,

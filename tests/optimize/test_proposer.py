@@ -69,12 +69,12 @@ def proposed(
 ) -> tuple[list[str], list[tuple[str | None, str]], Model, SearchBudget]:
     """What one lesson brings where these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
-    with Client(model, account=Budget(max_calls=money).account()) as runner:
-        problem = problem_of(runner, calls, TrialLog())
-        problem.evaluator.scores(problem.seed, problem.train)
-        source = Proposer(problem)
-        lessons = source.lessons(problem.seed, problem.train, [stream(0, "lesson")])
-        fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
+    client = Client(model, account=Budget(max_calls=money).account())
+    problem = problem_of(client, calls, TrialLog())
+    problem.evaluator.scores(problem.seed, problem.train)
+    source = Proposer(problem)
+    lessons = source.lessons(problem.seed, problem.train, [stream(0, "lesson")])
+    fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
     rejected = [(trial["instruction"], trial["why"]) for trial in problem.log.trials]
     return fresh, rejected, model, problem.evaluator.budget
 
@@ -126,11 +126,11 @@ def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
     lines: list[str] = []
     model = Model(lambda *_: "I cannot help with that.")
     calls = []
-    with Client(model) as runner:
-        source = Proposer(problem_of(runner, 1000, TrialLog(print_line=lines.append)))
-        for number in (1, 2, 3):
-            assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
-            calls.append(model.calls)
+    client = Client(model)
+    source = Proposer(problem_of(client, 1000, TrialLog(print_line=lines.append)))
+    for number in (1, 2, 3):
+        assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
+        calls.append(model.calls)
     # Each round asks, and asks again with the fault named.
     assert calls == [2, 4, 4]
     assert "no more are asked for" not in lines[0]
@@ -149,7 +149,7 @@ def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> 
     used = token_bound(PROPOSER.messages({**texts, "evidence": ""}))
     # A prompt of 10,000 characters at worst is as many tokens: room for 1,500 more.
     price = Price(per_token_in=1e-6, per_token_out=1e-6)
-    with Client(model, account=Budget(max_cost=0.0115).account("proposer", price)) as runner:
-        source = Proposer(problem_of(runner, 100, TrialLog()))
-        assert source.propose("", ["x" * (10_000 - used)], [], 0) == [TEXT]
+    client = Client(model, account=Budget(max_cost=0.0115).account("proposer", price))
+    source = Proposer(problem_of(client, 100, TrialLog()))
+    assert source.propose("", ["x" * (10_000 - used)], [], 0) == [TEXT]
     assert [sampling.max_tokens for sampling in model.samplings] == [1024]

@@ -93,22 +93,25 @@ def test_the_command_makes_the_same_run(run: optimize.Run) -> None:
 def test_progress_goes_to_stderr_unless_quiet(capfd: pytest.CaptureFixture[str]) -> None:
     optimize.tune("fluency", quiet=True, max_calls=CALLS, out="quiet")
     assert capfd.readouterr() == ("", "")
-    optimize.tune("fluency", max_calls=CALLS, out="quiet", resume=True)
+    optimize.tune("fluency", max_calls=CALLS, out="aloud")
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.startswith("quiet: summary-level rho, 306 outputs\n")
+    assert err.startswith("aloud: summary-level rho, 306 outputs\n")
 
 
-def test_a_definition_in_code_is_tuned_and_resumed_and_another_one_is_not(labels: str) -> None:
+def test_a_definition_in_code_is_tuned_and_goes_on_and_another_one_is_begun(labels: str) -> None:
     flags = {"data": labels, "map": NAMED, "quiet": True, "max_calls": CALLS}
     plain = optimize.tune(PLAIN, **flags)  # type: ignore[arg-type]
     assert plain.judge.subject == PLAIN
-    again = optimize.tune(PLAIN, resume=True, **flags)  # type: ignore[arg-type]
+    # As a kill before its end leaves it.
+    plain.report.unlink()
+    other = replace(PLAIN, instruction="Say how few words there are.")
+    with pytest.raises(optimize.RunFolderError, match="its definition was another"):
+        optimize.tune(other, out=plain.folder, **flags)  # type: ignore[arg-type]
+    assert optimize.tune(other, **flags).folder != plain.folder  # type: ignore[arg-type]
+    again = optimize.tune(PLAIN, **flags)  # type: ignore[arg-type]
     assert again.folder == plain.folder
     assert {**again.summary, "seconds": 0} == {**plain.summary, "seconds": 0}
-    other = replace(PLAIN, instruction="Say how few words there are.")
-    with pytest.raises(optimize.RunFolderError, match="definition of plain_words has changed"):
-        optimize.tune(other, resume=True, **flags)  # type: ignore[arg-type]
 
 
 def test_a_comparison_is_tuned_on_pairs() -> None:
@@ -160,7 +163,8 @@ def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(
     rows.write_text('{"summary": "It is a fluent sentence."}\n')
     score = ["-m", "judges", "score", "kept/tuned.json", "--data", "rows.jsonl"]
     run_python(*score, "--out", "scored.jsonl", check=True)
-    asked = optimize.tune("fluency", **flags, ship="tuned", resume=True)  # type: ignore[arg-type]
+    kept.report.unlink()
+    asked = optimize.tune("fluency", **flags, ship="tuned")  # type: ignore[arg-type]
     assert asked.summary["shipped"] == "tuned"
     settings = before["settings"] | {"ship": "tuned"}
     assert json.loads(Path("kept/config.json").read_text()) == before | {"settings": settings}

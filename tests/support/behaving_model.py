@@ -1,4 +1,4 @@
-"""A model for tests of the runner that behaves as told, and asks for numbers."""
+"""A model for tests of the client that behaves as told, and requests for numbers."""
 
 import asyncio
 from collections import Counter
@@ -21,6 +21,7 @@ class Model:
     ) -> None:
         self.name = "m"
         self.endpoint = endpoint
+        self.in_process = endpoint == "embedded"
         self.native_n = native_n
         self.seen: Counter[str] = Counter()
         self.samplings: list[Sampling] = []

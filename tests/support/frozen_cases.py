@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from judges.catalog.summeval import FLUENCY, RELEVANCE
-from judges.catalog.win_rate import TLDR_CONCISE
+from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.scoring import SamplingPlan

@@ -32,3 +32,26 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+# A background shell hands down an ignored SIGINT, which Python would leave ignored.
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from dspy_judges.__main__ import main
+sys.exit(main())
+"""
+
+
+def start_command(*words: str | Path, **options: Any) -> subprocess.Popen[str]:
+    """Start `dspy-judges` with these words; both of its streams are piped."""
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, *map(str, words)],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options},
+    )
+
+
+def end_of(running: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a command that ends by itself, and what it said on stderr."""
+    _, err = running.communicate(timeout=TIMEOUT)
+    return running.returncode, err

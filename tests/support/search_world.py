@@ -1,7 +1,6 @@
 """A small world for the search: its best instruction and best demonstrations are known."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -108,17 +107,17 @@ def search(
     log = TrialLog()
     budget = SearchBudget(calls, proposal=proposal)
     evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=budget, pricing=pricing)
-    with nullcontext() if proposer is None else Client(proposer, account=account) as runner:
-        problem = SearchProblem(
-            evaluator=evaluator,
-            proposer=runner,
-            train=train,
-            dev=dev,
-            level="summary",
-            options=options or SearchOptions(seed=seed, rounds=8, patience=4),
-            log=log,
-        )
-        result = search_with(optimizer, problem)
+    client = None if proposer is None else Client(proposer, account=account)
+    problem = SearchProblem(
+        evaluator=evaluator,
+        proposer=client,
+        train=train,
+        dev=dev,
+        level="summary",
+        options=options or SearchOptions(seed=seed, rounds=8, patience=4),
+        log=log,
+    )
+    result = search_with(optimizer, problem)
     return result, log.trials, evaluator
 
 

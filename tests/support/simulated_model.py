@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from judges.client.protocol import Completion, Message, Reply, Sampling
-from optimize.run import run_folder
 from optimize.run.labels import prepare
 from optimize.run.pipeline import run
+from optimize.run.run_folder import open_run, run_config
 from optimize.run.settings import Settings
 
 
@@ -48,10 +48,9 @@ def tuned(
 ) -> Any:
     """The summary of a whole run, without a report; a folder that is there goes on."""
     prepared = prepare(Settings(**settings))
-    if not folder.exists():
-        folder.mkdir()
-        run_folder.begin(folder, prepared)
     names = (settings["lm"], settings["proposer_lm"])
     models = {name: model(server, name.partition("/")[2]) for name in names}
-    summary, _ = run(prepared, folder, lambda line: None, models)
+    config = run_config(prepared)
+    with open_run(folder, prepared.subject.name, config, lambda line: None):
+        summary, _ = run(prepared, folder, lambda line: None, models)
     return summary

@@ -1,4 +1,4 @@
-"""A folder with tables to judge, and a scripted model that judges them: a plugin."""
+"""A folder with tables to judge, and what the local server says of their rows: a plugin."""
 
 import csv
 import json
@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
-from scripted_model import Scripted, rating_of
+from openai_replies import follow
+from openai_server import OpenAIServer
 
 import judges
+
+LM = ("--lm", "openai/judge-1")
 
 
 @pytest.fixture
@@ -26,16 +29,15 @@ def table_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    """What every model's name opens."""
-    model = Scripted()
-    monkeypatch.setattr("judges.client.session.open_model", lambda lm, api_base=None: model)
-    return model
+def pairs(table_folder: Path, openai_server: OpenAIServer) -> str:
+    """A file of six pairs, of which A is the good one, which the server prefers."""
 
+    def prefer(body: dict[str, object]) -> str:
+        shown = body["messages"][-1]["content"].split("[[ ## summary_a ## ]]")[1]  # type: ignore[index]
+        better = "A" if shown.index("good") < shown.index("bad") else "B"
+        return f"[[ ## comparison ## ]]\nGood it is.\n\n[[ ## preferred ## ]]\n{better}"
 
-@pytest.fixture
-def pairs(table_folder: Path) -> str:
-    """A file of six pairs, of which A is the good one."""
+    openai_server.judge = prefer
     rows = [
         {"id": i, "prompt": f"p{i // 2}", "response_a": "good", "response_b": f"bad{'!' * i}"}
         for i in range(6)
@@ -45,7 +47,7 @@ def pairs(table_folder: Path) -> str:
 
 
 def wanted(name: str, i: int) -> float:
-    """What the scripted model says of the table's row."""
+    """What the local server says of the table's row."""
     judge = judges.load(name)
     texts = {text: f"{text[0]}{i}" for text in judge.texts}
-    return float(rating_of(judge.prompt.messages(texts)[-1]["content"]))
+    return float(follow({"messages": judge.prompt.messages(texts)}))

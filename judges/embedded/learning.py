@@ -1,0 +1,204 @@
+"""What a prompt's demonstrations teach: weights of the facets' parts (Bayesian regression)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+# Sums are kept to so many decimals: the order in which a processor adds must not break a tie.
+DECIMALS = 9
+
+# A latent 0 stands this far up the scale, since most outputs of today's systems are fair.
+CENTRE, STEEPNESS = 0.6, 1.1
+# The SD of a single rating, in steps of the scale: people differ by about one of five.
+MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
+# How sure a difference of one latent unit makes a choice between two, and by how much the better
+# of a demonstration is said to be better.
+SURENESS, CHOICE_MARGIN = 2.2, 0.8
+
+# The prior, in spreads of a rating's latent score around the best prediction of it. A weight may be
+# off by a part of itself and a little besides, and all of them together by a common gain; documents
+# differ, so examples that share their source share what people give its every text.
+PRIOR_PART, PRIOR_MIN, PRIOR_GAIN, PRIOR_LEVEL, PRIOR_SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
+# The prior keeps at least so much of its weight: on texts unlike any shown it is all there is.
+MIN_GAIN = 0.7
+# How far examples may lead: how much texts with similar parts are rated alike beyond all weights,
+# and by how many of their spreads weights may be off, most alike where texts are similar. What is
+# learned is the mean over all these, each weighing as it would have predicted every document's
+# ratings from the others', and less the farther it leads.
+OFFSETS, SHIFTS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
+CAUTION_OFFSETS, CAUTION_SHIFTS = 3.0, 1.0
+# Of what similar texts have in common beyond all weights, so much is taken to be theirs. The rest
+# is the hand that wrote them, which new texts need not share.
+TEXTS_SHARE = 0.4
+# What remains is expected to be about so much, as sure as so many examples would make it.
+NOISE, NOISE_EXAMPLES = 0.9, 8
+# What lies farther out than so many spreads of the examples is far enough.
+FARTHEST = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Similarity:
+    """How alike texts are to those of examples, which are points in the space of their parts.
+
+    `mean` and `sd` are the examples'; a part in which they agree has none.
+    """
+
+    varied: NDArray[np.intp]
+    mean: Vector
+    sd: Vector
+    examples: Vector
+
+    def to(self, parts: Vector) -> Vector:
+        """The similarity of texts to each example, falling with distance as a normal density."""
+        points = self.points(parts)
+        squares = (points**2).sum(axis=-1)[..., None] + (self.examples**2).sum(axis=1)
+        distances = squares - 2 * points @ self.examples.T
+        return np.asarray(np.exp(-0.5 * np.maximum(0.0, distances) / max(1, len(self.varied))))
+
+    def points(self, parts: Vector) -> Vector:
+        return ((parts[..., self.varied] - self.mean) / self.sd).clip(-FARTHEST, FARTHEST)
+
+
+def fit_similarity(parts: Vector) -> Similarity:
+    """The space of the examples' parts, (n, parts)."""
+    varied = np.flatnonzero(parts.std(axis=0) > 1e-9)
+    mean, sd = parts[:, varied].mean(axis=0), parts[:, varied].std(axis=0)
+    empty = Similarity(varied, mean, sd, np.zeros((0, len(varied))))
+    return Similarity(varied, mean, sd, empty.points(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """What holds near n examples: a new text's similarity to each, times these, is added.
+
+    `offsets` (n,) is added to the score, `shifts` (n, parts) to the weights.
+    """
+
+    similarity: Similarity
+    offsets: Vector
+    shifts: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What is known of how to judge: weights of the parts, a level, and what is local."""
+
+    weights: Vector
+    level: float = 0.0
+    local: Local | None = None
+
+    def judge(self, parts: Vector) -> tuple[float, Vector]:
+        """The latent score of a text, or how far one is better than another, and each part's share.
+
+        `parts` are the text's, or the first's less the second's.
+        """
+        shares, level = self.weights * parts, self.level
+        if self.local is not None:
+            similarity = self.local.similarity.to(parts)
+            shares = shares + similarity @ self.local.shifts * parts
+            level += float(similarity @ self.local.offsets)
+        return round(level + math.fsum(shares), DECIMALS), shares
+
+
+def learn(
+    prior: Vector, parts: Vector, latents: Vector, sources: Sequence[object], *, compares: bool
+) -> Learned:
+    """The most probable weights given n examples, and what goes beyond them.
+
+    `parts` is (n, parts), of pairs the first's less the second's; `latents` (n,) are the scores
+    shown; equal `sources` (n,) mark examples that share a source.
+    """
+    variances = (PRIOR_PART * np.abs(prior) + PRIOR_MIN) ** 2
+    common = parts @ prior
+    residuals = latents - common
+    blocks = _indices_by_source(sources)
+    # The posterior through the examples' covariance, since they are few.
+    fixed = np.eye(len(parts)) + PRIOR_GAIN**2 * np.outer(common, common)
+    by_shifts = (parts * variances) @ parts.T
+    # Of a pair, only what holds for all texts can be learned: turned round, it is judged the same.
+    similarity = None if compares else fit_similarity(parts)
+    by_offsets = np.zeros_like(fixed)
+    if similarity is not None:
+        by_offsets = similarity.to(parts)
+        by_shifts *= by_offsets
+        fixed += PRIOR_LEVEL**2
+        for block in blocks:
+            fixed[np.ix_(block, block)] += PRIOR_SOURCE**2
+    scales = list(product((0.0,) if compares else OFFSETS, SHIFTS))
+    solutions, evidence = [], []
+    for offset, shift in scales:
+        covariance = fixed + offset**2 * by_offsets + shift**2 * by_shifts
+        precision: Vector = np.asarray(np.linalg.inv(covariance))
+        solutions.append(precision @ residuals)
+        caution = CAUTION_OFFSETS * offset**2 + CAUTION_SHIFTS * shift**2
+        evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
+    trust = np.exp(np.array(evidence) - max(evidence))
+    trust /= trust.sum()
+    found = np.array(solutions)
+    gain = trust @ np.clip(PRIOR_GAIN**2 * (found @ common), MIN_GAIN - 1, 0.0)
+    offsets, shifts = np.square(scales).T * trust @ found
+    if similarity is None:
+        return Learned((1 + gain) * prior + variances * (shifts @ parts))
+    level = PRIOR_LEVEL**2 * float((trust @ found).sum())
+    local = Local(similarity, TEXTS_SHARE * offsets, shifts[:, None] * parts * variances)
+    return Learned((1 + gain) * prior, level, local)
+
+
+def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
+    """The indices of the examples of each source, an array a source."""
+    blocks: dict[object, list[int]] = {}
+    for index, source in enumerate(sources):
+        blocks.setdefault(source, []).append(index)
+    return [np.array(block) for block in blocks.values()]
+
+
+def _held_out_likelihood(
+    precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
+) -> float:
+    """The log-likelihood of each block's ratings given the others', but for a constant.
+
+    Where all examples share a source, each is predicted from the rest.
+    """
+    if len(blocks) == 1:
+        errors = solution / np.diag(precision)
+    else:
+        errors = np.concatenate(
+            [np.linalg.solve(precision[np.ix_(rows, rows)], solution[rows]) for rows in blocks]
+        )
+    n = len(solution)
+    variance = (errors @ errors + NOISE_EXAMPLES * NOISE**2) / (n + NOISE_EXAMPLES)
+    return -n / 2 * float(np.log(variance))
+
+
+def latent_of(choice: int, n: int, *, compares: bool) -> float:
+    """The latent score that a choice among n shows; the ends of a scale are drawn in a little."""
+    if compares:
+        return -CHOICE_MARGIN if choice else CHOICE_MARGIN
+    return (_logit((choice + 0.5) / n) - _logit(CENTRE)) / STEEPNESS
+
+
+def probabilities(latent: float, n: int, *, compares: bool) -> tuple[float, ...]:
+    """The probability of each of n ratings, worst first: a normal cut into steps; or of A and B."""
+    if compares:
+        first = _logistic(SURENESS * latent)
+        return first, 1 - first
+    mean = _logistic(_logit(CENTRE) + STEEPNESS * latent) * n - 0.5
+    sd = max(MIN_RATING_SD, min(MAX_RATING_SD, RATING_SD_PER_STEP * n))
+    logs = [-0.5 * ((step - mean) / sd) ** 2 for step in range(n)]
+    largest = max(logs)
+    weights = [math.exp(max(-60.0, log - largest)) for log in logs]
+    total = math.fsum(weights)
+    return tuple([weight / total for weight in weights])
+
+
+def _logit(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+def _logistic(logit: float) -> float:
+    return 1 / (1 + math.exp(-max(-500.0, min(500.0, logit))))

@@ -1,0 +1,553 @@
+"""A client over models that behave as told: order, limits, faults, replies that cannot be read."""
+
+import asyncio
+import gc
+import random
+import threading
+import time
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from behaving_model import Behave, Model, asks, echo, parsed
+from openai_server import OpenAIServer
+from processes import TIMEOUT, until
+
+from judges.client import shared_client
+from judges.client.budget import Budget
+from judges.client.client import (
+    Client,
+    FailingRunError,
+    FailureMonitor,
+    Request,
+    Response,
+    event_loop,
+)
+from judges.client.open import Session
+from judges.client.protocol import (
+    Completion,
+    FatalModelError,
+    Message,
+    NoConnectionsError,
+    RefusedError,
+    Reply,
+    RespelledError,
+    Sampling,
+    ThrottledError,
+    TransientError,
+    UnreachableError,
+)
+from judges.client.store import Store
+
+LM = "openai/judge-1"
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
+
+
+def run(
+    model: Model, count: int, sampling: Sampling | None = None, **options: Any
+) -> list[Response]:
+    return list(Client(model, **options).run(asks(count, sampling)))
+
+
+def failing(error: Exception, *, times: int = 10**9, first: int = 0, last: int = 10**9) -> Behave:
+    """Raise an error so many times for each of these prompts, and echo them then."""
+
+    def behave(prompt: str, sampling: Sampling, before: int) -> str:
+        if before < times and first <= int(prompt) <= last:
+            raise error
+        return prompt
+
+    return behave
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+# Many requests.
+
+
+@pytest.mark.parametrize("endpoint", ["test", "embedded"])
+def test_responses_come_in_the_order_of_the_requests(endpoint: str) -> None:
+    rng = random.Random(1)
+
+    class Uneven(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            if not self.in_process:
+                await asyncio.sleep(rng.random() * 0.01)
+            return await super().complete(messages, sampling)
+
+    assert parsed(run(Uneven(echo, endpoint=endpoint), 300, concurrency=16)) == list(range(300))
+
+
+def test_no_more_requests_are_in_flight_than_allowed() -> None:
+    model = Model(echo, wait=0.005)
+    assert len(run(model, 100, concurrency=7)) == 100
+    assert model.max_busy == 7
+
+
+def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead() -> None:
+    freed, unanswered = asyncio.Event(), list[int]()
+
+    class Hanging(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            if messages[-1]["content"] == "0":
+                await freed.wait()
+            return await super().complete(messages, sampling)
+
+    def counted() -> Iterator[Request]:
+        for request in asks(10_000):
+            unanswered.append(len(unanswered) + 1 - model.calls)
+            yield request
+
+    def free() -> None:
+        until(lambda: model.calls == 4095)
+        event_loop().call_soon_threadsafe(freed.set)
+
+    model = Hanging(echo)
+    responses = Client(model, concurrency=4).run(counted())
+    threading.Thread(target=free).start()
+    # All but the first are answered of the 4,096 that may wait, three read for each place.
+    assert next(responses).parsed == (0,)
+    assert len(unanswered) == 4096
+    assert max(unanswered) <= 3 * 4
+    responses.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("endpoint", ["test", "embedded"])
+def test_memory_stays_flat_over_many_rows(endpoint: str) -> None:
+    class Forgetful(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            return Completion(replies=(Reply(text="3"),), tokens_in=1, tokens_out=1, model="m")
+
+    def peak(rows: int) -> int:
+        client = Client(Forgetful(echo, endpoint=endpoint))
+        list(client.run(asks(100)))
+        gc.collect()
+        tracemalloc.start()
+        assert sum(1 for _ in client.run(asks(rows))) == rows
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    assert peak(4_000) - peak(1_000) < 500_000
+
+
+def test_it_works_where_an_event_loop_is_running_and_leaves_it_free() -> None:
+    async def notebook() -> tuple[list[Response], list[Response], int]:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        client = Client(Model(echo, wait=0.01))
+        asynchronous = await asyncio.gather(*map(client.ask_async, asks(10)))
+        ticking.cancel()
+        return list(client.run(asks(10))), asynchronous, ticks
+
+    *responses, ticks = asyncio.run(notebook())
+    assert list(map(parsed, responses)) == [list(range(10))] * 2
+    assert ticks > 5
+
+
+def test_many_threads_may_ask_one_client() -> None:
+    client, got = Client(Model(echo, wait=0.001)), dict[int, object]()
+
+    def work(start: int) -> None:
+        for request in list(asks(100))[start::4]:
+            got[int(request.messages[0]["content"])] = client.ask(request).parsed[0]
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == {i: i for i in range(100)}
+
+
+def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_sent(
+    tmp_path: Path,
+) -> None:
+    model = Model(echo, wait=0.02)
+    with Session(store=tmp_path / "s", concurrency=4, models={"m": model}) as session:
+        for response in session.client("m").run(asks(1000)):
+            assert response.parsed == (0,)
+            break
+        gc.collect()
+        until(lambda: model.busy == 0)
+        sent = model.calls
+        time.sleep(0.05)
+        assert model.calls == sent
+    assert Store.answered(tmp_path / "s") == {"m": sent}
+
+
+def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.client.client.GRACE", 0.1)
+    ended = threading.Event()
+
+    class Reluctant(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            if messages[-1]["content"] == "1":
+                try:
+                    await asyncio.sleep(3600)
+                finally:
+                    await asyncio.sleep(0.3)  # to close its connection
+                    event_loop().call_soon(ended.set)
+            return await super().complete(messages, sampling)
+
+    with Session(store=tmp_path / "s", models={"m": Reluctant(echo)}) as session:
+        responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
+        assert next(responses).parsed == (0,)
+        responses.close()  # type: ignore[attr-defined]
+    assert ended.wait(TIMEOUT)
+    with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
+        client = session.client("m", price=(1e6, 1e6))
+        assert client.account.cost_unconfirmed == 17 + 512  # a byte, 16 around it, the reply
+        assert parsed(list(client.run(asks(2)))) == [0, 1]
+
+
+def test_a_forgotten_run_may_be_closed_by_the_event_loops_own_thread() -> None:
+    client, closed = Client(Model(echo, wait=0.01), concurrency=4), threading.Event()
+    forgotten = [client.run(asks(1000))]
+    next(forgotten[0])
+    event_loop().call_soon_threadsafe(lambda: (forgotten.clear(), closed.set()))
+    assert closed.wait(TIMEOUT)
+    assert parsed(list(client.run(asks(10)))) == list(range(10))
+
+
+def test_an_error_in_the_requests_is_the_callers_own() -> None:
+    def spoiled() -> Iterator[Request]:
+        yield from asks(3)
+        raise KeyError("document")
+
+    with pytest.raises(KeyError, match="document"):
+        list(Client(Model(echo)).run(spoiled()))
+
+
+def test_identical_requests_in_flight_are_sent_once() -> None:
+    model = Model(echo, wait=0.02)
+    responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
+    assert model.calls == 1
+    assert parsed(responses) == [0] * 50
+    assert sum(not response.cached for response in responses) == 1
+
+
+def test_totals_count_what_an_earlier_start_paid_and_latency_only_what_was_sent(
+    tmp_path: Path,
+) -> None:
+    model = Model(echo, wait=0.02)
+    for count, cached in ((30, 0), (40, 30)):
+        with Session(store=tmp_path / "s", models={"m": model}) as session:
+            client = session.client("m")
+            responses = list(client.run(asks(count)))
+        assert [response.cached for response in responses] == [i < cached for i in range(count)]
+        totals = client.totals
+        assert (totals.responses, totals.cached, totals.tokens_in) == (count, cached, 10 * count)
+        assert client.latency is not None
+        assert client.latency >= 0.02
+    assert model.calls == 40
+
+
+# Faults.
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "attempts"),
+    [
+        (TransientError("500"), 3, 4),
+        (TransientError("503", retry_after=31_536_000.0), 2, 3),  # a year: our own waits count
+        (UnreachableError("no connection to http://late"), 3, 6),
+        (RespelledError("without temperature"), 5, 1),
+        (NoConnectionsError("too many open files"), 20, 1),
+    ],
+)
+def test_what_may_pass_is_asked_again_until_it_does(
+    error: Exception, times: int, attempts: int
+) -> None:
+    model, account = Model(failing(error, times=times)), Budget(max_calls=120).account()
+    assert parsed(run(model, 20, attempts=attempts, account=account)) == list(range(20))
+    assert set(model.seen.values()) == {times + 1}
+    # What found no free connection was never sent.
+    unsent = isinstance(error, NoConnectionsError)
+    assert account.calls == (20 if unsent else model.calls)
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "reason"),
+    [
+        (TransientError("500 from somewhere"), 3, "gave up after 3 attempts: 500 from somewhere"),
+        (UnreachableError("no connection"), 5, "gave up after 5 attempts: no connection"),
+        (RefusedError("400: context too long"), 1, "400: context too long"),
+    ],
+)
+def test_what_never_passes_is_a_failed_row_that_says_why(
+    error: Exception, attempts: int, reason: str
+) -> None:
+    model = Model(failing(error, first=2, last=2))
+    responses = run(model, 4, attempts=attempts, concurrency=1)
+    assert parsed(responses) == [0, 1, None, 3]
+    assert responses[2].error == reason
+    assert model.seen["2"] == attempts
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (FatalModelError("401: wrong key"), "401: wrong key"),
+        (ZeroDivisionError("a bug"), "a bug"),
+        (ThrottledError("429", 7200.0), r"asked again in 120 minutes .* same command goes on then"),
+    ],
+)
+def test_what_cannot_pass_ends_the_run_at_once(
+    error: Exception, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.client.client.GRACE", 0.1)
+
+    class Hanging(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            if messages[-1]["content"] != "5":
+                await asyncio.sleep(3600)
+            return await super().complete(messages, sampling)
+
+    model, start = Hanging(failing(error)), time.monotonic()
+    kind = ZeroDivisionError if isinstance(error, ZeroDivisionError) else FatalModelError
+    with pytest.raises(kind, match=message):
+        run(model, 100)
+    assert time.monotonic() - start < 25
+    assert model.calls == 1
+
+
+def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_attempts(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = Model(failing(UnreachableError("no connection to http://nowhere")))
+    with pytest.raises(FatalModelError, match=r"\Ano connection to http://nowhere\Z"):
+        run(model, 1000)
+    assert max(model.seen.values()) == 4
+    assert warnings(caplog) == ["no connection to http://nowhere; trying for some seconds more"]
+
+
+def test_a_request_that_times_out_is_asked_again() -> None:
+    class Hanging(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            answer = await super().complete(messages, sampling)
+            await asyncio.sleep(3600 if self.seen[messages[-1]["content"]] == 1 else 0)
+            return answer
+
+    model = Hanging(echo)
+    assert parsed(run(model, 3, timeout=0.3)) == [0, 1, 2]
+    assert model.calls == 6
+
+
+def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.client.client.NOTABLE_WAIT", 0.2)
+    start = time.monotonic()
+    throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
+    assert parsed(run(Model(throttled), 3)) == [0, 1, 2]
+    assert time.monotonic() - start >= 0.3
+    assert warnings(caplog) == ["429 from somewhere; waiting 0 s, as it asks (its Retry-After)"]
+
+
+def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
+    sent: list[float] = []
+
+    def limited(prompt: str, sampling: Sampling, before: int) -> str:
+        now = time.monotonic()
+        if sum(now - at < 0.1 for at in sent) >= 10:
+            raise ThrottledError("429", 0.1)
+        sent.append(now)
+        return prompt
+
+    model = Model(limited)
+    assert parsed(run(model, 60, concurrency=64)) == list(range(60))
+    assert model.calls < 60 * 4
+
+
+def test_a_rate_limit_of_a_minute_that_does_not_say_how_long_loses_no_row() -> None:
+    # 0.002 s stand for half a second: 0.3 s for 75 seconds.
+    start = time.monotonic()
+
+    def closed(prompt: str, sampling: Sampling, before: int) -> str:
+        if time.monotonic() - start < 0.3:
+            raise ThrottledError("429")
+        return prompt
+
+    assert parsed(run(Model(closed), 3)) == [0, 1, 2]
+
+
+def test_one_burst_of_refusals_takes_three_places_of_ten_however_long_all_went_well() -> None:
+    class Bursting(Model):
+        """Refuses 20 requests that are in flight together; `max_busy` is that of later ones."""
+
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            prompt = messages[-1]["content"]
+            if 500 <= int(prompt) < 520 and not self.seen[prompt]:
+                self.seen[prompt] += 1
+                await asyncio.sleep(0.1)
+                self.max_busy = 0
+                raise ThrottledError("429", 0.1)
+            return await super().complete(messages, sampling)
+
+    model = Bursting(echo, wait=0.01)
+    client = Client(model, concurrency=20)
+    assert parsed([*client.run(asks(500)), *client.run(list(asks(534))[500:])]) == list(range(534))
+    # 14 of 20 places, and about 0.3 of one back for each answer: after k of them 14 + .3 k are in
+    # flight, or the 34 - k that are left, at most 18.
+    assert 10 <= model.max_busy <= 18
+
+
+@pytest.mark.parametrize(("good", "answered"), [(0, 48), (6, 60)])
+def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answered: int) -> None:
+    """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
+    model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
+    failed = f"{answered - good} of the first {answered} judgements failed, as in: 400 from"
+    with pytest.raises(FailingRunError, match=failed):
+        run(model, 1000, monitor=FailureMonitor(), concurrency=500)
+    assert good or model.calls == 48
+
+
+# Replies.
+
+
+@pytest.mark.parametrize("endpoint", ["test", "embedded"])
+def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages(
+    endpoint: str,
+) -> None:
+    def restate(messages: Sequence[Message]) -> list[Message]:
+        return [{"role": "user", "content": messages[0]["content"] + "!"}]
+
+    model = Model(lambda p, s, before: "4" if s.seed == 7 else "well", endpoint=endpoint)
+    (request,) = asks(1, Sampling(seed=5))
+    response = Client(model).ask(replace(request, restate=restate))
+    assert (response.parsed, response.error) == ((4,), None)
+    assert [sampling.seed for sampling in model.samplings] == [5, 6, 7]
+    assert model.seen == {"0": 1, "0!": 2}
+    assert (response.tokens_in, response.tokens_out) == (30, 3)
+
+
+def test_replies_that_stay_unreadable_fail_the_row_and_are_quoted() -> None:
+    model = Model(lambda *_: "well")
+    (response,) = run(model, 1)
+    assert (response.parsed, response.error) == ((), "no number in 'well'")
+    assert [reply.text for reply in response.replies] == ["well"]
+    assert model.calls == 3
+
+
+@pytest.mark.parametrize(
+    ("afresh", "values", "failures"),
+    [(["2", "4"], (1, 2, 3, 4), ()), (["2", "z"], (1, 2, 3), ("no number in 'z'",))],
+)
+def test_only_the_samples_that_failed_are_asked_afresh_and_some_are_better_than_none(
+    afresh: list[str], values: tuple[int, ...], failures: tuple[str, ...]
+) -> None:
+    model = Model(lambda p, s, before: ["1", "x", "3", "y"] if not before else afresh[-s.n :])
+    (response,) = run(model, 1, Sampling(n=4))
+    assert (response.parsed, response.failures, response.error) == (values, failures, None)
+    assert [sampling.n for sampling in model.samplings] == [4, 2, *[1, 1][: 2 * len(failures)]][:4]
+    assert [reply.text for reply in response.replies] == [*map(str, values), *["z"] * len(failures)]
+
+
+@pytest.mark.parametrize("native_n", [True, False])
+def test_samples_that_are_missing_are_asked_singly(native_n: bool) -> None:
+    """Where a model says that it gives one reply, and where fewer came than were asked for."""
+    model = Model(lambda p, s, before: [p], native_n=native_n)
+    responses = run(model, 2, Sampling(n=3), concurrency=1)
+    assert [response.parsed for response in responses] == [(0,) * 3, (1,) * 3]
+    assert model.calls == 6
+    assert len({sampling.seed for sampling in model.samplings}) == 3
+
+
+@pytest.mark.parametrize(
+    ("tokens", "options", "limits"),
+    [
+        (100, {}, [100]),
+        (400, {}, [100, 400]),
+        (401, {}, [100, 400]),
+        (400, {"max_tokens": 100}, [100]),  # its user's own limit
+    ],
+)
+def test_a_reply_cut_at_its_limit_is_asked_once_again_with_four_times_the_room(
+    tokens: int, options: dict[str, Any], limits: list[int]
+) -> None:
+    class Cut(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            answer = await super().complete(messages, sampling)
+            cut = replace(answer, replies=(Reply(text="", finish_reason="length"),))
+            return answer if sampling.max_tokens >= tokens else cut
+
+    model = Cut(echo)
+    (response,) = run(model, 1, Sampling(max_tokens=100), **options)
+    assert [sampling.max_tokens for sampling in model.samplings] == limits
+    fits = tokens <= limits[-1]
+    assert response.parsed == ((0,) if fits else ())
+    assert response.error == (None if fits else "no text within its limit of tokens (length)")
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "error"),
+    [
+        ("I cannot.", "refusal", "the model refused: 'I cannot.'"),
+        ("", "content_filter", "the endpoint's content filter withheld the reply"),
+    ],
+)
+def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(
+    text: str, finish: str, error: str
+) -> None:
+    class Withholding(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+            answer = await super().complete(messages, sampling)
+            return replace(answer, replies=(Reply(text=text, finish_reason=finish),))
+
+    model = Withholding(echo)
+    (response,) = run(model, 1)
+    assert (response.error, model.calls) == (error, 1)
+
+
+# One client of a process.
+
+
+def test_the_second_use_of_a_shared_client_opens_nothing(openai_server: OpenAIServer) -> None:
+    openai_server.judge = lambda body: "4"
+    first, second = asks(2)
+    assert shared_client(LM).ask(first).parsed == (4,)
+    threads = threading.enumerate()
+    assert shared_client(LM).ask(second).parsed == (4,)
+    assert threading.enumerate() == threads
+    assert (len(openai_server.log), len(openai_server.peers)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("lm", "api_base", "variable"),
+    [
+        (LM, None, "OPENAI_API_KEY"),
+        (LM, None, "OPENAI_BASE_URL"),
+        ("azure/judge-1", "http://127.0.0.1", "AZURE_OPENAI_API_KEY"),
+        # An address at Azure's host takes Azure's key, whatever the model is called.
+        (LM, "https://x.openai.azure.com", "AZURE_OPENAI_API_KEY"),
+    ],
+)
+def test_another_key_or_address_in_the_environment_makes_another_client(
+    monkeypatch: pytest.MonkeyPatch, lm: str, api_base: str | None, variable: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-local-test-key-0123456789")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "local-test-key-0123456789")
+    client = shared_client(lm, api_base)
+    assert shared_client(lm, api_base) is client
+    monkeypatch.setenv(variable, "http://127.0.0.1:9/v1" if "URL" in variable else "another-key")
+    assert shared_client(lm, api_base) is not client
+    assert shared_client(lm, api_base).model is not client.model

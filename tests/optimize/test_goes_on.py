@@ -1,0 +1,226 @@
+"""A stopped run goes on by the same command: killed at any moment, it ends as if it never was."""
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jsonl import read_jsonl, write_jsonl
+from openai_replies import follow
+from openai_server import OpenAIServer, some_faults
+from processes import until
+
+from judges.client.prices import find_price
+from judges.loading import load
+from optimize.cli import compare, panel, tune
+
+DOCUMENTS, SYSTEMS, CONCURRENCY = 24, 5, 8
+LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"
+# What differs between a run that was killed and one that was not: its bill and its time.
+OF_THE_RUN = {
+    *("seconds", "folder", "lm_calls", "proposer_calls", "cached_calls", "tokens", "spending"),
+    *("cost_usd", "cost_unconfirmed_usd", "seconds_per_1000_rows", "latency_seconds"),
+}
+COMMANDS = {"optimize": tune, "optimize.compare": compare, "optimize.panel": panel}
+
+
+def opinion(model: str, asked: str) -> float:
+    """What the summary is worth of 1, with an error that depends on the model and the prompt."""
+    (worth,) = re.findall(r"Worth (\d) of 5", asked)[-1:] or ["3"]
+    error = random.Random(f"{model} {asked}").randint(-2, 2)
+    return min(0.9, max(0.1, (int(worth) + error) / 5 - 0.1))
+
+
+@pytest.fixture
+def server(
+    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OpenAIServer:
+    """Two judges that err, and the labels that they are measured on."""
+    monkeypatch.chdir(tmp_path)
+    worth = np.random.default_rng(5).integers(1, 6, size=(DOCUMENTS, SYSTEMS))
+    rows = [
+        {
+            "id": f"{d}-{s}",
+            "group": f"d{d}",
+            "system": f"s{s}",
+            "document": f"Of {d}: a fire broke out in the mill at night. Nobody was hurt.",
+            "summary": f"A fire, says {s}. Worth {worth[d, s]} of 5.",
+            "relevance": int(worth[d, s]),
+        }
+        for d in range(DOCUMENTS)
+        for s in range(SYSTEMS)
+    ]
+    write_jsonl("labels.jsonl", rows)
+    openai_server.models = ("gpt-4.1-mini", "gpt-4.1-nano")
+    openai_server.judge = lambda body: follow(body, partial(opinion, body["model"]))
+    return openai_server
+
+
+LABELLED = ["--dimension", "relevance", "--data", "labels.jsonl"]
+ASKED = [*LABELLED, "--concurrency", str(CONCURRENCY)]
+TUNE = [*ASKED, "--lm", LM]
+COMPARE = [*ASKED, "--lm", LM, "--lm", ANOTHER]
+PANEL = [*ASKED, f"relevance@{LM}", f"relevance@{ANOTHER}"]
+
+
+def ended(module: str, *arguments: str) -> None:
+    assert COMMANDS[module].command(list(arguments)) == 0
+
+
+def kill(server: OpenAIServer, number: int, module: str, *arguments: str) -> None:
+    """Start a command, and kill -9 it once the server has seen so many requests in all."""
+    running = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: len(server.log) >= number or running.poll() is not None)
+    assert running.poll() is None
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+
+
+def killed(
+    server: OpenAIServer, module: str, *arguments: str, shares: Sequence[float]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The summaries of a run that nothing stopped, and of one killed at these shares of it."""
+    ended(module, *arguments, "--out", "whole")
+    total = len(server.log)
+    server.log.clear()
+    server.tokens_in = server.tokens_out = 0
+    server.latency = 0.01
+    for share in shares:
+        kill(server, max(1, int(share * total)), module, *arguments, "--out", "killed")
+    server.latency = 0.0
+    ended(module, *arguments, "--out", "killed")
+    # What a kill caught on its way was answered and never read.
+    assert server.n_answered.total() - len(server.n_answered) <= len(shares) * CONCURRENCY
+    return summary("whole"), summary("killed")
+
+
+def summary(folder: str) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(Path(folder, "summary.json").read_text())
+    return result
+
+
+def without_bill(value: Any) -> Any:
+    """A summary, at any depth, without what depends on how often the run was started."""
+    if isinstance(value, Mapping):
+        return {k: without_bill(v) for k, v in value.items() if k not in OF_THE_RUN}
+    return [without_bill(one) for one in value] if isinstance(value, list) else value
+
+
+def trials(folder: str) -> list[dict[str, Any]]:
+    return [without_bill(trial) for trial in read_jsonl(f"{folder}/trials.jsonl")]
+
+
+def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server: OpenAIServer) -> None:
+    limit = ["--max-calls", "1200"]
+    whole, other = killed(server, "optimize", *TUNE, *limit, shares=(0.02, 0.4, 0.9))
+    assert without_bill(other) == without_bill(whole)
+    assert trials("killed") == trials("whole")
+    assert load("killed").prompt == load("whole").prompt
+    assert Path("killed/judgements.jsonl").read_bytes() == (
+        Path("whole/judgements.jsonl").read_bytes()
+    )
+    # A request that was booked and not yet sent when the process died is counted all the same.
+    counted = other["lm_calls"] + other["proposer_calls"]
+    assert len(server.log) <= counted <= min(1200, len(server.log) + 3 * CONCURRENCY)
+    assert counted == sum(row["calls"] for row in other["spending"])
+
+
+def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_worst(
+    server: OpenAIServer,
+) -> None:
+    _, other = killed(server, "optimize", *TUNE, "--max-cost", "0.2", shares=(0.2, 0.6))
+    price = find_price(LM)
+    assert price is not None
+    served = server.dollars(price)
+    assert served <= other["cost_usd"] * 1.001 <= 0.2
+    assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= served * 1.001
+
+
+def test_a_comparison_killed_at_any_moment_ends_with_the_same_table(server: OpenAIServer) -> None:
+    whole, other = killed(server, "optimize.compare", *COMPARE, shares=(0.1, 0.7))
+    assert without_bill(other) == without_bill(whole)
+    n = DOCUMENTS * SYSTEMS
+    assert [row["lm_calls"] for row in whole["judges"]] == [n, n]
+    assert sum(row["lm_calls"] for row in other["judges"]) >= len(server.log)
+
+
+def test_a_panel_killed_among_faults_ends_with_the_same_weights(server: OpenAIServer) -> None:
+    server.fault = some_faults(0.1, ("429", "500", "503", "drop"))
+    whole, other = killed(server, "optimize.panel", *PANEL, shares=(0.1, 0.7))
+    assert without_bill(other) == without_bill(whole)
+
+
+def test_a_run_of_the_embedded_model_needs_no_store_to_go_on(
+    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended("optimize", *LABELLED, "--out", "whole")
+    kept = {name: Path("whole", name).read_bytes() for name in ("config.json", "splits.json")}
+    Path("killed").mkdir()
+    for name, content in kept.items():
+        Path("killed", name).write_bytes(content)
+    Path("killed/trials.jsonl").write_text('{"trial": 1, "sta')
+    ended("optimize", *LABELLED, "--out", "killed")
+    assert "goes on with killed (delete the folder to start afresh)" in capsys.readouterr().err
+    for name in ("trials.jsonl", "judge.json", "judgements.jsonl", "config.json"):
+        assert Path("killed", name).read_bytes() == Path("whole", name).read_bytes()
+    assert not Path("killed/replies.sqlite").exists()
+
+
+def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(
+    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in ("0", "1", "0", "2"):
+        ended("optimize", *LABELLED, "--seed", seed)
+    for number in (1, 2, 3):
+        Path(f"runs/relevance-00{number}/report.html").unlink()
+    Path("runs/relevance-004/config.json").write_text("{")
+    capsys.readouterr()
+    for folder in ("003", "001", "005"):
+        ended("optimize", *LABELLED)
+        out, err = capsys.readouterr()
+        assert out.splitlines()[-1] == f"runs/relevance-{folder}/report.html"
+        assert ("goes on with" in err) == (folder != "005")
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_another_run_and_one_that_has_ended_are_left_as_they_are(
+    server: OpenAIServer, capsys: pytest.CaptureFixture[str], module: str
+) -> None:
+    flags = {"optimize": LABELLED, "optimize.compare": COMPARE, "optimize.panel": PANEL}[module]
+    ended(module, *flags, "--out", "run")
+
+    def refused(*changes: str) -> str:
+        before = {path: path.read_bytes() for path in Path("run").iterdir()}
+        n_sent = len(server.log)
+        capsys.readouterr()
+        assert COMMANDS[module].command([*flags, "--out", "run", *changes]) == 1
+        assert {path: path.read_bytes() for path in Path("run").iterdir()} == before
+        assert len(server.log) == n_sent
+        return capsys.readouterr().err.splitlines()[-1].partition(": ")[2]
+
+    assert refused() == "run holds a run that has ended: name another --out"
+    Path("run/report.html").unlink()
+    way_out = "name another --out, or delete the folder"
+    assert refused("--seed", "3") == (
+        f"run holds an unfinished run of other settings (--seed was 0 and is 3): {way_out}"
+    )
+    rows = Path("labels.jsonl").read_text().splitlines(keepends=True)
+    Path("labels.jsonl").write_text("".join([*rows[1:], rows[0]]))
+    assert f"(its labels were others): {way_out}" in refused()
+    config = json.loads(Path("run/config.json").read_text())
+    Path("run/config.json").write_text(json.dumps(config | {"command": "another"}))
+    assert f"(it was begun by another): {way_out}" in refused()
+    Path("run/config.json").write_text('{"command": "optimize.tune", "settings": 3}')
+    assert "run" in refused()
