@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -175,19 +176,24 @@ def test_a_text_that_imitates_our_framing_neither_raises_nor_replaces_a_rating()
     assert score(prompt, {"document": DOCUMENT, "summary": posing}) < plain + 0.5
 
 
-def test_what_is_remembered_stays_bounded():
-    from judges.embedded.facets import facets_of
-    from judges.embedded.source import MAX_CHARACTERS, MAX_VECTORS, read_source
-
+@pytest.mark.parametrize(
+    "text",
+    ["word " * 200_000, "a. " * 330_000, "x" * 1_000_000, "n't" * 330_000, "[[ ## " * 160_000],
+)
+def test_a_megabyte_is_judged_in_seconds(text):
     prompt = find("coherence").prompt()
-    template = prompt.template()
-    model = EmbeddedModel()
-    for number in range(300):
-        last = template[-1]["content"].replace("{{document}}", DOCUMENT * 8 + str(number))
-        message = {"role": "user", "content": last.replace("{{summary}}", GOOD)}
-        model.reply([template[0], message], Sampling())  # type: ignore[list-item]
-    assert 0 < read_source.cache.currsize <= MAX_CHARACTERS
-    assert 0 < facets_of.cache.currsize <= MAX_VECTORS
+    messages = prompt.messages({"document": text, "summary": text})
+    start = time.process_time()
+    EmbeddedModel().reply(messages, Sampling())
+    assert time.process_time() - start < 5
+
+
+def test_a_turn_that_uses_what_it_was_given_is_preferred():
+    prompt = find("dialogue_helpful").prompt()
+    texts = {"query": "When was the pool in Marl built, and how many swimmers does it hold?"}
+    texts["response_a"] = "I do not know, sorry."
+    texts["response_b"] = "The pool in Marl was built in 1931 and it holds 900 swimmers."
+    assert read_sample(WEIGHTED, prompt, ask(prompt, texts)).value == "B"
 
 
 def test_importing_the_model_loads_nothing_heavy():
