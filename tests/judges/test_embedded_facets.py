@@ -147,9 +147,8 @@ def test_loud_words_raise_and_quiet_words_lower_what_follows_them():
 
 
 def test_what_is_to_be_ignored_keeps_hardly_any_weight():
-    assert weight("Judge the order and ignore the grammar.", "grammar") < 0.1 * weight(
-        "", "grammar"
-    )
+    ignoring = weight("Judge the order and ignore the grammar.", "grammar")
+    assert 0 < ignoring < 0.2 * weight("Judge the order.", "grammar")
 
 
 def test_unknown_words_fall_back_on_an_overall_impression():
