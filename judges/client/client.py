@@ -363,7 +363,7 @@ class Client:
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
         self._rng = random.Random(0)
-        self._gate = Gate(concurrency)
+        self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered, self._seconds = 0, 0.0
         self._said: set[str] = set()
