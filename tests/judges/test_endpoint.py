@@ -149,13 +149,6 @@ def test_a_wrong_set_up_is_said_before_any_request(
     assert KEY not in str(caught.value)
 
 
-def test_an_empty_address_of_a_judge_is_refused_as_well() -> None:
-    import judges
-
-    with pytest.raises(FatalModelError, match="the address is empty"):
-        list(judges.load("relevance").judge_all([{"document": "A.", "summary": "B."}], api_base=""))
-
-
 def test_where_a_model_answers_is_known_without_opening_it() -> None:
     assert endpoint_of("openai/m") == "https://api.openai.com/v1"
     assert endpoint_of("openai/m", "http://me:pass@host/v1/") == "http://host/v1"
