@@ -85,14 +85,9 @@ class Store:
         """What was answered to this request; None: nothing was."""
         with self._locked():
             row = self._run(
-                "SELECT reply FROM requests WHERE key = ? AND reply IS NOT NULL", key
+                "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL", key
             ).fetchone()
-        if row is None:
-            return None
-        try:
-            return _decoder.decode(row[0])
-        except msgspec.DecodeError as error:
-            raise self._unusable(f"a reply is damaged ({error})") from None
+            return None if row is None else _decoder.decode(row[0])
 
     def begin(self, key: bytes, role: str, purpose: str, worst: float) -> int:
         """Write down a request that is about to be sent; returns its number."""
@@ -146,11 +141,8 @@ class Store:
     def read_settings(self) -> dict[str, Any] | None:
         """What the run was begun with; None where nothing was written down."""
         with self._locked():
-            row = self._run("SELECT json FROM settings").fetchone()
-        if row is None:
-            return None
-        settings: dict[str, Any] = msgspec.json.decode(row[0], type=dict[str, Any])
-        return settings
+            row = self._run("SELECT CAST(json AS TEXT) FROM settings").fetchone()
+            return None if row is None else msgspec.json.decode(row[0], type=dict[str, Any])
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         with self._locked():
@@ -193,7 +185,7 @@ class Store:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One thread at a time; what SQLite complains of becomes one line."""
+        """One thread at a time; what is wrong with the file becomes one line."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: is closed")
@@ -203,7 +195,7 @@ class Store:
                     self._left_to_parent, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield
-            except sqlite3.Error as error:
+            except (sqlite3.Error, msgspec.DecodeError) as error:
                 raise self._unusable(str(error)) from error
 
     def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
