@@ -15,11 +15,11 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from judges.define import read_subject
 
 import data
 from data.types import LabelledOutput
 from judges.client import Sampling
-from judges.define import read_subject
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_OF, NAMES, Vector

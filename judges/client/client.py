@@ -358,7 +358,7 @@ class Client:
         self._room = REASONING_ROOM if thinks else 1
         self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
         self._rng = random.Random(0)
-        self._gate = Gate(concurrency)
+        self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered, self._seconds = 0, 0.0
         self._said: set[str] = set()

@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from judges.client.prices import Price
     from judges.client.store import ReplyCache
 
-TIMEOUT = 120.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-
-
 # Those that DSPy asks and whose models a file may name by itself. A provider whose model names may
 # hold an address, a file or a program (huggingface, custom, ...) is none of them.
 KNOWN_TO_DSPY = frozenset(
@@ -57,7 +54,6 @@ def open_model(
     *,
     api_base: str | None = None,
     api_key_env: str | None = None,
-    timeout: float = TIMEOUT,
 ) -> Model:
     """The model `embedded`, `openai/NAME`, `azure/NAME`, or any that DSPy knows; one a process.
 
@@ -83,15 +79,15 @@ def open_model(
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
     url = provider.url(provider.base(api_base), name) if provider else api_base
-    opening = lm, url, variable, key, timeout
+    opening = lm, url, variable, key
     if opening not in _opened:
         model: Model
         if provider:
-            model = _endpoint_model(name, provider, provider.base(api_base), variable, key, timeout)
+            model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
         else:
             from judges.client.dspy import DspyModel
 
-            model = DspyModel(lm, api_base=api_base, api_key=key or None, timeout=timeout)
+            model = DspyModel(lm, api_base=api_base, api_key=key or None)
         from judges.client.client import close_at_end
 
         _opened[opening] = model
@@ -99,9 +95,7 @@ def open_model(
     return _opened[opening]
 
 
-def _endpoint_model(
-    name: str, provider: Provider, base: str, variable: str, key: str, timeout: float
-) -> Model:
+def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key: str) -> Model:
     from judges.client.openai import EndpointModel
 
     endpoint = without_secrets(base)
@@ -131,7 +125,6 @@ def _endpoint_model(
         headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
         key=key,
         key_variable=variable,
-        timeout=timeout,
     )
 
 
@@ -395,6 +388,6 @@ def check_options(options: Mapping[str, object]) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A child has its own connections.
-    os.register_at_fork(after_in_child=_opened.clear)
+    # A child has its own loop. Models stay, with their parent's connections: closed here, those
+    # would be taken from its parent's loop.
     os.register_at_fork(after_in_child=_shared_client.cache_clear)

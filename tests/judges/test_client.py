@@ -537,8 +537,6 @@ def test_the_second_use_of_a_shared_client_opens_nothing(openai_server: OpenAISe
         (LM, None, "OPENAI_API_KEY"),
         (LM, None, "OPENAI_BASE_URL"),
         ("azure/judge-1", "http://127.0.0.1", "AZURE_OPENAI_API_KEY"),
-        # An address at Azure's host takes Azure's key, whatever the model is called.
-        (LM, "https://x.openai.azure.com", "AZURE_OPENAI_API_KEY"),
     ],
 )
 def test_another_key_or_address_in_the_environment_makes_another_client(
