@@ -208,17 +208,16 @@ class Gate:
 
     async def __aenter__(self) -> float:
         """Wait for a place, and until the gate is open; returns when that was, for `narrow`."""
-        while self._busy >= int(self._places) or time.monotonic() < self._opens_at:
-            if self._busy < int(self._places):
-                await asyncio.sleep(self._opens_at - time.monotonic())
-            else:
-                self._waiting.append(turn := asyncio.get_running_loop().create_future())
-                try:
-                    await turn
-                except asyncio.CancelledError:
-                    self._call()
-                    raise
-        self._busy += 1
+        self._waiting.append(turn := asyncio.get_running_loop().create_future())
+        self._call()
+        try:
+            await turn
+            while (wait := self._opens_at - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                await self.__aexit__()
+            raise
         return time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:
@@ -240,12 +239,11 @@ class Gate:
             self._places = max(1.0, 0.7 * self._places)
 
     def _call(self) -> None:
-        """Call as many as there are places; one that has given up leaves its turn to the next."""
-        free = int(self._places) - self._busy
-        while free > 0 and self._waiting:
+        """Give the places that there are to those who came first."""
+        while self._waiting and self._busy < int(self._places):
             if not (turn := self._waiting.popleft()).done():
+                self._busy += 1
                 turn.set_result(None)
-                free -= 1
 
 
 class _Window:
@@ -314,6 +312,9 @@ class _Window:
     def _count(self, answer: "Future[Response]") -> None:
         """On the event loop: one more is answered."""
         if self.stopped:
+            return
+        if not on_event_loop():  # answered before `add` had asked to be told
+            event_loop().call_soon_threadsafe(self._count, answer)
             return
         self._n_answered += 1
         error = None if answer.cancelled() else answer.exception()

@@ -17,7 +17,6 @@ from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
 from judges.client import shared_client
-from judges.client.budget import Budget
 from judges.client.client import (
     Client,
     FailingRunError,
@@ -245,22 +244,6 @@ def test_identical_requests_in_flight_are_sent_once() -> None:
     assert sum(not response.cached for response in responses) == 1
 
 
-def test_totals_count_what_an_earlier_start_paid_and_latency_only_what_was_sent(
-    tmp_path: Path,
-) -> None:
-    model = Model(echo, wait=0.02)
-    for count, cached in ((30, 0), (40, 30)):
-        with Session(store=tmp_path / "s", models={"m": model}) as session:
-            client = session.client("m")
-            responses = list(client.run(asks(count)))
-        assert [response.cached for response in responses] == [i < cached for i in range(count)]
-        totals = client.totals
-        assert (totals.responses, totals.cached, totals.tokens_in) == (count, cached, 10 * count)
-        assert client.latency is not None
-        assert client.latency >= 0.02
-    assert model.calls == 40
-
-
 # Faults.
 
 
@@ -277,12 +260,9 @@ def test_totals_count_what_an_earlier_start_paid_and_latency_only_what_was_sent(
 def test_what_may_pass_is_asked_again_until_it_does(
     error: Exception, times: int, attempts: int
 ) -> None:
-    model, account = Model(failing(error, times=times)), Budget(max_calls=120).account()
-    assert parsed(run(model, 20, attempts=attempts, account=account)) == list(range(20))
+    model = Model(failing(error, times=times))
+    assert parsed(run(model, 20, attempts=attempts)) == list(range(20))
     assert set(model.seen.values()) == {times + 1}
-    # What found no free connection was never sent.
-    unsent = isinstance(error, NoConnectionsError)
-    assert account.calls == (20 if unsent else model.calls)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +438,7 @@ def test_only_the_samples_that_failed_are_asked_afresh_and_some_are_better_than_
     model = Model(lambda p, s, before: ["1", "x", "3", "y"] if not before else afresh[-s.n :])
     (response,) = run(model, 1, Sampling(n=4))
     assert (response.parsed, response.failures, response.error) == (values, failures, None)
-    assert [sampling.n for sampling in model.samplings] == [4, 2, *[1, 1][: 2 * len(failures)]][:4]
+    assert [sampling.n for sampling in model.samplings] == [4, 2, *[1] * len(failures)]
     assert [reply.text for reply in response.replies] == [*map(str, values), *["z"] * len(failures)]
 
 
@@ -537,8 +517,6 @@ def test_the_second_use_of_a_shared_client_opens_nothing(openai_server: OpenAISe
         (LM, None, "OPENAI_API_KEY"),
         (LM, None, "OPENAI_BASE_URL"),
         ("azure/judge-1", "http://127.0.0.1", "AZURE_OPENAI_API_KEY"),
-        # An address at Azure's host takes Azure's key, whatever the model is called.
-        (LM, "https://x.openai.azure.com", "AZURE_OPENAI_API_KEY"),
     ],
 )
 def test_another_key_or_address_in_the_environment_makes_another_client(
