@@ -132,7 +132,7 @@ class Comparison:
         return ()
 
     def prompt(self) -> Prompt:
-        """The seed prompt: texts and both candidates in, one comparing sentence, then A or B."""
+        """The prompt of the untuned judge: the texts and both candidates in, A or B out."""
         sides = [
             Field(name=name, description=f"{self.candidate} {letter}", role="input")
             for letter, name in zip("AB", self.fields, strict=True)
@@ -147,7 +147,7 @@ class Comparison:
 Subject = Dimension | Comparison
 
 
-def seed_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
+def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
     """The prompt of a subject that nobody tuned.
 
     Without `reasoning` a dimension's asks for the rating alone, and a comparison's for one sentence
@@ -170,7 +170,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
             )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
-    expected = seed_prompt(subject, reasoning_of(prompt))
+    expected = untuned_prompt(subject, reasoning_of(prompt))
     if [_form(field) for field in prompt.fields] != [_form(field) for field in expected.fields]:
         raise DimensionError(
             f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "

@@ -10,8 +10,6 @@ of a text where these rules do not hold, as in {"document": "article"}.
 
 import asyncio
 import math
-import threading
-import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
@@ -20,13 +18,13 @@ from typing import Any, Unpack
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import BudgetSpentError, Options, check_options, pop_map
 from judges.dimension import Comparison
-from judges.judge import Judge, RowJudge
+from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
 from judges.judging import failed
 
 
 class OpenJudge:
-    """A judge whose model is opened at the first row and stays open, for rows from any thread.
+    """A judge that is opened once, for rows of a tool from any thread.
 
     `output`, `reference` and `input` are the keys that the tool gives these under.
     """
@@ -34,17 +32,15 @@ class OpenJudge:
     def __init__(
         self, judge: Judge, options: Options, *, output: str, reference: str, input: str | None
     ) -> None:
-        values: dict[str, Any] = {**options}
+        values: Any = {**options}
         check_options(values)
         mapping = pop_map(values)
-        values.pop("progress", None)
         if unknown := sorted(mapping.keys() - set(judge.texts)):
             raise OptionError(
                 f"map: the judge {judge.name} reads {', '.join(judge.texts)}, not "
                 f"{', '.join(unknown)}"
             )
         self.judge = judge
-        self._options = values
         roles = {judge.texts[-1]: output}
         if isinstance(judge.subject, Comparison):
             roles = dict(zip(judge.subject.fields, (output, reference), strict=True))
@@ -52,14 +48,15 @@ class OpenJudge:
         others = [name for name in judge.texts if name not in roles]
         # What stands for a text whose name the tool's row does not have.
         self._defaults = {others[0]: input} if input and len(others) == 1 else {}
-        self._judge_rows: RowJudge | None = None
-        self._lock = threading.Lock()
+        # Open as long as this is.
+        self._open = ExitStack()
+        self._judge_rows = self._open.enter_context(judge.open(**values))
 
     def __call__(self, row: Mapping[str, object]) -> AnyJudgement:
         """Judge one row of the tool; where the budget has ended, the judgement has failed."""
         texts = {name: self._find(name, row) for name in self.judge.texts}
         try:
-            (judgement,) = self._opened()([texts])
+            (judgement,) = self._judge_rows([texts])
         except BudgetSpentError as error:
             return failed(self.judge.subject, f"not asked: {error}")
         if judgement.failure is not None and None in texts.values():
@@ -76,14 +73,6 @@ class OpenJudge:
         if isinstance(value, Mapping):
             return value.get(name, next(iter(value.values())) if len(value) == 1 else None)
         return value
-
-    def _opened(self) -> RowJudge:
-        with self._lock:
-            if self._judge_rows is None:
-                stack = ExitStack()
-                self._judge_rows = stack.enter_context(self.judge.open(**self._options))
-                weakref.finalize(self, stack.close)
-            return self._judge_rows
 
 
 def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
@@ -103,11 +92,9 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
         judgement = ask({**_entries(expectations), **_entries(inputs), **row})
         if judgement.failure is not None:
             return entities.Feedback(name=judge.name, error=judgement.failure, source=source)
+        reasons = _reasons(judgement)
         return entities.Feedback(
-            name=judge.name,
-            value=judgement.score,
-            rationale=_reasons(judgement),
-            source=source,
+            name=judge.name, value=judgement.score, rationale=reasons, source=source
         )
 
     return genai.scorer(score, name=judge.name)
@@ -126,12 +113,8 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 
     def make() -> Any:
         async def score(state: Any, target: Any) -> Any:
-            row = {
-                **(state.metadata or {}),
-                "input": state.input_text,
-                "output": state.output.completion,
-                "target": target.text,
-            }
+            texts = {"input": state.input_text, "target": target.text}
+            row = {**(state.metadata or {}), **texts, "output": state.output.completion}
             # Beside any event loop that Inspect may use.
             judgement = await to_thread.run_sync(ask, row)
             if judgement.failure is not None:

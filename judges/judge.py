@@ -30,7 +30,7 @@ from judges.client import (
     pop_map,
     shared_client,
 )
-from judges.dimension import Comparison, Subject, check_prompt, seed_prompt
+from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
 from judges.judging import (
     MissingColumnError,
@@ -100,29 +100,21 @@ class Judge:
 
     @classmethod
     def of(
-        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = "embedded"
+        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = EMBEDDED
     ) -> "Judge":
-        """The untuned judge of a dimension or comparison (see `seed_prompt`)."""
-        return cls(subject=subject, prompt=seed_prompt(subject, reasoning), lm=lm)
+        """The untuned judge of a dimension or comparison (see `untuned_prompt`)."""
+        return cls(subject=subject, prompt=untuned_prompt(subject, reasoning), lm=lm)
 
     @classmethod
-    def from_program(
-        cls,
-        program: "dspy.Module",
-        subject: Subject,
-        *,
-        plan: SamplingPlan | None = None,
-        lm: str = "embedded",
-        provenance: Mapping[str, object] | None = None,
-    ) -> "Judge":
+    def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
         """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
         from judges.modules import prompt_of
 
         predictors = program.predictors()
         if len(predictors) != 1:
-            raise ValueError(f"a judge has one predictor; this program has {len(predictors)}")
+            raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
         prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        return cls(subject=subject, prompt=prompt, plan=plan, lm=lm, provenance=provenance)
+        return cls(subject=subject, prompt=prompt)
 
     @property
     def name(self) -> str:
@@ -201,9 +193,9 @@ class Judge:
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        unknown = texts.keys() - set(self.texts)
-        missing = [name for name in self.texts if name not in texts]
-        if unknown or missing:
+        if texts.keys() != set(self.subject.texts):
+            unknown = texts.keys() - set(self.texts)
+            missing = [name for name in self.texts if name not in texts]
             raise TypeError(
                 f"the judge {self.name!r} reads {', '.join(self.texts)}"
                 + (f"; not given: {', '.join(missing)}" if missing else "")
@@ -219,8 +211,9 @@ class Judge:
         """Open what asks its model; without options it is the process's own, which stays open."""
         self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
-        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base or self.plan
-        if not is_named and "dspy" in sys.modules:
+        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
+        is_tuned = self.plan is not None and self.plan_from != "user"
+        if not is_named and not is_tuned and "dspy" in sys.modules:
             from judges.client.dspy import ConfiguredModel, configured_lm
 
             if (configured := configured_lm()) is not None:

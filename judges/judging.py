@@ -146,10 +146,10 @@ def judge_rows(
     def requests() -> "Iterator[Request]":
         """Yield the requests of all rows; what to expect of each row is added to `pending`."""
         for row in rows:
-            if (failure := unusable(subject, row)) is not None:
-                pending.append(failure)
+            texts = readable_texts(subject, row)
+            if isinstance(texts, str):
+                pending.append(texts)
                 continue
-            texts = {name: str(joined_text(row[name])) for name in subject.texts}
             shown: dict[Sides, dict[str, str]] = {"ab": texts}
             if isinstance(subject, Comparison):
                 field_a, field_b = subject.fields
@@ -159,8 +159,8 @@ def judge_rows(
                     sides = draw.choice(BOTH)
                     shown = {sides: shown[sides]}
             pending.append(tuple(shown))
-            for texts in shown.values():
-                yield Request(fill(template, texts), sampling, accept, restate=restate)
+            for in_order in shown.values():
+                yield Request(fill(template, in_order), sampling, accept, restate=restate)
 
     responses = client.run(requests())
     for response in responses:
@@ -177,26 +177,32 @@ def judge_rows(
 
 
 def unusable(subject: Subject, row: Mapping[str, object]) -> str | None:
-    """Why a row cannot be judged: a text that is missing or shows nothing; None if it can.
+    """Why a row cannot be judged; None if it can."""
+    texts = readable_texts(subject, row)
+    return texts if isinstance(texts, str) else None
+
+
+def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
+    """What is judged of a row, or why it cannot be: a text that is missing or shows nothing.
 
     One of two outputs may be blank: some systems say nothing, and would gain if that went unseen.
     """
-    blank: list[str] = []
+    texts, blank = {}, []
     for name in subject.texts:
-        text = joined_text(row.get(name))
+        value = row.get(name)
+        text = value if isinstance(value, str) else joined_text(value)
         if not isinstance(text, str):
             return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
         if all(unicodedata.category(character) in INVISIBLE for character in text):
             blank.append(name)
+        texts[name] = text
     if len(blank) == 1 and isinstance(subject, Comparison) and blank[0] in subject.fields:
-        return None
-    return f"{blank[0]} is empty" if blank else None
+        return texts
+    return f"{blank[0]} is empty" if blank else texts
 
 
 def joined_text(value: object) -> object:
     """A list of texts, such as reviews, as one text, as label files are read; else the value."""
-    if isinstance(value, str):
-        return value
     if not isinstance(value, list | tuple) and hasattr(value, "tolist"):
         # A data frame's cell.
         value = value.tolist()

@@ -39,7 +39,7 @@ from judges.dimension import (
     DimensionError,
     Subject,
     check_prompt,
-    seed_prompt,
+    untuned_prompt,
 )
 from judges.frozen import (
     FrozenJudgeError,
@@ -88,7 +88,7 @@ def read_subject(spec: str) -> Subject:
     try:
         text = read_bytes(Path(spec), MAX_DEFINITION).decode("utf-8-sig")
         subject = convert(yaml.safe_load(text), _Definition).subject()
-        check_prompt(subject, seed_prompt(subject))  # refuses names that would clash
+        check_prompt(subject, untuned_prompt(subject))  # refuses names that would clash
     except RecursionError as error:
         raise DimensionError(f"{spec}: nested too deeply") from error
     # What YAML's parser lets through of values that it cannot make, among them: dates, numbers.

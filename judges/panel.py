@@ -13,18 +13,15 @@ from itertools import tee
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from dspy_judges.errors import JudgesError
-from judges.client import EMBEDDED, BudgetSpentError, Message, is_embedded
-from judges.dimension import Comparison, Dimension, Subject, seed_prompt
+from judges.client import EMBEDDED, BudgetSpentError, is_embedded
+from judges.dimension import Comparison, Dimension, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge, check_address
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.judging import Order, choice_of, failed
 
 if TYPE_CHECKING:
-    import dspy
-
-    from judges.client import Client, Model
-    from judges.scoring import SamplingPlan
+    from judges.client import Client
 
 MAX_REASON_LENGTH = 300
 
@@ -90,7 +87,7 @@ class Panel(Judge):
         paid_models = [judge.lm for judge in judges if not is_embedded(judge.lm)]
         return cls(
             subject=subject,
-            prompt=seed_prompt(subject),
+            prompt=untuned_prompt(subject),
             lm=next(iter(paid_models), EMBEDDED),
             lm_from="user",
             members=tuple(checked),
@@ -268,30 +265,14 @@ class Panel(Judge):
         ]
         return cls.join(file.subject.read(), members, provenance=file.provenance)
 
-    def plan_for(self, model: "Model") -> "SamplingPlan":
-        self._refuse("has no plan of its own")
-
-    def resolved_plan(self) -> "SamplingPlan":
-        self._refuse("has no plan of its own")
-
-    def with_plan(self, plan: "SamplingPlan | None") -> NoReturn:
-        self._refuse("has no plan of its own")
-
-    def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> NoReturn:
-        self._refuse("has no prompt of its own")
-
-    def template(self) -> list[Message]:
-        self._refuse("has no prompt of its own")
-
-    def program(self) -> "dspy.Module":
-        self._refuse("has no prompt of its own")
-
-    def _refuse(self, lack: str) -> NoReturn:
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         names = ", ".join(member.name for member in self.members)
         raise PanelError(
-            f"{self.name} is a panel and {lack}; its members have ({names}): take one of "
-            "panel.parts"
+            f"{self.name} is a panel and has no plan or prompt of its own; its members have "
+            f"({names}): take one of panel.parts"
         )
+
+    plan_for = resolved_plan = with_plan = with_prompt = template = program = _refuse
 
 
 def _check_judge(subject: Subject, name: str, judge: Judge) -> Judge:

@@ -195,12 +195,12 @@ def describe_scale(definition: str, anchors: Mapping[int, str]) -> str:
 
 def neutralise(text: str) -> str:
     """Break what could pass for framing (see FRAMING) by a space; mend lone surrogates."""
-    return FRAMING.sub(r"\g<0> ", encodable(text))
+    return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def encodable(text: str) -> str:
     """Put a question mark for every lone surrogate, which no UTF-8 file can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:

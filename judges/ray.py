@@ -10,16 +10,15 @@ Ray is not imported here, and this works with any engine that pickles a callable
 batches. Keys come from each worker's own environment.
 """
 
-import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Unpack
 
 import numpy as np
 
 from dspy_judges.errors import OptionError
-from judges.client import BudgetSpentError
-from judges.client.open import Options, check_limits, check_options, pop_map
+from judges.client import BudgetSpentError, Options, check_options, pop_map
+from judges.client.open import check_limits
 from judges.judge import Judge, RowJudge
 from judges.judgement import AnyJudgement
 from judges.judging import failed, rows_of
@@ -35,18 +34,18 @@ class JudgeBatch:
     def __init__(self, judge: Judge, *, workers: int, **options: Unpack[Options]) -> None:
         values: dict[str, Any] = {**options}
         check_options(values)
-        if "journal" in values:
-            raise OptionError("workers cannot share a journal; the reply cache keeps every reply")
+        if "store" in values:
+            raise OptionError("workers cannot share a store; the reply cache keeps every reply")
         check_limits(workers=workers)
         if values.get("max_calls") is not None:
             values["max_calls"] //= workers
         if values.get("max_cost") is not None:
             values["max_cost"] /= workers
         check_limits(max_calls=values.get("max_calls"), max_cost=values.get("max_cost"))
-        values.pop("progress", None)
         self.judge = judge
         self.map = pop_map(values)
         self.share = values
+        self._open = ExitStack()
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
@@ -55,8 +54,9 @@ class JudgeBatch:
         if name in batch:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
         columns = self.judge.find_columns([str(column) for column in batch], self.map)
-        rows = list(rows_of({text: batch[column] for text, column in columns.items()}))
-        judgements = list(self._judgements(rows))
+        judgements = self._judged(
+            list(rows_of({text: batch[column] for text, column in columns.items()}))
+        )
         new_columns = {
             name: np.array([judgement.score for judgement in judgements], dtype=float),
             f"{name}_failure": np.array([judgement.failure for judgement in judgements], object),
@@ -65,17 +65,15 @@ class JudgeBatch:
             return {**batch, **new_columns}
         return batch.assign(**new_columns)
 
-    def _judgements(self, rows: list[dict[str, object]]) -> Iterator[AnyJudgement]:
+    def _judged(self, rows: list[dict[str, object]]) -> list[AnyJudgement]:
         if self._judge_rows is None:
             # In the worker, since what is open cannot be pickled.
-            stack = ExitStack()
-            self._judge_rows = stack.enter_context(self.judge.open(**self.share))
-            weakref.finalize(self, stack.close)
-        n_judged = 0
+            self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
+        judgements: list[AnyJudgement] = []
         try:
             for judgement in self._judge_rows(rows):
-                yield judgement
-                n_judged += 1
+                judgements.append(judgement)
         except BudgetSpentError as error:
-            for _ in rows[n_judged:]:
-                yield failed(self.judge.subject, f"not asked: {error}")
+            unasked = failed(self.judge.subject, f"not asked: {error}")
+            judgements += [unasked] * (len(rows) - len(judgements))
+        return judgements

@@ -43,29 +43,44 @@ def _words(text: str) -> frozenset[str]:
 
 
 # Words of labels: of an answer that wins, of an answer, and of neither.
-_FINAL = _words("final overall")
+_FINAL = _words("final overall revised updated corrected")
 _ANSWER = _words(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment prediction preferred preference choice winner decision"
+    " evaluation assessment prediction preferred preference choice winner decision best"
 )
 _MARK = _words("rating score grade mark stars points")
-_BESIDE = _words("the a an my your our is i it for of on this here s total would give out from to")
-# What has a number and is no rating: counts, places in a list, other people's and other times'
-# ratings, reports of what somebody says; and what is no choice: the worse.
-_OTHER = _words(
-    "number count amount sum mean average median deviation variance percentage ratio range"
-    " confidence certainty uncertainty probability likelihood chance error mistake length word"
-    " page chapter section line paragraph step stage item example sample instance case figure"
-    " table question part criterion rule id rank ranking position place version year month day"
-    " date time age weight temperature maximum max minimum min highest lowest perfect possible"
-    " threshold limit baseline bonus penalty deduction expected previous prior earlier old original"
-    " initial first second third draft tentative before reference gold truth human user student"
-    " author reader his her its their another others other says said say claims claimed states"
-    " reads writes wrote asks told instructed contains according ends if not no never alternative"
-    " less least worse worst weaker loser lower rejected dispreferred unpreferred runner wrong"
-    " incorrect reason reasoning explanation justification rationale comment feedback correction"
-    " edit wait document article source after requested injected instruction prompt"
+_BESIDE = _words(
+    "the a an my your our is i it for of on this here s total would give out from to level"
 )
+# Heads of labels that count, measure, place or explain: "word count", "confidence in it", "step".
+_ASIDE = _words(
+    "number count amount total sum mean average median deviation variance percentage ratio range"
+    " confidence certainty uncertainty probability likelihood chance error mistake length word"
+    " page chapter section line paragraph sentence step stage item example sample instance case"
+    " figure table question part criterion rule id rank ranking position place version year month"
+    " day date time age weight temperature maximum max minimum min threshold limit baseline bonus"
+    " penalty deduction first second third draft initial before after reason reasoning explanation"
+    " justification rationale comment feedback correction edit wait document article source"
+    " instruction prompt user author annotator rater reviewer alternative gold truth reference"
+    " expected target margin cutoff scale iteration attempt round priority"
+)
+# Before "rating" or "choice" they make it another one: "previous rating", "user's choice".
+_ANOTHER = _words(
+    "confidence error maximum max minimum min highest lowest perfect possible expected previous"
+    " prior earlier old original initial first second third draft tentative requested injected"
+    " reference gold truth human user student author reader model his her its their another other"
+    " others average mean median alternative wrong incorrect before after crowd public expert"
+    " critic annotator reviewer baseline target desired ideal passing"
+)
+# Wherever they stand, what follows is reported, denied, supposed or the worse of two.
+_DENIED = _words(
+    "says said say claims claimed states reads writes wrote asks told instructed contains according"
+    " puts ends example if not no never less least worse worst weaker loser lower rejected runner"
+    " dispreferred unpreferred"
+)
+
+_PREPOSITIONS = _words("of in for to across between from with")
+_PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
 _OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _CLOSE = r"[*_`\"')\]}|$⭐★ ]{0,8}"
@@ -178,26 +193,18 @@ def read(
     field = next(field for field in reversed(outputs) if field.choices)
     place = sections.get(field.name, (start, end))
     if truncated and place[1] == len(reply):
-        raise NoScoreError(f"{field.name}: the reply is cut short: {shortened(reply[start:])}")
+        raise NoScoreError(f"the reply is cut short: {shortened(reply[start:])}")
     # Steps and questions rate parts of the whole: only what is called the answer is it.
     strict = thinks_at_length(outputs) and field.name not in sections
     wanted = Wanted(field.choices or ())
     known = (field.name,) if strict else (field.name, *names)
-    try:
-        answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
-    except NoScoreError as error:
-        raise NoScoreError(f"{field.name}: {error}") from error
+    answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        choices = ", ".join(map(str, wanted.choices))
-        raise NoScoreError(f"{field.name}: none of {choices} in {shortened(reply[start:end])}")
+        raise NoScoreError(f"no {field.name} in {shortened(reply[start:end])}")
     span = place[0] + answer.start, place[0] + answer.end
     rest = _rest(reply[start : span[0]], reply[span[1] : end])
-    values: dict[str, Value] = {
-        output.name: reply[slice(*sections[output.name])].strip()
-        if output.name in sections
-        else rest
-        for output in outputs
-    }
+    texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
+    values: dict[str, Value] = {output.name: texts.get(output.name, rest) for output in outputs}
     values[field.name] = answer.value if isinstance(answer.value, str) else int(answer.value)
     return Reading(values, span)
 
@@ -321,11 +328,20 @@ def _line_answers(
     """The answers of forms 3 and 4, and what else is said, with its place."""
     patterns = _patterns(wanted)
     answers, reasoned, asides = [], [], []
+    heading: int | None = None
     # A label and the answer below it become one line.
     plain = patterns.above.sub(lambda match: match["label"] + ":".ljust(len(match["gap"])), plain)
     for line in re.finditer(r"\S[^\n]*", plain):
         content, place = line[0].rstrip(), line.start()
-        rank, start = _label(content, wanted, own_words)
+        label = _LABEL.match(content)
+        if label and not wanted.numeric and patterns.answer.fullmatch(label["label"]):
+            label = None  # "B: it is precise"
+        rank = _rank(label["label"], wanted, own_words) if label else None
+        start = label.end() if label else 0
+        # What follows "Example:" or "The text says:" is no answer.
+        reported, heading = heading == 0, rank if not content[start:].strip("*_` ") else None
+        if reported:
+            continue
         match = patterns.answer.match(content, start)
         if match is None or not _ends(content, match) or rank == -1:
             asides.append((place, content[:start] if rank == -1 else content))
@@ -334,10 +350,8 @@ def _line_answers(
             continue
         reason = content[match.end() :]
         asides.append((place + match.end(), reason if rank else content[:start] or reason))
-        answer = Answer(
-            wanted.value(match), 2 if rank is None else rank,
-            place + match.start("value"), place + match.end(),
-        )  # fmt: skip
+        span = place + match.start("value"), place + match.end()
+        answer = Answer(wanted.value(match), 2 if rank is None else rank, *span)
         if rank or not reason.strip("*_`\"')]}|$.! "):
             answers.append(answer)
         elif rank is None:
@@ -348,26 +362,21 @@ def _line_answers(
     return [answer for answer in answers if answer.rank], asides
 
 
-def _label(content: str, wanted: Wanted, own_words: frozenset[str]) -> tuple[int | None, int]:
-    """The rank of a line's label, None where it has none, and where the label ends."""
-    patterns = _patterns(wanted)
-    label = _LABEL.match(content)
-    if label and (wanted.numeric or not patterns.answer.fullmatch(label["label"])):
-        return _rank(label["label"], wanted, own_words), label.end()
-    return None, 0
-
-
 def _rank(label: str, wanted: Wanted, own_words: frozenset[str]) -> int:
     """How much a label calls what follows it the answer, 3 to 1; 0: no answer; -1: perhaps none."""
     words = re.findall(r"[^\W_]+", _patterns(wanted).scale.sub(" ", label.lower()))
     named = set(words) - _BESIDE
     if not named or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
-    if named & _OTHER - own_words or (not wanted.numeric and named & _MARK):
+    if named & _DENIED - own_words or (not wanted.numeric and named & _MARK):
         return 0
-    # "Errors found" counts; "Correctness" and "Clarity of terms" do not.
-    heads = takewhile(lambda word: word not in ("of", "in", "for", "across", "between"), words)
-    if any(re.search(r"[^siu]s\Z(?<!ics)", word) for word in {*heads} - _ANSWER - own_words):
+    # The head of "clarity of terms" is "clarity"; of "word count", "count".
+    heads = list(takewhile(lambda word: word not in _PREPOSITIONS, words))
+    head = next((word for word in reversed(heads) if word not in _BESIDE), "number")
+    if head in _ASIDE - own_words or (head in _ANSWER and named & _ANOTHER - own_words):
+        return 0
+    # "Errors" and "errors found" count; "correctness", "analysis" and "ethics" do not.
+    if head not in _ANSWER | own_words and _PLURAL.search(" ".join(heads)):
         return -1
     if named & _FINAL:
         return 3
@@ -400,7 +409,7 @@ def _patterns(wanted: Wanted) -> _Patterns:
             rf"(?P<value>-?{NUMBER})(?: ?(?:/|out of) ?(?P<top>{NUMBER})(?:\.0+)?)?"
             r"(?: ?(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
         )
-        says = "(?:give|deserves?|gets?|rate|assign|award|earns?)(?: [a-z']{1,12}){0,4} "
+        says = "(?:say|give|deserves?|gets?|rate|assign|award|earns?)(?: [a-z']{1,12}){0,4} "
         n_words, compared = 4, r"(?!.)."
     else:
         words = [re.escape(str(choice)) for choice in wanted.choices]

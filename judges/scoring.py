@@ -51,6 +51,9 @@ class SamplingPlan:
             )
 
 
+ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """What one reply says: the value of the field with choices, and the free text beside it.
@@ -68,12 +71,13 @@ class Sample:
 def default_plan(model: Model) -> SamplingPlan:
     """The plan of its endpoint, at the model's own temperature where it has one."""
     plan = plan_at(model.endpoint)
-    return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
+    own = getattr(model, "temperature", plan.temperature)
+    return plan if own == plan.temperature else replace(plan, temperature=own)
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
     """Weighted for the embedded model, whose probabilities cost nothing; else one reply."""
-    return SamplingPlan(kind="weighted" if is_embedded(endpoint) else "one")
+    return WEIGHTED if is_embedded(endpoint) else ONE
 
 
 def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Sampling:

@@ -246,14 +246,12 @@ def run_command(
     *,
     verbose: bool = False,
     quiet: bool = False,
-    advice: Callable[[Exception], str] = lambda error: "",
     interrupted: Callable[[], str] = lambda: "interrupted",
 ) -> int:
     """The exit code of `work`, or of what ended it: 1 failed, 2 wrong usage, 130 interrupted.
 
-    What a user can mend is one line, followed by what `advice` adds; with `verbose`, after its
-    traceback. Any other exception is a mistake of this project and passes through. `quiet`: neither
-    progress nor notes.
+    What a user can mend is one line; with `verbose`, after its traceback. Any other exception is a
+    mistake of this project and passes through. `quiet`: neither progress nor notes.
     """
     with _stoppable() as signals:
         try:
@@ -276,7 +274,7 @@ def run_command(
                 _discard_stdout()
             if verbose and code == FAILED:
                 print_error("".join(traceback.format_exception(error)).rstrip())
-            print_error(f"{name}: {_one_line(error)}{advice(error)}")
+            print_error(f"{name}: {_one_line(error)}")
             return code
 
 

@@ -4,11 +4,10 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import dspy
 import pytest
@@ -19,6 +18,7 @@ import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
+from judges.client import Client, Store
 from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
@@ -173,16 +173,15 @@ def test_an_empty_address_is_refused(address: str) -> None:
         next(judges.load("coherence").judge_all([ROW], lm="openai/judge-1", api_base=address))
 
 
-def test_a_strangers_batch_folder_sends_no_key(
+def test_a_strangers_state_of_a_batch_sends_no_key(
     stranger: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("out.jsonl.batch").mkdir()
     state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url, "n_requests": 1}
-    Path("out.jsonl.batch/batch.json").write_text(json.dumps(state))
+    Path("out.jsonl.batch.json").write_text(json.dumps(state))
     for step in ("submit", "status", "collect"):
         ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
         assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        assert f"at {stranger.url}, and not at" in capsys.readouterr().err
+        assert f"at {stranger.url}, and not" in capsys.readouterr().err
 
 
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
@@ -415,21 +414,15 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
         base = f"http://127.0.0.1:{server.server_port}/v1"
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
-        folder = Path("b")
         if lm.startswith("openai/"):
-            batch = Batch(folder, lm=lm, api_base=base)
-            list(judges.load("coherence").judge_rows([ROW], _runner(batch.queue())))
+            batch = Batch(Path("out.jsonl"), lm=lm, api_base=base)
+            with closing(Store("replies.sqlite")) as store:
+                list(judges.load("coherence").judge_rows([ROW], Client(batch.queue(store))))
             with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
                 batch.submit()
     finally:
         server.shutdown()
         server.server_close()
-
-
-def _runner(model: Any) -> Any:
-    from judges.client.client import Client
-
-    return Client(model)
 
 
 def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
         2,
         "--api-base: holds a password or a key",
     ),
-    "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "holds no judge.json"),
+    "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "judge.json: no such file"),
     "a judge of a terminal's escapes": (["score", "\x1b[2J", *SCORE[2:]], 1, "\\u001b[2J"),
     "a batch of no output": ([*SCORE[:-2], "--batch-api", "status"], 2, "needs --out FILE"),
     "no command": (["nope"], 2, "invalid choice: 'nope'"),
@@ -123,7 +123,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         2,
         "unrecognized arguments: --api-key; did you mean --api-key-env?",
     ),
-    "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge's name is empty"),
+    "no name": (judges_command, ["score", "", *SCORE[2:]], 2, "no judge '' in the catalogue"),
     "an empty definition": (
         judges_command,
         ["score", "e.yaml", *SCORE[2:]],

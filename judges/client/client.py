@@ -252,38 +252,32 @@ class _Window:
     def __init__(self, client: "Client") -> None:
         self.stopped = False
         self._client = client
-        self._most = READ_AHEAD * client.concurrency
         self._answers: deque[Future[Response]] = deque()
         self._n_added = self._n_answered = 0
-        self._awake = threading.Event()
-        self._fatal: BaseException | None = None
+        self._fatal: Exception | None = None
+        self._awake, self._wakes = threading.Event(), False
 
     def __len__(self) -> int:
         return len(self._answers)
 
     @property
     def ready(self) -> bool:
-        try:
-            return self._fatal is not None or self._answers[0].done()
-        except IndexError:  # the event loop looks as well, while the last is taken
-            return False
+        """Whether the first response is there, or what ends the run."""
+        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
 
     @property
     def has_room(self) -> bool:
-        return self._n_added - self._n_answered < self._most and len(self._answers) < MOST_WAITING
+        under_way = self._n_added - self._n_answered
+        return under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
 
     def add(self, request: Request) -> None:
-        answer = asyncio.run_coroutine_threadsafe(self._client.answer(request, self), event_loop())
         self._n_added += 1
-        self._answers.append(answer)
-        answer.add_done_callback(self._count)
+        self._answers.append(asyncio.run_coroutine_threadsafe(self._answer(request), event_loop()))
 
-    def wait(self, *, more: bool) -> None:
-        """Wait until the first response is ready or, where `more` come, there is room for many."""
-        enough = self._n_added - self._most // 2
-        while not self.ready and not (more and self._n_answered >= enough and self.has_room):
-            self._awake.wait()
-            self._awake.clear()
+    def wait(self) -> None:
+        """Wait until some are answered."""
+        self._awake.wait()
+        self._awake.clear()
 
     def take(self) -> Response:
         """Remove the first response, which is ready; raises what its request raised.
@@ -309,19 +303,22 @@ class _Window:
         while self._client.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
-    def _count(self, answer: "Future[Response]") -> None:
-        """On the event loop: one more is answered."""
-        if self.stopped:
-            return
-        if not on_event_loop():  # answered before `add` had asked to be told
-            event_loop().call_soon_threadsafe(self._count, answer)
-            return
-        self._n_answered += 1
-        error = None if answer.cancelled() else answer.exception()
-        if error is not None and not isinstance(error, BudgetSpentError):
-            self._fatal = error
-        if self.ready or self._n_answered >= self._n_added - self._most // 2:
-            asyncio.get_running_loop().call_later(WAKE_DELAY, self._awake.set)
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._client.answer(request, self)
+        except Exception as error:
+            if not isinstance(error, BudgetSpentError):
+                self._fatal = error
+            raise
+        finally:
+            self._n_answered += 1
+            if not self._wakes:
+                self._wakes = True
+                asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes = False
+        self._awake.set()
 
 
 class Client:
@@ -406,13 +403,13 @@ class Client:
         try:
             more = True
             while more or window:
-                while more and window.has_room and not window.ready and self._may_ask(window):
+                while more and not window.ready and window.has_room and self._may_ask(window):
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
-                if window:
-                    window.wait(more=more and self._may_ask(window))
                 if window.ready:
                     yield self._counted(window.take())
+                elif window:
+                    window.wait()
         except (BudgetSpentError, FailingRunError):
             grace = self._timeout  # what is in flight is paid for: let it arrive
             raise

@@ -8,7 +8,7 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Integral, Real
@@ -73,74 +73,66 @@ def open_model(
     if lm in EMBEDDED_MODELS:
         return _embedded_model()
     prefix, _, name = lm.partition("/")
-    provider = PROVIDERS.get(prefix)
     if not prefix or not name:
         raise FatalModelError(
             f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
         )
-    variable = _key_variable(api_key_env) if api_key_env else None
-    if provider is None:
-        from judges.client.dspy import DspyModel
+    provider = PROVIDERS.get(prefix)
+    if api_key_env:
+        _check_variable(api_key_env)
+    variable = api_key_env or (provider.key_variable if provider else "")
+    key = read_key(variable) if variable else ""
+    url = provider.url(provider.base(api_base), name) if provider else api_base
+    opening = lm, url, variable, key, timeout
+    if opening not in _opened:
+        model: Model
+        if provider:
+            model = _endpoint_model(name, provider, provider.base(api_base), variable, key, timeout)
+        else:
+            from judges.client.dspy import DspyModel
 
-        key = read_key(variable) if variable else None
-        return _once(
-            (lm, api_base, key, timeout),
-            lambda: DspyModel(lm, api_base=api_base, api_key=key, timeout=timeout),
-        )
-    return _open_endpoint(name, provider, provider.base(api_base), variable, timeout)
+            model = DspyModel(lm, api_base=api_base, api_key=key or None, timeout=timeout)
+        from judges.client.client import close_at_end
+
+        _opened[opening] = model
+        close_at_end(close_models)
+    return _opened[opening]
 
 
-def _open_endpoint(
-    name: str, provider: Provider, base: str, variable: str | None, timeout: float
+def _endpoint_model(
+    name: str, provider: Provider, base: str, variable: str, key: str, timeout: float
 ) -> Model:
     from judges.client.openai import EndpointModel
 
-    variable = variable or provider.key_variable
+    endpoint = without_secrets(base)
     if not base:
         raise FatalModelError(
             f"{name}: no address is given; set {provider.address_variable}, or name it by api_base "
             "(--api-base)"
         )
-    endpoint = without_secrets(base)
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
             f"{name}: {Redactor().redact(endpoint)!r} is no address; write http://HOST:PORT/v1 or "
             "https://..."
         )
-    key = read_key(variable)
+    if holds_secret(base):
+        raise FatalModelError(
+            f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
+        )
     if not key and base == (provider.address or base):
         raise FatalModelError(
             f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
         )
-    url = provider.url(base, name)
-
-    def make() -> Model:
-        if holds_secret(base):
-            raise FatalModelError(
-                f"{name}: the address {endpoint} holds a password or a key; give the key by "
-                f"{variable}"
-            )
-        return EndpointModel(
-            name,
-            url=url,
-            endpoint=endpoint,
-            headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
-            key=key,
-            key_variable=variable,
-            timeout=timeout,
-        )
-
-    return _once((name, url, key, variable, timeout), make)
-
-
-def _once(key: tuple[object, ...], make: Callable[[], Model]) -> Model:
-    from judges.client.client import close_at_end
-
-    if key not in _opened:
-        _opened[key] = make()
-        close_at_end(close_models)
-    return _opened[key]
+    return EndpointModel(
+        name,
+        url=provider.url(base, name),
+        endpoint=endpoint,
+        headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
+        key=key,
+        key_variable=variable,
+        timeout=timeout,
+    )
 
 
 async def close_models() -> None:
@@ -151,13 +143,12 @@ async def close_models() -> None:
         await model.close()
 
 
-def _key_variable(name: str) -> str:
-    """The name, where it is one and is set; a key in its place is not repeated."""
+def _check_variable(name: str) -> None:
+    """Raise FatalModelError for a variable that is not set, and a key in its place, unrepeated."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
         raise FatalModelError(f"{name}, which is to hold the key, is not set")
-    return name
 
 
 @lru_cache(maxsize=1)

@@ -444,37 +444,34 @@ def read_usage(
     Counts that are lacking or cannot be true become the most that the texts can take, and `hidden`
     tokens where thoughts may have been written as well, so that a limit on cost still binds.
     """
-    counted = counts if isinstance(counts, Mapping) else {}
+    counted: dict[str, Any] = dict(counts) if isinstance(counts, Mapping) else {}
+    for place in ("prompt_tokens_details", "completion_tokens_details"):
+        details = counted.get(place)
+        counted |= details if isinstance(details, Mapping) else {}
     written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
     tokens_in = _count(counted.get("prompt_tokens"), least=1)
-    tokens_out = _count(counted.get("completion_tokens"), least=any(m["content"] for m in written))
+    tokens_out = _count(counted.get("completion_tokens"), least=any(r.text for r in replies))
     if tokens_in is None or tokens_out is None:
         _warn_once("answers do not say how many tokens they took: each is counted at its most")
-    if tokens_in is not None and tokens_out is not None:
+    else:
         # Gemini and xAI count thoughts in the total alone; they are billed like the others.
         total = _count(counted.get("total_tokens")) or 0
         tokens_out += max(0, total - tokens_in - tokens_out)
     tokens_in = token_bound(messages) if tokens_in is None else tokens_in
     tokens_out = token_bound(written) + hidden if tokens_out is None else tokens_out
-    reads, writes = (_count_of(counted, names) for names in (CACHE_READS, CACHE_WRITES))
+    reads, writes, thoughts = (
+        next(filter(None, (_count(counted.get(name)) for name in names)), 0)
+        for names in (CACHE_READS, CACHE_WRITES, THOUGHTS)
+    )
     if reads + writes > tokens_in:
         tokens_in += reads + writes  # Anthropic counts them apart
-    thoughts = min(_count_of(counted, THOUGHTS), tokens_out)
-    return Usage(tokens_in, tokens_out, reads, writes, thoughts)
+    return Usage(tokens_in, tokens_out, reads, writes, min(thoughts, tokens_out))
 
 
 def _count(value: object, least: int = 0) -> int | None:
     """A count of tokens that may be true."""
     is_count = isinstance(value, int) and not isinstance(value, bool)
     return value if is_count and least <= value <= MOST_TOKENS else None  # type: ignore[operator,return-value]
-
-
-def _count_of(counted: Mapping[str, Any], names: Sequence[str]) -> int:
-    """The first of these that is counted, beside the others or in their details."""
-    details = [counted.get(f"{name}_tokens_details") for name in ("prompt", "completion")]
-    places = (counted, *(place for place in details if isinstance(place, Mapping)))
-    counts = (_count(place.get(name)) for place in places for name in names)
-    return next(filter(None, counts), 0)
 
 
 @lru_cache

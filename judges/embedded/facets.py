@@ -36,11 +36,11 @@ MAX_SENTENCES = 60
 class Match(NamedTuple):
     """Where a sentence comes from.
 
-    `index` is the source sentence that shares most with it (-1: none), `share` the part of its
-    weight that stands there; `weights` holds what each of the source's sentences shares with it.
+    `place` is the index of the source sentence that shares most with it (-1: none), `share` the
+    part of its weight that stands there, `weights` what each of the source's sentences shares.
     """
 
-    index: int
+    place: int
     share: float
     weights: dict[int, float]
 
@@ -99,12 +99,14 @@ def _coverage(judged: JudgedText, document: Source) -> Iterable[float]:
         for index, value in match.weights.items():
             if value > said.get(index, 0.0):
                 said[index] = value
-    points = [
-        document.parts[index] * min(1.0, value / document.enough[index])
+    points = document.points
+    # A turn's source has more sentences than its document.
+    parts = [
+        points[index][0] * min(1.0, value / points[index][1])
         for index, value in said.items()
-        if index < len(document.parts)
+        if index < len(points)
     ]
-    return _similarity(judged.stems, document), sum(points)
+    return _similarity(judged.stems, document), sum(parts)
 
 
 def _similarity(stems: dict[str, int], source: Source) -> float:
@@ -154,22 +156,22 @@ def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
 
 
 def _support(judged: JudgedText, source: Source) -> Iterable[float]:
-    """How much of a mean sentence stands in one of the source's, and how many word triples do."""
+    """How much of a mean sentence stands in one of the source's, and how many word pairs do."""
     sizes = [len(sentence.stems) for sentence in judged.sentences]
     shares = [match.share * n for match, n in zip(judged.matches, sizes, strict=True)]
-    trigrams, known = judged.text.trigrams, source.trigrams
-    n_known = sum([trigram in known for trigram in trigrams])
-    return sum(shares) / (sum(sizes) or 1), n_known / max(1, len(trigrams))
+    bigrams, known = judged.text.bigrams, source.bigrams
+    n_known = sum([bigram in known for bigram in bigrams])
+    return sum(shares) / (sum(sizes) or 1), n_known / max(1, len(bigrams))
 
 
 def _use(judged: JudgedText, turns: Source) -> Iterable[float]:
     """What a turn takes from the facts given (or else the document) that no turn said before."""
-    given = (judged.knowledge or judged.document or turns).sentences_with
-    before = turns.sentences_with
-    used = total_weight([s for s in judged.stems if s in given and s not in before])
-    pairs = [b for b in judged.text.bigrams if not FUNCTION.issuperset(b)]
-    known = (judged.knowledge or judged.document or turns).bigrams
-    return math.log1p(used), math.log1p(sum([pair in known for pair in pairs]))
+    given = judged.knowledge or judged.document or turns
+    old, known = turns.sentences_with, given.sentences_with
+    used = total_weight([stem for stem in judged.stems if stem in known and stem not in old])
+    taken = [pair for pair in judged.text.bigrams if pair in given.bigrams]
+    n_telling = sum([not FUNCTION.issuperset(pair.split(" ")) for pair in taken])
+    return math.log1p(used), math.log1p(n_telling)
 
 
 def _truth(judged: JudgedText, source: Source) -> Iterable[float]:
@@ -188,7 +190,7 @@ def _truth(judged: JudgedText, source: Source) -> Iterable[float]:
 
 def _order(judged: JudgedText, document: Source) -> Iterable[float]:
     """How often the text goes back in the document, how far it leaps, how late it starts."""
-    places = [match.index for match in judged.matches if match.share > 0.2]
+    places = [match.place for match in judged.matches if match.share > 0.2]
     lateness = sum([math.log1p(place) for place in places]) / max(1, len(places))
     if len(places) < 2:
         return 0.25, 0.4, lateness if places else 2.0
@@ -210,8 +212,8 @@ def _connection(judged: JudgedText) -> Iterable[float]:
 
 def _link(first: Sentence, second: Sentence) -> float:
     """How a sentence takes up the one before: by a shared word, or by one that points back."""
-    stems = dict.fromkeys(second.stems)
-    shared = [stem for stem in stems if stem in first.stems]
+    stems, before = dict.fromkeys(second.stems), set(first.stems)
+    shared = [stem for stem in stems if stem in before]
     link = 0.5 * min(1.0, total_weight(shared))
     link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
     # Nothing new is no step on.
@@ -221,7 +223,7 @@ def _link(first: Sentence, second: Sentence) -> float:
 def _unity(judged: JudgedText, _: Source) -> Iterable[float]:
     """How close in the document neighbouring sentences stand, and how many joints may fail."""
     steps = [
-        1 / (1 + abs(b.index - a.index - 1) / 1.5) if min(a.index, b.index) >= 0 else 0.0
+        1 / (1 + abs(b.place - a.place - 1) / 1.5) if min(a.place, b.place) >= 0 else 0.0
         for a, b in pairwise(judged.matches)
     ]
     return (sum(steps) / len(steps) if steps else 0.6), math.log(len(judged.sentences))
@@ -365,77 +367,71 @@ def _style(judged: JudgedText) -> Iterable[float]:
 
 
 class Facet(NamedTuple):
-    """One facet of quality: how it is worded and what it weighs in any overall impression.
+    """How one facet of quality is worded.
 
     `asks` names it in an instruction, after "whether the text", in words that read back as the
-    same facet; `strength` and `weakness` name it in a comparison. `halo` is its part in the
-    impression of a text made from a document, `talk` in that of a turn or an answer. Being better
-    than usual earns `bonus` times what being worse costs. `is_content` tells what is said from how.
+    same facet; `strength` and `weakness` name it in a comparison.
     """
 
     asks: str
     strength: str
     weakness: str
-    halo: float
-    talk: float
-    bonus: float
-    is_content: bool
 
 
-# An overall impression owes most to full sentences, and where there is a document, to how much of
-# it is said and that it is said anew; a turn of talk owes it to what it gives to go on with.
-FACETS: dict[str, Facet] = {
+FACETS = {
     # How much of what matters in the document the text says; in talk, how much it says at all.
     "coverage": Facet(
-        *("covers the main points", "covers more of what matters", "misses main points"),
-        *(0.8, 0.6, 1.0, True),
+        "covers the main points", "covers more of what matters", "misses main points"
     ),
     # How much of what the text says matters in the document; in talk, how it takes up the turn.
     "focus": Facet(
-        *("leaves out unimportant details", "keeps to what matters", "dwells on side issues"),
-        *(0.3, 0.4, 1.0, True),
+        "leaves out unimportant details", "keeps to what matters", "dwells on side issues"
     ),
     # How far the source says what the text says; in talk, how much of the source it uses.
     "support": Facet(
-        *("is supported by the source", "stays with its source", "lacks support in its source"),
-        *(0.2, 0.4, 1.0, True),
+        "is supported by the source", "stays with its source", "lacks support in its source"
     ),
     # How few numbers and names stand in the text and nowhere in the source.
-    "truth": Facet(
-        *("contradicts no number, name or fact", "gets the facts right", "alters facts"),
-        *(0.1, 0.1, 1.0, True),
-    ),
+    "truth": Facet("contradicts no number, name or fact", "gets the facts right", "alters facts"),
     # How far sentences keep the document's order, start near its start and leap little.
-    "order": Facet(
-        *("follows a logical order", "has a clear order", "jumps about"), *(0.4, 0.0, 0.3, False)
-    ),
+    "order": Facet("follows a logical order", "has a clear order", "jumps about"),
     # How each sentence takes up the one before: what could be shuffled is a list.
-    "connection": Facet(
-        *("connects its sentences", "hangs together", "hangs together badly"),
-        *(0.5, 0.1, 0.3, False),
-    ),
+    "connection": Facet("connects its sentences", "hangs together", "hangs together badly"),
     # How far a text says it anew: pasted sentences take no heed of each other.
     "rewording": Facet(
-        *("tells it in its own words", "tells it in its own words", "is pasted from its source"),
-        *(0.8, 0.0, 1.0, False),
+        "tells it in its own words", "tells it in its own words", "is pasted from its source"
     ),
     # How little is said twice: a repeated sentence wastes the reader's time.
-    "repetition": Facet(
-        *("avoids repetition", "says nothing twice", "repeats itself"), *(0.5, 0.4, 0.3, False)
-    ),
+    "repetition": Facet("avoids repetition", "says nothing twice", "repeats itself"),
     # How few faults of grammar, marks and characters there are.
-    "grammar": Facet(
-        *("is grammatical", "has better grammar", "has broken grammar"), *(0.6, 0.6, 0.2, False)
-    ),
+    "grammar": Facet("is grammatical", "has better grammar", "has broken grammar"),
     # How full the sentences and how varied the words are, as marks of a practised writer.
     "style": Facet(
-        *("is written in full, varied sentences", "is better written", "is written poorly"),
-        *(1.0, 0.6, 0.3, False),
+        "is written in full, varied sentences", "is better written", "is written poorly"
     ),
 }
 NAMES = tuple(FACETS)
 INDEX = {name: index for index, name in enumerate(NAMES)}
-_HALO, _TALK, _BONUSES, _IS_CONTENT = np.array([facet[3:] for facet in FACETS.values()]).T
+# What each facet weighs in any overall impression of a text made from a document, and of a turn or
+# an answer; and what being better than usual earns where being worse costs 1. An impression owes
+# most to full sentences, and to how much of a document is said, and said anew; one of a turn, to
+# what it gives to go on with. Where readers take a facet for granted, more of it earns little.
+_HALO, _TALK, _BONUS = np.array(
+    [
+        (0.8, 0.6, 1.0),  # coverage
+        (0.3, 0.4, 1.0),  # focus
+        (0.2, 0.4, 1.0),  # support
+        (0.1, 0.1, 1.0),  # truth
+        (0.4, 0.0, 0.3),  # order
+        (0.5, 0.1, 0.3),  # connection
+        (0.8, 0.0, 1.0),  # rewording
+        (0.5, 0.4, 0.3),  # repetition
+        (0.6, 0.6, 0.2),  # grammar
+        (1.0, 0.6, 0.3),  # style
+    ]
+).T
+# What is said, of which the rest tells how.
+_IS_CONTENT = np.isin(NAMES, ("coverage", "focus", "support", "truth"))
 
 
 class Measure(NamedTuple):
@@ -456,7 +452,7 @@ MEASURES = (
     Measure("coverage", _amount, "turns", ((1.8, 0.6, 1.0),)),
     Measure("focus", _focus, "document", ((0.8, 0.2, 0.6),)),
     Measure("focus", _answer, "turns", ((0.15, 0.2, 0.6), (0.1, -0.6, 0.6))),
-    Measure("support", _support, "source", ((0.65, 0.25, 0.6), (0.5, 0.28, 0.6))),
+    Measure("support", _support, "source", ((0.65, 0.25, 0.6), (0.6, 0.25, 0.6))),
     Measure("support", _use, "turns", ((0.8, 0.8, 0.7), (0.8, 0.9, 0.5))),
     Measure("truth", _truth, "source", ((0.05, -0.3, 1.0),)),
     Measure(
@@ -489,11 +485,10 @@ def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
             values += [mean for mean, _, _ in one.parts]
         else:
             values += one.function(judged)
+    parts: Vector = np.full(len(_MEANS), EMPTY)
     if values:
         parts = ((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
-        parts = np.where(parts > 0, _BONUSES[FACET_OF] * parts, parts)
-    else:
-        parts = np.full(len(_MEANS), EMPTY)
+        parts *= np.where(parts > 0, _BONUS[FACET_OF], 1.0)
     parts.setflags(write=False)
     return parts
 
@@ -582,7 +577,7 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
         weights = requested + impression * _TALK / _TALK.sum()
     else:
         # Content colours a judgement in the measure that content is asked for.
-        part = amounts[_IS_CONTENT > 0].sum() if amounts.any() else 1.0
+        part = amounts[_IS_CONTENT].sum() if amounts.any() else 1.0
         weights = requested + impression * np.where(_IS_CONTENT, part * _HALO, _HALO) / _HALO.sum()
     weights[list(ignored)] *= IGNORED
     return np.asarray(weights)

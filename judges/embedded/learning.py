@@ -73,30 +73,36 @@ def fit_similarity(parts: Vector) -> Similarity:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """What is known of how to judge: weights of the parts, a level, and what is local.
+class Local:
+    """What holds near n examples: a new text's similarity to each, times these, is added.
 
-    A new text's similarity to each of n examples, times `offsets` (n,), is added to its score, and
-    times `shifts` (n, parts) to its weights.
+    `offsets` (n,) is added to the score, `shifts` (n, parts) to the weights.
     """
+
+    similarity: Similarity
+    offsets: Vector
+    shifts: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What is known of how to judge: weights of the parts, a level, and what is local."""
 
     weights: Vector
     level: float = 0.0
-    similarity: Similarity | None = None
-    offsets: Vector | None = None
-    shifts: Vector | None = None
+    local: Local | None = None
 
     def judge(self, parts: Vector) -> tuple[float, Vector]:
         """The latent score of a text, or how far one is better than another, and each part's share.
 
         `parts` are the text's, or the first's less the second's.
         """
-        weights, latent = self.weights, self.level
-        if self.similarity is not None and self.offsets is not None:
-            similarity = self.similarity.to(parts)
-            weights, latent = weights + similarity @ self.shifts, latent + similarity @ self.offsets
-        shares = weights * parts
-        return round(latent + math.fsum(shares), DECIMALS), shares
+        shares, level = self.weights * parts, self.level
+        if self.local is not None:
+            similarity = self.local.similarity.to(parts)
+            shares = shares + similarity @ self.local.shifts * parts
+            level += float(similarity @ self.local.offsets)
+        return round(level + math.fsum(shares), DECIMALS), shares
 
 
 def learn(
@@ -139,8 +145,8 @@ def learn(
     if similarity is None:
         return Learned((1 + gain) * prior + variances * (shifts @ parts))
     level = PRIOR_LEVEL**2 * float((trust @ found).sum())
-    local = shifts[:, None] * parts * variances
-    return Learned((1 + gain) * prior, level, similarity, TEXTS_SHARE * offsets, local)
+    local = Local(similarity, TEXTS_SHARE * offsets, shifts[:, None] * parts * variances)
+    return Learned((1 + gain) * prior, level, local)
 
 
 def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
@@ -177,7 +183,7 @@ def latent_of(choice: int, n: int, *, compares: bool) -> float:
 
 
 def probabilities(latent: float, n: int, *, compares: bool) -> tuple[float, ...]:
-    """The probability of each of n ratings, worst first (a normal cut into steps), or of A and B."""
+    """The probability of each of n ratings, worst first: a normal cut into steps; or of A and B."""
     if compares:
         first = _logistic(SURENESS * latent)
         return first, 1 - first

@@ -62,7 +62,9 @@ class EmbeddedModel:
             raise FatalModelError(WRITES_NO_TEXT)
         digest = prefix.digest.copy()
         digest.update(f"{self.seed} {sampling.seed} {content}".encode("utf-8", "replace"))
-        replies = _judge(prefix.judge, content, sampling, random.Random(digest.digest()))
+        replies = _judge(
+            prefix.judge, content, sampling, random.Random(int.from_bytes(digest.digest(), "big"))
+        )
         return Completion(
             replies=tuple(replies),
             tokens_in=(prefix.characters + len(content)) // 4 + 1,
@@ -145,7 +147,7 @@ def read_texts(content: str) -> dict[str, str]:
 
 def read_demos(task: Task, messages: Sequence[tuple[str, str]]) -> list[Demo]:
     """The worked examples that follow the system message, from pairs of role and content."""
-    demos = []
+    demos: list[Demo] = []
     pairs = zip(messages[1::2], messages[2::2], strict=False)
     for (first_role, request), (second_role, answer) in pairs:
         if (first_role, second_role) == ("user", "assistant"):
@@ -240,7 +242,7 @@ _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|
 
 
 def prior_weights(task: Task, roles: Roles) -> Vector:
-    """The weight of each part of the facets, by the words of the instruction, definition, anchors."""
+    """The weight of each facet's parts, by the words of instruction, definition and anchors."""
     definition, anchors = task.choice.description if task.choice else "", ""
     if start := _ANCHOR.search(definition):
         anchors = _ANCHOR.sub("; ", definition[start.start() :])
@@ -269,7 +271,8 @@ class EmbeddedJudge:
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
         """The latent score, of two texts how far the first is better; each facet's share in it."""
         latent, shares = self.learned.judge(measure_all(self.roles, texts))
-        return latent, np.bincount(FACET_OF, shares, minlength=len(FACETS))
+        by_facet: Vector = np.bincount(FACET_OF, weights=shares).astype(np.float64)
+        return latent, by_facet
 
 
 def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
@@ -310,7 +313,7 @@ def make_judge(task: Task, demos: Sequence[Demo]) -> EmbeddedJudge:
 
 
 class Prefix(NamedTuple):
-    """All messages but the last: how to judge by them, if they ask for it; their digest and size."""
+    """All messages but the last: how to judge by them, if they ask it; their digest and size."""
 
     judge: EmbeddedJudge | None
     digest: Any

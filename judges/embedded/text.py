@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,13 +48,14 @@ NUMBER_WORDS = {
     **{word: str(value) for value, word in enumerate(_NUMBERS.split())},
     **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
 }
-_BEFORE_CLITIC = re.compile(r"(?<=\w)(?=n't\b|'(?:s|re|ve|ll|d|m)\b)", re.IGNORECASE)
+# Spaced off, these are words of their own.
+_CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
-    r"\n|n't\b|'(?:s|re|ve|ll|d|m)\b|``|''"
-    r"|(?<!\w)(?:[^\W\d_]\.){2,9}|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
+    # Abbreviations such as U.S., Chinese and Japanese letters, words, numbers, clitics, marks.
+    r"(?:[^\W\d_]\.){2,9}|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
     r"|[^\W\d_]{1,60}(?:[-'][^\W\d_]{1,60}){0,6}"
-    r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?|[^\w\s]|_",
-    re.IGNORECASE,
+    r"|\d{1,30}(?:[.,:]\d{1,30}){0,9}(?:st|nd|rd|th|s)?"
+    r"|'(?:[sdmSDM]|re|ve|ll|RE|VE|LL)\b|``|''|\n|[^\w\s]|_"
 )
 _STOPS = frozenset(".!?。！？…")
 _BREAKS = _STOPS | {"\n"}
@@ -88,12 +90,9 @@ class Text:
         return [stem for sentence in self.sentences for stem in sentence.stems]
 
     @cached_property
-    def bigrams(self) -> list[tuple[str, ...]]:
-        return list(zip(self.words, self.words[1:], strict=False))
-
-    @cached_property
-    def trigrams(self) -> list[tuple[str, ...]]:
-        return list(zip(self.words, self.words[1:], self.words[2:], strict=False))
+    def bigrams(self) -> list[str]:
+        """Neighbouring words; as strings, since the collector of garbage walks no strings."""
+        return list(map(" ".join, pairwise(self.words)))
 
 
 def read_text(text: str) -> Text:
@@ -102,7 +101,8 @@ def read_text(text: str) -> Text:
         text = f"{text[: MAX_CHARACTERS // 2]}\n{text[-MAX_CHARACTERS // 2 :]}"
     text = text.replace("’", "'")
     if "'" in text:
-        text = _BEFORE_CLITIC.sub(" ", text)
+        for clitic in _CLITICS:
+            text = text.replace(clitic, f" {clitic}")
     tokens: list[str] = _TOKEN.findall(text)
     tokens.append("\n")
     sentences: list[Sentence] = []
@@ -130,22 +130,23 @@ def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
 
 def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
     """A sentence of tokens of one line, or None where they have no words."""
-    words = [
-        token.lower() for token in tokens if token[0].isalnum() or (token[0] == "'" < token[1:])
-    ]
-    if not words:
+    read = [pair for pair in map(_read_token, tokens) if pair[0]]
+    if not read:
         return None
+    words, stems = zip(*read, strict=True)
     last = tokens[-2] if tokens[-1] in _CLOSERS and len(tokens) > 1 else tokens[-1]
-    stems = tuple([stem for stem in map(_content_stem, words) if stem])
-    return Sentence(tuple(tokens), tuple(words), stems, last in _STOPS)
+    return Sentence(tuple(tokens), words, tuple(filter(None, stems)), last in _STOPS)
 
 
 @lru_cache(maxsize=1 << 16)
-def _content_stem(word: str) -> str:
-    """The stem of a content word, "" for a small word."""
+def _read_token(token: str) -> tuple[str, str]:
+    """The word in small letters, "" for a mark, and its stem, "" for a small word."""
+    word = token.lower()
+    if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
+        return "", ""
     if word in FUNCTION or word[0] == "'":
-        return NUMBER_WORDS.get(word, "")
-    return stem_of(word)
+        return word, NUMBER_WORDS.get(word, "")
+    return word, stem_of(word)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -234,38 +235,27 @@ class Source:
         return max(1, min(n_stems, max(6, min(60, n_stems // 4))))
 
     @cached_property
-    def parts(self) -> list[float]:
-        """Each sentence's part of what the text says: the salience of its stems; sums to 1."""
-        salience = self.salience
-        said = [
-            sum([salience[stem] for stem in dict.fromkeys(sentence.stems)])
-            if len(sentence.stems) > 1
-            else 0.0
-            for sentence in self.text.sentences
-        ]
-        total = sum(said) or 1.0
-        return [part / total for part in said]
+    def points(self) -> list[tuple[float, float]]:
+        """Each sentence's part of what the text says, and how much of it says the same.
 
-    @cached_property
-    def enough(self) -> list[float]:
-        """Of each sentence the weight of stems that another text must share to say the same."""
-        weights = [
-            sum([weight(stem) for stem in dict.fromkeys(sentence.stems)])
-            for sentence in self.text.sentences
-        ]
-        return [max(1.0, min(MAX_ENOUGH, ENOUGH * total)) for total in weights]
+        The part is that of its stems' salience, the latter a weight of stems.
+        """
+        salience = self.salience
+        said, enough = [], []
+        for sentence in self.text.sentences:
+            stems = dict.fromkeys(sentence.stems)
+            said.append(sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0)
+            enough.append(max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems))))
+        total = sum(said) or 1.0
+        return [(part / total, least) for part, least in zip(said, enough, strict=True)]
 
     @cached_property
     def words(self) -> frozenset[str]:
         return frozenset(self.text.words)
 
     @cached_property
-    def bigrams(self) -> frozenset[tuple[str, ...]]:
+    def bigrams(self) -> frozenset[str]:
         return frozenset(self.text.bigrams)
-
-    @cached_property
-    def trigrams(self) -> frozenset[tuple[str, ...]]:
-        return frozenset(self.text.trigrams)
 
 
 def remember(maxsize: int) -> Callable[[Callable[..., Result]], Callable[..., Result]]:

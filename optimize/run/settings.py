@@ -24,7 +24,6 @@ from judges.client import (
     read_price,
 )
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
-from judges.loading import read_subject
 from judges.prompt import Reasoning
 from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
@@ -290,6 +289,8 @@ def values_of(values: Any) -> dict[str, Any]:
 
 def read(settings: Settings) -> Subject:
     """The dimension or comparison; raises SettingsError where a flag does not suit it."""
+    from judges.loading import read_subject  # which a help text does without
+
     return on_scale(read_subject(settings.subject), settings)
 
 

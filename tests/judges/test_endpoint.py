@@ -25,7 +25,6 @@ from judges.client.protocol import (
     ModelError,
     Reply,
     Sampling,
-    ThrottledError,
     TransientError,
     UnreachableError,
     Usage,
@@ -488,11 +487,3 @@ def test_debug_logs_and_errors_hold_no_key(
         with pytest.raises(FatalModelError, match=r"401 .* OPENAI_API_KEY") as caught:
             complete()
     assert KEY not in caplog.text + str(caught.value) + repr(open_model("openai/judge-1"))
-
-
-def test_a_rate_limit_passes_its_wait_on(openai_server: OpenAIServer) -> None:
-    openai_server.fault = lambda number, body: "429"
-    openai_server.retry_after = "2.5"
-    with pytest.raises(ThrottledError) as caught:
-        complete()
-    assert caught.value.retry_after == 2.5

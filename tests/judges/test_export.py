@@ -49,7 +49,8 @@ def test_dspys_state_loads_into_a_module(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text(to_dspy(PAID), encoding="utf-8")
     module = RatingJudge(RELEVANCE)
     module.load(tmp_path / "state.json")
-    assert Judge.from_program(module, RELEVANCE, plan=PAID.plan, lm=PAID.lm) == PAID
+    judge = Judge.from_program(module, RELEVANCE)
+    assert judge.with_plan(PAID.plan).with_model(PAID.lm) == PAID
 
 
 @pytest.mark.parametrize(

@@ -3,20 +3,17 @@
 import json
 import os
 import pickle
-import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frozen_cases import SAVED, WEIGHTED
+from frozen_cases import SAVED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import judges
 from judges import frozen
-from judges.catalog import RELEVANCE
 from judges.frozen import FrozenJudgeError, JudgeFile
 from judges.judge import Judge
 
@@ -62,13 +59,6 @@ def test_no_single_changed_character_goes_unseen(data: st.DataObject) -> None:
     assert json.loads(changed_text) == json.loads(text)
 
 
-@settings(max_examples=80, deadline=None)
-@given(st.integers(0, len(SAVED.dumps()) - 2))
-def test_a_truncated_file_is_refused(length: int) -> None:
-    with pytest.raises(FrozenJudgeError):
-        loaded(SAVED.dumps().encode()[:length])
-
-
 # Tampering with the digest made right: what is inside must still be a judge.
 def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
     def change(document: dict[str, Any]) -> None:
@@ -82,7 +72,6 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 
 FORGED = {
     "an unknown key": (put("hook", value="os.system"), "unknown field `hook`"),
-    "an unknown key deep inside": (put("subject", "config", value={"n": 99}), "unknown field"),
     "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
     "another version": (put("version", value=2), "no dspy-judges frozen judge of version 1"),
     "a version as truth": (put("version", value=True), r"at `\$.version`"),
@@ -94,13 +83,7 @@ FORGED = {
     "neither": (lambda document: document["subject"].pop("anchors"), "'' is no name"),
     "another name": (put("name", value="coherence"), "'name' does not follow"),
     "other texts": (put("texts", value=["summary"]), "'texts' does not follow"),
-    "another scale": (put("scale", value=[1, 2, 3]), "'scale' does not follow"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
-    "a slot of no text": (
-        put("messages", -1, "content", value="{{document}} {{summary}} {{key}}"),
-        "one {{slot}} for each",
-    ),
-    "texts that the model said": (put("messages", -1, "role", value="assistant"), "the user's"),
     "a demonstration whose reply is missing": (
         put("messages", 0, value={"role": "assistant", "content": "5"}),
         "as a user's and an assistant's",
@@ -109,21 +92,12 @@ FORGED = {
         put("messages", 0, "content", value='<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'),
         "other than text",
     ),
-    "an image in a message": (
-        put("messages", 0, "content", value=[{"type": "image_url"}]),
-        r"got `array` - at `\$.messages\[0\]",
-    ),
     "an instruction that DSPy would keep otherwise": (
         put("program", "instruction", value="  Rate it.\n"),
         "'program' is not spelled",
     ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
     "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
-    "a choice more": (
-        put("program", "fields", 2, "choices", value=[1, 2, 3, 4, 5, 6]),
-        "fields .* are not those",
-    ),
-    "no samples": (put("sampling", "samples", value=0), "with 0 samples"),
     "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),
     "an endless temperature": (put("sampling", "temperature", value=10**4000), "no frozen judge"),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
@@ -135,7 +109,6 @@ FORGED = {
         put("provenance", value={"data": {"name": "x", "sha256": "abc"}}),
         r"at `\$.data.sha256`",
     ),
-    "a seed as text": (put("provenance", value={"seed": "1"}), r"got `str` - at `\$.seed`"),
 }
 
 
@@ -159,9 +132,6 @@ class Evil:
 
 HOSTILE = {
     "a pickle": (pickle.dumps(Evil()), "malformed|Invalid UTF-8"),
-    "nothing": (b"", "truncated"),
-    "half a file of blanks": (b" " * 19_000_000, "truncated"),
-    "bytes": (b"\xff\xfe\x00{", "malformed|Invalid UTF-8"),
     "a list": (b"[]", "got `array`"),
     "deep nesting": (b'{"a":' + b"[" * 400_000, "nested too deeply"),
     "NaN": (b'{"version": NaN}', "malformed"),
@@ -184,17 +154,6 @@ def test_a_hostile_file_is_refused_with_one_line(
     assert not Path("pwned").exists()
 
 
-@pytest.mark.parametrize("blank", ["\n", " \n", "\t\n", "\x0c\n", " " * 9 + "\n"])
-@pytest.mark.parametrize("end", ["Rate it.", "Rate it.\n  Well."])
-def test_an_instruction_of_blank_lines_loads_at_once(blank: str, end: str) -> None:
-    lines = blank * (190_000 // len(blank))
-    start = time.process_time()
-    judge = Judge.of(RELEVANCE).with_prompt(instruction=f"{lines}{end}")
-    assert judge.prompt.instruction.split() == end.split()
-    loaded(replace(judge, plan=WEIGHTED).dumps())
-    assert time.process_time() - start < 10  # a minute, where lines go one by one
-
-
 def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -> None:
     path = tmp_path / "judge.json"
     with path.open("wb") as file:
@@ -210,13 +169,3 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with pytest.raises(FrozenJudgeError, match="not a regular file"):
         judges.load(pipe)
-
-
-def test_messages_of_one_endless_word_are_judged_at_once() -> None:
-    def lengthen(document: dict[str, Any]) -> None:
-        document["messages"][0]["content"] += f"\n{'a' * 300_000}"
-
-    judge = loaded(within(lengthen))
-    start = time.process_time()
-    assert judge(document="A fire broke out.", summary="Fire.").failure is None
-    assert time.process_time() - start < 10

@@ -271,7 +271,7 @@ def test_batch_files_score_in_three_steps(openai_server: OpenAIServer, capsys: C
     live = len(openai_server.log)
     batched = [*ask, "--out", "o.csv", "--batch-api"]
     assert main([*batched, "collect"]) == 1
-    assert "no batch there; submit first" in capsys.readouterr().err
+    assert "no batch is submitted; --batch-api submit does" in capsys.readouterr().err
     assert main([*batched, "submit"]) == 0
     assert "of 12 requests" in capsys.readouterr().out
     assert not Path("o.csv").exists()
@@ -280,26 +280,3 @@ def test_batch_files_score_in_three_steps(openai_server: OpenAIServer, capsys: C
     assert main([*batched, "collect"]) == 0
     assert Path("o.csv").read_text() == Path("live.csv").read_text()
     assert not [seen for seen in openai_server.log[live:] if "chat" in seen.path]
-
-
-@pytest.mark.parametrize(
-    ("flags", "why"),
-    [
-        ([*LM, "--max-calls", "5"], "6 requests are more than --max-calls 5"),
-        (["--lm", "openai/judge-1", "--max-cost", "1"], "the batch's price is unknown"),
-        (["--lm", "embedded"], "embedded: a batch needs an OpenAI-compatible model"),
-        # Six replies of at most 100 tokens, at $0.001 a token and half price: $0.30.
-        (
-            [*LM, "--price", "0,1000", "--max-tokens", "100", "--max-cost", "0.29"],
-            "the batch may cost $0.3000 with each reply at its longest; --max-cost is $0.29",
-        ),
-    ],
-)
-def test_a_batch_that_may_not_be_is_refused_before_anything_is_sent(
-    openai_server: OpenAIServer, flags: list[str], why: str, capsys: Captured
-) -> None:
-    ask = ["score", "fluency", "--data", "in.csv", "--out", "o.csv", "--batch-api", "submit"]
-    assert main([*ask, *flags]) in {1, 2}
-    assert why in capsys.readouterr().err
-    assert not openai_server.log
-    assert not openai_server.batches

@@ -149,18 +149,13 @@ def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
         ("", "", "summary_a is empty"),
         (None, "short", "no summary_a"),
         (True, "short", "summary_a is bool, no text"),
+        ("\u200b", "\ufeff", "summary_a is empty"),
     ],
 )
 def test_a_pair_is_judged_where_one_side_said_nothing(
     a: object, b: object, why: str | None
 ) -> None:
     assert unusable(CONCISE, {"post": "P", "summary_a": a, "summary_b": b}) == why
-
-
-def test_an_empty_post_or_output_cannot_be_judged() -> None:
-    judged = {**PAIR, "post": " "}
-    assert unusable(CONCISE, judged) == "post is empty"
-    assert unusable(FLUENCY, {"summary": ""}) == "summary is empty"
 
 
 @pytest.mark.parametrize(

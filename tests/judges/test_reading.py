@@ -164,8 +164,8 @@ def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating: int, 
 
 PIECES = [
     "\n", " ", "\t\n", "4", "4 ", "4\n", "- ", "1. x\n", "one ", "(4", "[", "{", "}", '{"a":', "a:",
-    "a", "A ", "A: ", "score ", "Rating: 4\n", "I would give it a ", "4 out of ", "(1 to ", '"', "'",
-    "*", "_", "\\", "#", "<a>", "</", "<think>", "</think>", "[[ ##", "[[ ## rating ## ]]",
+    "a", "A ", "A: ", "score ", "Rating: 4\n", "I would give it a ", "4 out of ", "(1 to ", '"',
+    "'", "*", "_", "\\", "#", "<a>", "</", "<think>", "</think>", "[[ ##", "[[ ## rating ## ]]",
     "[[ ## completed ## ]]", "\n[[ ## completed ## ]]", "a\n", "a b, ", "\u200b", "\u3000",
 ]  # fmt: skip
 
@@ -232,7 +232,7 @@ def test_of_two_headers_of_one_name_the_last_counts() -> None:
 
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
 def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content: str) -> None:
-    with pytest.raises(NoScoreError, match="rating: "):
+    with pytest.raises(NoScoreError, match=r"no rating in|not one clear"):
         read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 
 
@@ -265,7 +265,7 @@ def test_a_reply_cut_short_holds_a_rating_only_where_a_header_closes_it(
     if rating is not None:
         assert read(reply, BOTH, truncated=True).values["rating"] == rating
         return
-    with pytest.raises(NoScoreError, match="rating: the reply is cut short"):
+    with pytest.raises(NoScoreError, match="the reply is cut short"):
         read(reply, BOTH, truncated=True)
 
 

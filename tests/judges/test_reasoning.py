@@ -10,7 +10,7 @@ from report_cases import plain, run_evidence, run_summary
 
 from judges.catalog import find
 from judges.client.protocol import Reply
-from judges.dimension import Comparison, Dimension, check_prompt, seed_prompt
+from judges.dimension import Comparison, Dimension, check_prompt, untuned_prompt
 from judges.frozen import loads
 from judges.judge import Judge
 from judges.modules import demos_of, prompt_of, signature_of
@@ -42,7 +42,7 @@ lines = st.text(st.characters(codec="utf-8", exclude_characters="[]<>#"), max_si
 
 
 def prompt_with_demo(subject: Dimension | Comparison, form: Reasoning, reasons: str) -> Prompt:
-    prompt = seed_prompt(subject, form)
+    prompt = untuned_prompt(subject, form)
     demo: dict[str, Value] = {
         field.name: reasons if field.role == "output" else "" for field in prompt.fields
     }

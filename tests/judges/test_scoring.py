@@ -8,7 +8,7 @@ import pytest
 
 from judges.catalog import find
 from judges.client.protocol import FatalModelError, Reply, Sampling, Token
-from judges.dimension import Dimension, seed_prompt
+from judges.dimension import Dimension, untuned_prompt
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, with_reasoning
 from judges.scoring import (
@@ -24,7 +24,7 @@ from judges.scoring import (
 FLUENCY = find("fluency")
 assert isinstance(FLUENCY, Dimension)
 BARE = FLUENCY.prompt()
-REASONED = seed_prompt(FLUENCY, "brief")
+REASONED = untuned_prompt(FLUENCY, "brief")
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 TO_TEN = Dimension(
     name="ten", definition="d", inputs={"text": "t"}, instruction="i",

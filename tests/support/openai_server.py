@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 import threading
-import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -59,8 +58,8 @@ class OpenAIServer:
     or WITHHELD, or None, for the number of a request and its body. `key`, if set, is the only one
     accepted; a refusal repeats the key it was shown, as careless servers do. `heeds_n` False: one
     choice only. A share `cached` of every prompt comes from the provider's cache, and every reply
-    takes `thoughts` beside its words; `served` is told of every model. `tokens_in` and `tokens_out`
-    are what was served, and would be billed; `tokens_cached` of those in are cheaper.
+    takes `thoughts` beside its words. `tokens_in` and `tokens_out` are what was
+    served, and would be billed; `tokens_cached` of those in are cheaper.
     """
 
     judge: Callable[[Body], str | Sequence[str]] = follow
@@ -74,7 +73,6 @@ class OpenAIServer:
     cached: float = 0.0
     thoughts: int = 0
     models: tuple[str, ...] = ("judge-1",)
-    served: Body = field(default_factory=lambda: {"owned_by": "tests"})
     log: list[Seen] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
@@ -97,7 +95,6 @@ class OpenAIServer:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/files", self._upload)
         app.router.add_get("/v1/files/{id}/content", self._download)
         app.router.add_post("/v1/batches", self._submit)
@@ -204,13 +201,6 @@ class OpenAIServer:
     def _note(self, request: web.Request, body: Body, done: str) -> None:
         at = asyncio.get_running_loop().time()
         self.log.append(Seen(request.path, body, dict(request.headers), done, at))
-
-    async def _models(self, request: web.Request) -> web.Response:
-        data = [
-            {"id": name, "object": "model", "created": time.time(), **self.served}
-            for name in self.models
-        ]
-        return web.json_response({"object": "list", "data": data})
 
     async def _upload(self, request: web.Request) -> web.Response:
         form = await request.post()

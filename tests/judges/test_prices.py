@@ -1,0 +1,107 @@
+"""What a model costs, by the table that litellm bundles, and how many tokens a text takes."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import run_python
+
+from judges.client.prices import FREE, Price, estimate_tokens, find_price, token_bound
+from judges.client.protocol import Message, Usage
+
+DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
+CLAUDE = "anthropic/claude-sonnet-4-5"
+
+
+def test_each_kind_costs_what_the_table_says() -> None:
+    # Dollars for a million tokens: gpt-4.1-mini .40 in, .10 cached, 1.60 out; Claude Sonnet 4.5
+    # 3 in, .30 cached, 3.75 written to the cache, 15 out.
+    openai, anthropic = find_price("openai/gpt-4.1-mini"), find_price(CLAUDE)
+    assert openai is not None
+    assert anthropic is not None
+    dollars = openai.cost_of(Usage(1_000_000, 1000, cache_reads=500_000, thoughts=900))
+    assert dollars == pytest.approx(0.20 + 0.05 + 0.0016)
+    dollars = anthropic.cost_of(Usage(1_000_000, 0, cache_reads=600_000, cache_writes=300_000))
+    assert dollars == pytest.approx(0.30 + 0.18 + 1.125)
+    # Nothing costs more than what is reserved for it.
+    assert anthropic.worst(1000, 10) >= anthropic.cost_of(Usage(1000, 10, cache_writes=1000))
+
+
+def test_prices_are_found_under_either_name_and_never_made_up() -> None:
+    mini = find_price("openai/gpt-4o-mini")
+    assert mini is not None
+    # litellm 1.106.2's table: 0.15 and 0.60 dollars for a million tokens.
+    assert mini.cost(10**6, 10**6, 1) == pytest.approx(0.75)
+    assert find_price("gpt-4o-mini") == mini
+    assert find_price("embedded") == FREE
+    assert find_price("openai/no-such-model") is None
+    assert find_price("somewhere/gpt-4o-mini") is None
+    assert find_price("openrouter/openai/gpt-4o-mini-2031-01-01") == mini
+    assert find_price("openai/openai/gpt-4o-mini") == mini
+    claude = find_price("claude-sonnet-4-5")
+    assert find_price("anthropic/claude-sonnet-4-5") == claude is not None
+    assert find_price("deepseek/claude-sonnet-4-5") is None
+
+
+def test_a_long_prompt_has_the_price_of_long_prompts() -> None:
+    # litellm 1.106.2's table, dollars for a million tokens: 1.25 and 10, above 200,000 tokens read
+    # 2.5 and 15, and a token of the cache a tenth.
+    pro = find_price("gemini/gemini-2.5-pro")
+    assert pro is not None
+    assert pro.cost_of(Usage(200_000, 100)) == pytest.approx(200_000 * 1.25e-6 + 100 * 10e-6)
+    assert pro.cost_of(Usage(200_001, 100, cache_reads=1)) == pytest.approx(
+        200_000 * 2.5e-6 + 0.25e-6 + 100 * 15e-6
+    )
+    assert pro.worst(200_001, 100) == pytest.approx(200_001 * 2.5e-6 + 100 * 15e-6)
+    assert pro.worst(100, 100) == pytest.approx(100 * 1.25e-6 + 100 * 10e-6)
+    # A total of many requests says nothing of their lengths.
+    assert pro.cost(10**6, 0, 5) == pytest.approx(1.25)
+
+
+def test_a_model_that_searches_for_every_request_costs_its_searches() -> None:
+    # litellm 1.106.2's table: a dollar for a million tokens, and 0.005 for a search.
+    sonar = find_price("perplexity/sonar")
+    assert sonar is not None
+    assert sonar.cost_of(Usage(300, 10)) == pytest.approx(310e-6 + 0.005)
+    assert sonar.worst(300, 10) == pytest.approx(310e-6 + 0.005)
+    assert sonar.cost(3000, 100, 10) == pytest.approx(3100e-6 + 0.05)
+    gemini = find_price("gemini/gemini-2.5-flash")  # which searches only where it is asked to
+    assert gemini is not None
+    assert gemini.per_request == 0
+
+
+def test_free_is_what_costs_nothing_for_any_kind_of_token_or_length() -> None:
+    assert FREE.is_free
+    long = Price(per_token_in=0.0, per_token_out=0.0, beyond=(100, FREE))
+    assert long.is_free
+    assert not replace(long, beyond=(100, DOLLAR)).is_free
+    for rate in ("per_token_in", "per_token_out", "per_thought", "per_request"):
+        assert not replace(FREE, **{rate: 1e-9}).is_free
+
+
+def test_the_worst_of_a_request_is_no_less_than_that_of_a_shorter_one() -> None:
+    # Long prompts may be cheaper: what is beyond the threshold is booked at the dearer tier.
+    cheap = Price(per_token_in=1.0, per_token_out=1.0)
+    dear = Price(per_token_in=10.0, per_token_out=10.0, beyond=(100, cheap))
+    assert dear.worst(101, 1) == 1020 > dear.worst(100, 1) == 1010
+    assert dear.cost_of(Usage(101, 1)) == 102
+
+
+def test_prices_do_not_import_litellm() -> None:
+    script = (
+        "from judges.client.prices import find_price; import sys\n"
+        "assert find_price('gpt-4o-mini')\n"
+        "assert not {'litellm', 'dspy', 'openai'} & set(sys.modules)\n"
+    )
+    run_python("-c", script, check=True)
+
+
+@given(st.text())
+def test_no_prompt_takes_more_tokens_than_the_bound(text: str) -> None:
+    asked: list[Message] = [{"role": "user", "content": text}]
+    assert token_bound(asked) >= len(text.encode("utf-8", "replace")) + 16
+
+
+def test_a_token_is_about_four_characters() -> None:
+    assert estimate_tokens([{"role": "user", "content": "x" * 41}]) == 11 + 4
