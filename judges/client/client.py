@@ -204,28 +204,21 @@ class Gate:
 
     async def __aenter__(self) -> float:
         """Wait for a place, and until the gate is open; returns when that was, for `narrow`."""
-        while self._busy >= int(self._places) or time.monotonic() < self._opens_at:
-            if self._busy < int(self._places):
-                await asyncio.sleep(self._opens_at - time.monotonic())
-            else:
-                self._waiting.append(turn := asyncio.get_running_loop().create_future())
-                try:
-                    await turn
-                except asyncio.CancelledError:
-                    self._busy += 1
-                    await self.__aexit__()  # hands the turn on
-                    raise
-        self._busy += 1
+        self._waiting.append(turn := asyncio.get_running_loop().create_future())
+        self._call()
+        try:
+            await turn
+            while (wait := self._opens_at - time.monotonic()) > 0:
+                await asyncio.sleep(wait)
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                await self.__aexit__()
+            raise
         return time.monotonic()
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave it to as many as there are places for; who has given up is passed over."""
         self._busy -= 1
-        free = int(self._places) - self._busy
-        while free > 0 and self._waiting:
-            if not (turn := self._waiting.popleft()).done():
-                turn.set_result(None)
-                free -= 1
+        self._call()
 
     def answered(self) -> None:
         """Make a fiftieth more places, as far as any are missing."""
@@ -239,6 +232,13 @@ class Gate:
         if entered_at >= self._narrowed_at:
             self._narrowed_at, self.bursts = now, self.bursts + 1
             self._places = max(1.0, 0.7 * self._places)
+
+    def _call(self) -> None:
+        """Give the places that there are to those who came first."""
+        while self._waiting and self._busy < int(self._places):
+            if not (turn := self._waiting.popleft()).done():
+                self._busy += 1
+                turn.set_result(None)
 
 
 class _Window:
@@ -350,6 +350,7 @@ class Client:
         # Requests that wait for the model now.
         self.n_sent = 0
         self._in_process = answers_in_process(model)
+        self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
         self._timeout, self._attempts = timeout, attempts
         self._monitor = monitor
@@ -463,13 +464,13 @@ class Client:
         missing = [i for i in range(sampling.n) if i not in job.parsed]
         if job.fresh:
             sampling = replace(sampling, seed=sampling.seed + job.fresh)
-        if self.model.native_n or sampling.n == 1:
+        if self._native_n or sampling.n == 1:
             together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
             n_replies = await self._draw_once(job, together, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
-            self.model.native_n = False  # fewer replies than asked for: it does not heed n
+            self._native_n = False  # fewer replies than asked for: it does not heed n
         draws = [
             self._draw_once(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]

@@ -21,7 +21,7 @@ import msgspec
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.protocol import Completion, Message, Sampling, Usage
 
-SENT, ANSWERED, CACHED, LOST, UNSENT = "sent", "answered", "cached", "lost", "unsent"
+SENT, ANSWERED, CACHED, LOST = "sent", "answered", "cached", "lost"
 # `cost` is in US dollars: at worst until the request is settled, and for good where it was lost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -109,9 +109,6 @@ class Store:
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         with self._locked():
-            if state == UNSENT:
-                self._run("DELETE FROM requests WHERE id = ?", number)
-                return
             self._run(
                 "UPDATE requests SET state = ?, cost = ?, tokens_in = ?, tokens_out = ?, reply = ?"
                 " WHERE id = ?",

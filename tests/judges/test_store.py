@@ -1,20 +1,15 @@
 """A run's requests in one file, and the replies that runs share: kept, whole, its user's own."""
 
-import os
-import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from behaving_model import Model, asks, echo, parsed
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from processes import run_python, until
 
 from dspy_judges.errors import OptionError
@@ -22,135 +17,68 @@ from judges.client.budget import Budget
 from judges.client.client import Client, Response
 from judges.client.open import Session
 from judges.client.protocol import Completion, Message, Reply, Sampling, Token, Usage
-from judges.client.store import (
-    CACHE_FILE,
-    ReplyCache,
-    Store,
-    StoreError,
-    open_cache,
-    request_key,
-)
+from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, request_key
+
+SUPPORT = Path(__file__).parents[1] / "support"
+OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
+IN_USE = "s: another run is using it; wait for it to end"
 
 
 def said(text: str = "4") -> Completion:
     return Completion(replies=(Reply(text=text),), tokens_in=9, tokens_out=1, model="m")
 
 
-def answer(store: Store, key: bytes, completion: Completion, role: str = "judge") -> None:
-    store.settle(store.begin(key, role, "", 1.0), "answered", 0.5, completion)
-
-
-# The key of a request.
-
-
-def key(
-    text: str, endpoint: str = "e", model: str = "m", sampling: Sampling | None = None
-) -> bytes:
-    asked: list[Message] = [{"role": "user", "content": text}]
-    return request_key(endpoint, model, asked, sampling or Sampling())
+def answer(store: Store, key: bytes, completion: Completion, cost: float = 0.5) -> None:
+    store.settle(store.begin(key, "judge", "", 1.0), "answered", cost, completion)
 
 
 def test_everything_that_determines_a_reply_is_in_its_key() -> None:
-    samplings = (
-        Sampling(temperature=None),
-        Sampling(n=2),
-        Sampling(top_logprobs=5),
-        Sampling(max_tokens=2),
-        Sampling(seed=1),
-        Sampling(reasoning_effort="low"),
-    )
-    system: Message = {"role": "system", "content": "a"}
-    user: Message = {"role": "user", "content": "a"}
-    keys = {
-        *(key("a"), key("b"), key("a", endpoint="f"), key("a", model="n")),
-        *(key("a", sampling=sampling) for sampling in samplings),
-        request_key("e", "m", [system], Sampling()),
-        request_key("e", "m", [system, user], Sampling()),
-        request_key("e", "m", [user, system], Sampling()),
-    }
-    assert len(keys) == 13
-    assert key("a", sampling=Sampling(temperature=0)) == key("a")
+    def key(*texts: str, endpoint: str = "e", model: str = "m", **sampling: Any) -> bytes:
+        asked: list[Message] = [{"role": "user", "content": text} for text in texts]
+        return request_key(endpoint, model, asked, Sampling(**sampling))
+
+    keys = [key("a"), key("b"), key("a", endpoint="f"), key("a", model="n"), key("a", seed=1)]
+    keys += [key("a", temperature=None), key("a", n=2), key("a", top_logprobs=5)]
+    keys += [key("a", max_tokens=2), key("a", reasoning_effort="low")]
+    # No text can pass for two.
+    keys += [key("a", "b"), key("b", "a"), key("ab"), key("a4:user1:b")]
+    keys += [request_key("e", "m", [{"role": "system", "content": "a"}], Sampling())]
+    assert len(set(keys)) == len(keys)
+    assert key("a", temperature=0) == key("a", temperature=0.0) == key("a")
 
 
-def test_no_text_can_pass_for_two(tmp_path: Path) -> None:
-    whole: list[Message] = [{"role": "user", "content": "a4:user1:b"}]
-    parts: list[Message] = [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]
-    assert request_key("e", "m", whole, Sampling()) != request_key("e", "m", parts, Sampling())
-
-
-# A run's file.
-
-replies = st.builds(
-    Reply,
-    text=st.text(),
-    tokens=st.lists(
-        st.builds(
-            Token,
-            st.text(),
-            st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False)),
-        ),
-        max_size=3,
-    ).map(tuple),
-    finish_reason=st.sampled_from(["stop", "length"]),
-)
-completions = st.builds(
-    Completion,
-    replies=st.lists(replies, max_size=3).map(tuple),
-    tokens_in=st.integers(0, 10**9),
-    tokens_out=st.integers(0, 10**9),
-    model=st.text(),
-)
-
-
-@settings(max_examples=30, deadline=None)
-@given(answers=st.lists(completions, max_size=5))
-def test_what_is_answered_is_there_for_this_start_and_the_next(
-    answers: list[Completion], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.mktemp("s") / "store.sqlite"
-    keys = [key(str(i)) for i in range(len(answers))]
-    with closing(Store(path)) as store:
-        for one, completion in zip(keys, answers, strict=True):
-            answer(store, one, completion)
-        assert [store.get(one) for one in keys] == answers
-    with closing(Store(path)) as store:
-        assert [store.get(one) for one in keys] == answers
-        assert store.get(key("never")) is None
-
-
-def test_totals_are_by_role_purpose_and_state_and_what_was_under_way_is_lost(
+def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lost(
     tmp_path: Path,
 ) -> None:
-    assert Store.answered(tmp_path / "s") == {}
-    with closing(Store(tmp_path / "s")) as store:
-        answer(store, b"1", said())
-        answer(store, b"2", said())
-        answer(store, b"3", said(), "proposer")
-        store.put(b"4", said(), "judge", "search")
-        store.settle(store.begin(b"5", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3))
-        store.begin(b"6", "judge", "search", 2.0)
-    with closing(Store(tmp_path / "s")) as store:
-        assert sorted(store.totals()) == [
-            ("judge", "", "answered", 2, 18, 2, 1.0),
-            ("judge", "search", "cached", 1, 9, 1, 0.0),
-            ("judge", "search", "lost", 2, 7, 3, 2.25),
-            ("proposer", "", "answered", 1, 9, 1, 0.5),
-        ]
-        assert store.get(b"5") is None
-    assert Store.answered(tmp_path / "s") == {"judge": 3, "proposer": 1}
-
-
-def test_settings_are_those_last_written(tmp_path: Path) -> None:
-    with closing(Store(tmp_path / "s")) as store:
+    path, odd = tmp_path / "s", "é\u2028\x00\ud7ff\U0001f600\n"
+    reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
+    strange = Completion(
+        replies=(reply, reply), tokens_in=7, tokens_out=2**40, model=odd, thoughts=3
+    )
+    assert Store.answered(path) == {}
+    with closing(Store(path)) as store:
         assert store.read_settings() is None
         for seed in (1, 2):
-            store.write_settings({"lm": "é", "seed": seed})
-    with closing(Store(tmp_path / "s")) as store:
-        assert store.read_settings() == {"lm": "é", "seed": 2}
+            store.write_settings({"lm": odd, "seed": seed})
+        answer(store, b"1", strange)
+        answer(store, b"2", said())
+        store.put(b"3", said(), "proposer", "search")
+        store.settle(store.begin(b"4", "judge", "search", 2.0), "lost", 0.25, Usage(7, 3))
+        store.begin(b"5", "judge", "search", 2.0)
+    with closing(Store(path)) as store:
+        assert [store.get(key) for key in (b"1", b"2", b"3")] == [strange, said(), said()]
+        assert store.get(b"4") is store.get(b"5") is store.get(b"6") is None
+        assert store.read_settings() == {"lm": odd, "seed": 2}
+        assert sorted(store.totals()) == [
+            ("judge", "", "answered", 2, 16, 2**40 + 1, 1.0),
+            ("judge", "search", "lost", 2, 7, 3, 2.25),
+            ("proposer", "search", "cached", 1, 9, 1, 0.0),
+        ]
+    assert Store.answered(path) == {"judge": 2, "proposer": 1}
 
 
 KILLED = """
-import asyncio, os, signal, sys
+import asyncio, sys
 sys.path.insert(0, sys.argv[2])
 from behaving_model import Model, asks, echo
 from judges.client.budget import Budget
@@ -166,26 +94,22 @@ class Hanging(Model):
             await asyncio.sleep(3600)
         return answer
 
-price = Price(per_token_in=1.0, per_token_out=1.0)
-account = Budget(store=Store(sys.argv[1])).account(price=price)
+account = Budget(store=Store(sys.argv[1])).account(price=Price(per_token_in=1, per_token_out=1))
 list(Client(Hanging(echo), account=account, concurrency=4).run(asks(30)))
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_after_a_kill_what_was_answered_is_there_and_what_was_under_way_booked_at_its_worst(
     tmp_path: Path,
 ) -> None:
-    support = Path(__file__).parents[1] / "support"
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "s"), str(support)]
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "s"), str(SUPPORT)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         while child.stdout.readline() != "24\n":
             assert child.poll() is None
-        run = [sys.executable, "-c", "from judges.client.store import Store as S; S('s')"]
-        second = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
-        child.send_signal(signal.SIGKILL)
-    assert "s: another run is using it; wait for it to end" in second.stderr
+        with pytest.raises(StoreError, match=IN_USE):
+            Store(tmp_path / "s")
+        child.kill()
     model = Model(echo)
     with closing(Store(tmp_path / "s")) as store:
         client = Client(model, account=Budget(store=store).account())
@@ -195,48 +119,30 @@ def test_after_a_kill_what_was_answered_is_there_and_what_was_under_way_booked_a
     assert model.calls == 10  # the four that were under way, and six never sent
 
 
-def test_a_file_in_use_is_refused_and_stays_refused_to_other_processes(tmp_path: Path) -> None:
-    in_use = "another run is using it"
-    with closing(Store(tmp_path / "s")):
-        with pytest.raises(StoreError, match=in_use):
-            Store(tmp_path / "s")
-        script = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
-        assert in_use in run_python("-c", script, tmp_path / "s").stderr
-    Store(tmp_path / "s").close()
-
-
-def test_what_arrives_after_the_end_is_dropped_and_the_file_is_free(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s")
-    number = store.begin(b"1", "judge", "", 3.0)
-    store.close()
-    store.settle(number, "answered", 1.0, said())
-    with pytest.raises(StoreError, match="closed"):
-        store.get(b"1")
-    with closing(Store(tmp_path / "s")) as store:
-        assert store.totals() == [("judge", "", "lost", 1, 0, 0, 3.0)]
-
-
-def test_where_the_file_system_has_no_wal_it_is_whole_and_refused_to_others_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("has_wal", [True, False])
+def test_a_file_in_use_is_refused_to_others_on_every_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_wal: bool
 ) -> None:
     class NoWal(sqlite3.Connection):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             return super().execute(sql.replace("journal_mode = WAL", "journal_mode"), *values)
 
-    connect = sqlite3.connect
-    monkeypatch.setattr(sqlite3, "connect", lambda *a, **kw: connect(*a, factory=NoWal, **kw))
+    if not has_wal:
+        connect = sqlite3.connect
+        monkeypatch.setattr(sqlite3, "connect", lambda *a, **kw: connect(*a, factory=NoWal, **kw))
     with closing(Store(tmp_path / "s")) as store:
         answer(store, b"1", said())
-        with pytest.raises(StoreError, match="another run is using it"):
+        with pytest.raises(StoreError, match=IN_USE):
             Store(tmp_path / "s")
-        assert {path.name for path in tmp_path.iterdir()} <= {"s", "s-journal"}
+        assert IN_USE in run_python("-c", OPEN, tmp_path / "s").stderr
+        assert (tmp_path / "s-wal").exists() == has_wal
     with closing(Store(tmp_path / "s")) as store:
         assert store.get(b"1") == said()
     store.remove()
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["labels", "damaged", "folder", "reply"])
+@pytest.mark.parametrize("content", ["labels", "pages", "folder", "reply"])
 def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
     tmp_path: Path, content: str
 ) -> None:
@@ -247,51 +153,40 @@ def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
         path.write_text("id,relevance\na,4\n")
     else:
         with closing(Store(path)) as store:
-            for i in range(300):
-                answer(store, b"%d" % i, said("x" * 300))
-        with closing(sqlite3.connect(path)) as database:
-            database.execute("UPDATE requests SET reply = '{' WHERE key = CAST('1' AS BLOB)")
-            database.commit()
-        if content == "damaged":
+            for number in range(300):
+                answer(store, b"%d" % number, said("x" * 300))
+        spoil(path)
+        if content == "pages":
             whole = path.read_bytes()
             path.write_bytes(whole[:4096] + b"\xff" * 20_000 + whole[24_096:])
-    before = b"" if content == "folder" else path.read_bytes()
     with pytest.raises(StoreError) as caught, closing(Store(path)) as store:
         store.get(b"1")
     assert str(caught.value).startswith(f"{path}: ")
     assert "delete the file to start again" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert content != "labels" or path.read_bytes() == before
+    assert content != "labels" or path.read_text() == "id,relevance\na,4\n"
+
+
+def spoil(path: Path) -> None:
+    """Cut every reply of a file short."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE requests SET reply = '{'")
+        database.commit()
 
 
 def test_a_strangers_file_gives_no_credit(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "s")) as store:
         answer(store, b"1", said())
-        store.settle(store.begin(b"2", "judge", "", 1.0), "answered", -1000.0, said())
+        answer(store, b"2", said(), cost=-1000.0)
         assert Budget(store=store).cost == 0.5
-
-
-def test_the_file_holds_no_request_and_is_its_users_alone(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "s"
-    (request,) = asks(1)
-    request = replace(request, messages=[{"role": "user", "content": "a confidential text"}])
-    with closing(Store(path)) as store:
-        account = Budget(store=store).account()
-        model = Model(lambda *_: "1234567")
-        assert Client(model, account=account).ask(request).parsed == (1234567,)
-        if sys.platform != "win32":
-            assert {stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()} == {0o600}
-    content = path.read_bytes()
-    assert b"1234567" in content
-    assert b"confidential" not in content
 
 
 # The replies that a user's runs share.
 
 
-def shared(folder: Path, model: Model, count: int, **options: Any) -> list[Response]:
+def shared(folder: Path, model: Model, count: int) -> list[Response]:
     """The responses of one run, with a cache in this folder."""
-    with Session(cache=folder, models={"m": model}, **options) as session:
+    with Session(cache=folder, models={"m": model}) as session:
         return list(session.client("m").run(asks(count)))
 
 
@@ -313,25 +208,27 @@ def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path
     first, second = Model(lambda *_: "well"), Model(echo)
     assert parsed(shared(tmp_path, first, 3)) == [None] * 3
     assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
-    assert (first.calls, second.calls) == (9, 3)
+    spoil(tmp_path / CACHE_FILE)  # which costs its replies, and no run
+    assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
+    assert (first.calls, second.calls) == (9, 6)
 
 
-def test_a_model_in_this_process_has_no_cache(tmp_path: Path) -> None:
-    shared(tmp_path / "cache", Model(echo, endpoint="embedded"), 3)
-    assert not (tmp_path / "cache").exists()
-
-
-def test_the_users_folder_stands_unless_the_environment_or_the_user_names_another(
+def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert open_cache() is None  # DSPY_JUDGES_CACHE=none, as all tests have it
     monkeypatch.setenv("DSPY_JUDGES_CACHE", str(tmp_path / "variable"))
     assert open_cache("none") is None
     for name, folder in ((None, "variable"), (tmp_path / "named", "named")):
-        assert isinstance(open_cache(name), ReplyCache)
-        assert (tmp_path / folder / CACHE_FILE).exists()
-        if os.name == "posix":
-            assert stat.S_IMODE((tmp_path / folder).stat().st_mode) == 0o700
+        cache = open_cache(name)
+        assert cache is not None
+        cache.put(b"1", said("a reply"))
+        paths = [tmp_path / folder, *(tmp_path / folder).iterdir()]
+        assert b"a reply" in b"".join(path.read_bytes() for path in paths[1:])
+        if sys.platform != "win32":
+            assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o700, 0o600}
+    shared(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
+    assert not (tmp_path / "embedded").exists()
 
 
 def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_without(
@@ -345,16 +242,6 @@ def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_wi
     assert open_cache() is None
 
 
-def test_a_reply_damaged_in_the_cache_costs_its_replies_and_no_run(tmp_path: Path) -> None:
-    model = Model(echo)
-    shared(tmp_path, model, 3)
-    with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as database:
-        database.execute("UPDATE requests SET reply = '{'")
-        database.commit()
-    assert parsed(shared(tmp_path, model, 3)) == [0, 1, 2]
-    assert model.calls == 6
-
-
 def test_beyond_its_size_the_older_half_goes(tmp_path: Path) -> None:
     with closing(Store(tmp_path / "s", shared=True)) as store:
         for number in range(100):
@@ -363,8 +250,8 @@ def test_beyond_its_size_the_older_half_goes(tmp_path: Path) -> None:
         store.shrink(10**6)
         assert store.get(b"0") is not None
         store.shrink(4 * 10**5)
-        kept = [number for number in range(100) if store.get(b"%d" % number)]
         # The numbers of rows are 1 to 100, and 1 to 50 go.
+        kept = [number for number in range(100) if store.get(b"%d" % number)]
         assert kept == list(range(50, 100))
     assert (tmp_path / "s").stat().st_size < 4 * 10**5
 
@@ -380,7 +267,6 @@ for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 def test_processes_share_the_cache_and_a_killed_one_harms_nobody(tmp_path: Path) -> None:
     def start(first: int, count: int) -> "subprocess.Popen[str]":
         words = [sys.executable, "-c", WRITER, str(tmp_path), str(first), str(count)]
