@@ -255,8 +255,8 @@ class Session:
     ) -> "Client":
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
-        What is not said here is as the session's options say. What is `free` takes nothing of the
-        session's limits.
+        What is not said here is as the session's options say; an `api_base` of "" is the provider's
+        own. What is `free` takes nothing of the session's limits.
         """
         from judges.client.budget import Budget
         from judges.client.client import (
@@ -272,7 +272,7 @@ class Session:
         role, options = role or lm, self._options
         if role in self._clients:
             return self._clients[role]
-        base = api_base or options.get("api_base")
+        base = options.get("api_base") if api_base is None else api_base or None
         key_variable = api_key_env or options.get("api_key_env")
         model = (
             self._models.get(role)
@@ -301,12 +301,12 @@ class Session:
 
         def open_sibling(other: str, other_base: str | None) -> "Client":
             """What asks another model; a price given is this one's, where no table knows it."""
-            if (other, other_base or base) == (lm, base):
+            if (other, other_base) in ((lm, base), (lm, api_base or None)):
                 return client
             return self.client(
                 other,
                 role=f"{role}: {other}" + (f" at {other_base}" if other_base else ""),
-                api_base=other_base,
+                api_base=other_base or "",
                 keep_going=keep_going,
                 api_key_env=api_key_env,
                 price=find_price(other) or price,
