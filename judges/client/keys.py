@@ -16,9 +16,8 @@ EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
 MASK = "[key]"
 KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
-# A shorter value is a placeholder ("none", "x"), and may well be a word or number of a reply.
-SHORTEST_SECRET = 8
-LONGEST_WORD = 24
+# A shorter value is a placeholder ("none", "not-needed"), and may be a word of a reply.
+SHORTEST_SECRET = 12
 SECRET_VARIABLE = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
 # The keys that this process was given in code, beside those of its environment.
@@ -83,7 +82,8 @@ class Redactor:
         named = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_VARIABLE))
         secrets = {value.strip() for value in (*values, *named, *_keys_from_code)}
         # Longest first, since one may be the beginning of another.
-        self._secrets = sorted(filter(_is_secret, secrets), key=len, reverse=True)
+        long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
+        self._secrets = sorted(long, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
         for secret in self._secrets:
@@ -149,9 +149,3 @@ def holds_secret(url: str) -> bool:
     parts = urlsplit(url)
     in_query = any(SECRET_NAME.search(name) for name, _ in parse_qsl(parts.query))
     return "@" in parts.netloc or in_query or Redactor().holds(url)
-
-
-def _is_secret(value: str) -> bool:
-    """Whether it is no placeholder and no word of prose, such as "not-needed"."""
-    is_word = len(value) < LONGEST_WORD and re.sub(r"[-_ .]", "", value).isalpha()
-    return len(value) >= SHORTEST_SECRET and not is_word

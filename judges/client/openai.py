@@ -46,7 +46,7 @@ ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 # What may be left out of a request: how a refusal names it, and what is said of that ("": that it
 # is left out).
 OPTIONAL = {
-    "max_tokens": ("max_completion_tokens", "max_completion_tokens for a limit"),
+    "max_tokens": (r"use .?max_completion_tokens", "max_completion_tokens for a limit"),
     "temperature": (r"\btemperature\b", ""),
     "seed": (r"\bseed\b", ""),
     "reasoning_effort": (r"\breasoning_effort\b", ""),
@@ -59,20 +59,17 @@ OPTIONAL = {
         "no system message (joined to the first of the user)",
     ),
 }
-# The fields of an error that say what is wrong; the last three are Gemini's.
-SAID = (
-    *("error", "message", "detail", "loc", "msg", "param", "code"),
-    *("details", "violations", "quotaId"),
-)
+# The fields of an error that say what is wrong.
+GEMINI = ("details", "violations", "quotaId")
+SAID = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
 QUOTA = re.compile(r"insufficient[_ ](?:quota|credit|balance)|PerDay", re.I)
-FLAGGED = re.compile(r"flagged|moderation|content.?(?:filter|policy)", re.I)
-TOO_LONG = re.compile(r"context[ _](?:length|window|size)", re.I)
 NO_LOGPROBS = (
     "the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
     "this model"
 )
 
 _log = logging.getLogger(__name__)
+_warn_once = lru_cache(_log.warning)
 
 
 class Spelling:
@@ -120,8 +117,6 @@ class Spelling:
         if not self.refused.isdisjoint(asked):
             return True  # sent before the refusal of another request had taught the same
         said = complaint(answer)
-        if TOO_LONG.search(said):
-            return False
         for name, (cue, _) in OPTIONAL.items():
             if name in asked and re.search(cue, said, re.I):
                 self.refuse(name, asked[name])
@@ -164,6 +159,7 @@ class EndpointModel:
         self.changes = self.spelling.changes
         self.secrets = Redactor([key])
         self.most_connections = _most_connections()
+        self._thinks = is_reasoning(name)
         self._url, self._proxy = url, _proxy(url)
         # A packed answer could grow without limit.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -202,7 +198,7 @@ class EndpointModel:
             start = _excerpt(answer[:LONGEST_WORD].decode("utf-8", "replace"), self.secrets)
             reason = f"{error}; it begins {start!r}" if start else "nothing"
             raise TransientError(f"malformed answer ({reason})", billed=True) from None
-        hidden = sampling.n * sampling.max_tokens if is_reasoning(self.name) else 0
+        hidden = sampling.n * sampling.max_tokens if self._thinks else 0
         usage = read_usage(body.usage, messages, replies, hidden)
         model = (body.model or "")[:LONGEST_WORD]
         counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
@@ -246,11 +242,10 @@ class EndpointModel:
 
 def _most_connections() -> int:
     try:
-        import resource
+        from resource import RLIMIT_NOFILE, getrlimit
     except ImportError:  # Windows
         return 500
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return max(1, files - OTHER_FILES) if files != resource.RLIM_INFINITY else 10_000
+    return max(1, getrlimit(RLIMIT_NOFILE)[0] - OTHER_FILES)
 
 
 def _proxy(url: str) -> str | None:
@@ -276,7 +271,7 @@ class _Logprobs(Struct):
 
 
 class _Message(Struct):
-    content: str | list[dict[str, Any]] | None = None
+    content: str | None = None
     refusal: str | None = None
 
 
@@ -314,15 +309,13 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 def _reply(choice: _Choice) -> Reply:
     message = choice.message or _Message()
-    content = message.content
-    if isinstance(content, list):
-        # Mistral's models give parts, thoughts among them.
-        content = "".join(str(part.get("text", "")) for part in content)
     tokens = (choice.logprobs and choice.logprobs.content) or ()
     reason = (choice.finish_reason or "stop")[:LONGEST_WORD]
-    if message.refusal and not content:
-        content, reason = message.refusal, REFUSAL
-    return Reply(text=content or "", tokens=tuple(map(token_of, tokens)), finish_reason=reason)
+    return Reply(
+        text=message.content or message.refusal or "",
+        tokens=tuple(map(token_of, tokens)),
+        finish_reason=REFUSAL if message.refusal and not message.content else reason,
+    )
 
 
 def token_of(answer: TokenAnswer) -> Token:
@@ -338,10 +331,9 @@ def token_of(answer: TokenAnswer) -> Token:
 def read_usage(
     counts: object, messages: Sequence[Message], replies: Sequence[Reply], hidden: int = 0
 ) -> Usage:
-    """What an answer took as its endpoint counts it, else at most.
+    """What an answer took as its endpoint counts it; else the most that its texts can take.
 
-    Counts that are lacking or cannot be true become the most that the texts can take, and `hidden`
-    tokens where thoughts may have been written as well, so that a limit on cost still binds.
+    `hidden` tokens come on top then, where thoughts may have been written as well.
     """
     try:
         counted = msgspec.convert(counts, _Counts)
@@ -360,11 +352,6 @@ def read_usage(
     )
 
 
-@lru_cache
-def _warn_once(warning: str) -> None:
-    _log.warning(warning)
-
-
 class Asked(Protocol):
     """Who answered with an error: a model, and where its key is kept."""
 
@@ -375,14 +362,10 @@ class Asked(Protocol):
 
 
 def read_error(asked: Asked, status: int, wait: float | None, answer: bytes) -> ModelError:
-    """What an error answer means for the request and the run, in one line without keys.
-
-    `wait` is how many seconds it asks to wait.
-    """
+    """What an error answer, which asks to `wait` so many seconds, means; a line without keys."""
     said = complaint(answer)
-    excerpt = _excerpt(said, asked.secrets)
     where = f"{status} from {asked.endpoint}"
-    what = f"{where} for {asked.name}: {excerpt}"
+    what = f"{where} for {asked.name}: {_excerpt(said, asked.secrets)}"
     if 300 <= status < 400:
         return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
     if status == 401:
@@ -390,16 +373,13 @@ def read_error(asked: Asked, status: int, wait: float | None, answer: bytes) -> 
             f"{where}: the key in {asked.key_variable} was not accepted for {asked.name}"
         )
     if status == 402 or (status == 429 and QUOTA.search(said)):
-        return FatalModelError(
-            f"{where}: the account's quota is used up ({excerpt}); the same command goes on "
-            "once there is more"
-        )
+        return FatalModelError(f"{what}; the same command goes on once the account has more")
     if status == 429:
-        return ThrottledError(f"{where}: too many requests ({excerpt})", wait)
+        return ThrottledError(what, wait)
     if status in {400, 422} and "logprobs" in said:
         return FatalModelError(f"{what}; {NO_LOGPROBS}")
-    if status in {400, 413, 422} or (status == 403 and FLAGGED.search(said)):
-        return RefusedError(what)
+    if status in {400, 403, 413, 422}:
+        return RefusedError(what)  # 403: OpenRouter's moderation of a text, among others
     if 400 <= status < 500 and status not in {408, 409, 425}:
         return FatalModelError(what)
     return TransientError(what, wait, billed=not 400 <= status < 600)

@@ -160,7 +160,7 @@ def test_an_answer_is_kept_without_the_key_and_without_tokens_that_spell_it() ->
     assert not Redactor([KEY]).clean(completion(Reply(text="4", tokens=offered))).replies[0].tokens
 
 
-@pytest.mark.parametrize("value", ["relevance", "not-needed", "Local Server", "EMPTY", "1"])
+@pytest.mark.parametrize("value", ["relevance", "not-needed", "EMPTY", "1"])
 def test_a_placeholder_for_a_key_is_no_secret(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", value)
     assert not Redactor([value]).holds(f"The {value} of it.")

@@ -191,7 +191,7 @@ SPELLINGS = [
         "everything refused in turn",
         lambda body: next(
             (
-                fail(400, f"{UNSUPPORTED.format(name)} See max_completion_tokens.", param=name)(
+                fail(400, f"{UNSUPPORTED.format(name)} Use max_completion_tokens.", param=name)(
                     body
                 )
                 for name in ("max_tokens", "temperature", "seed", "n")
@@ -214,11 +214,6 @@ SPELLINGS = [
         said="Field 'tenant' is required",
     ),
 ]
-PARTS = [
-    {"type": "thinking", "thinking": [{"type": "text", "text": "1 or 2?"}]},
-    {"type": "text", "text": "Rating: "},
-    {"type": "text", "text": "4"},
-]
 REPLIES = [
     Habit("null content", replying(content=None), texts=("",)),
     Habit("no message, as Azure's filter gives", replying(choice={"message": {}}), texts=("",)),
@@ -228,7 +223,6 @@ REPLIES = [
         texts=("I cannot rate this.",),
         finish="refusal",
     ),
-    Habit("content in parts, thoughts among them", replying(content=PARTS), texts=("Rating: 4",)),
     Habit("thoughts in reasoning_content", replying(reasoning_content="Say 1? Say 2?")),
     Habit("thoughts in reasoning", replying(reasoning="Rating: 1", thinking_blocks=[])),
     Habit("cut short", replying(choice={"finish_reason": "length"}), finish="length"),
@@ -257,12 +251,6 @@ ERRORS = [
         said="the key in OPENAI_API_KEY was not accepted for judge-1",
     ),
     Habit(
-        "a forbidden model",
-        fail(403, "Project has no access to model judge-1"),
-        error=FatalModelError,
-        said="no access",
-    ),
-    Habit(
         "no such model, in vLLM's words",
         lambda _: say(404, {"object": "error", "message": "`judge-1` is unknown."}),
         error=FatalModelError,
@@ -278,16 +266,16 @@ ERRORS = [
         "OpenAI's quota",
         fail(429, "You exceeded it.", code="insufficient_quota"),
         error=FatalModelError,
-        said=r"the account's quota is used up \(You exceeded it\. insufficient_quota\)",
+        said="You exceeded it. insufficient_quota; the same command goes on",
     ),
-    Habit("a balance", fail(402, "Pay first."), error=FatalModelError, said="quota is used up"),
+    Habit("a balance", fail(402, "Pay first."), error=FatalModelError, said="same command"),
     Habit(
         "Gemini's limit a day",
         throttled(
             "Retry in 34s.", [{"violations": [{"quotaId": "PerDay"}]}, {"quotaId": "PerDay"}]
         ),
         error=FatalModelError,
-        said="quota is used up",
+        said="PerDay; the same command",
     ),
     Habit("a rate limit", throttled(), error=ThrottledError),
     Habit("Retry-After", throttled(Retry_After="2.5"), error=ThrottledError, wait=2.5),
