@@ -224,7 +224,6 @@ REPLIES = [
         finish="refusal",
     ),
     Habit("thoughts in reasoning_content", replying(reasoning_content="Say 1? Say 2?")),
-    Habit("thoughts in reasoning", replying(reasoning="Rating: 1", thinking_blocks=[])),
     Habit("cut short", replying(choice={"finish_reason": "length"}), finish="length"),
     Habit("no reason to end", replying(choice={"finish_reason": None})),
 ]
@@ -285,7 +284,6 @@ ERRORS = [
         error=ThrottledError,
         wait=0.2,
     ),
-    Habit("no date of any calendar", throttled(Retry_After="soon"), error=ThrottledError),
     Habit(
         "a gateway's page", lambda _: web.Response(status=502, text="<html>"), error=TransientError
     ),
@@ -295,7 +293,6 @@ ERRORS = [
     Habit(
         "a context too long", fail(400, VLLM_CONTEXT), error=RefusedError, said="maximum context"
     ),
-    Habit("a body too large", fail(413, "Too large."), error=RefusedError),
     Habit(
         "filtered by Azure",
         lambda _: say(400, {"error": CONTENT_FILTERED}),
