@@ -164,7 +164,7 @@ class ConfiguredModel:
         for adaptation in adaptations:
             name = adaptation.field.removeprefix("config.")
             if adaptation.action == "dropped":
-                self.spelling.refuse(name, body.get(name))
+                self.spelling.refuse(name)
             elif adaptation.action == "clamped":
                 self.spelling.note(f"a {name} of {adaptation.applied} at most")
 

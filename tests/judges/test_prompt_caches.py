@@ -175,9 +175,9 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
     assert second["messages"][1]["content"][-1].items() >= mark.items()
     assert "cache_control" not in json.dumps(second["messages"][-1])
     # The Messages API has no seed: it is said once, and known to whoever asks.
-    assert "no seed (asked without, so runs repeat less exactly)" in caplog.text
+    assert "no seed (requests go without it)" in caplog.text
     assert caplog.text.count("no seed") == 1
-    assert model.changes == ["no seed (asked without, so runs repeat less exactly)"]
+    assert model.changes == ["no seed (requests go without it)"]
 
 
 class Billed:
