@@ -432,19 +432,14 @@ class Client:
 
     def _answer_now(self, request: Request) -> Response:
         """Of a model in this process: at once, without retries, and nothing to keep."""
-        job = _Job(request)
-        booking = self.account.book(b"", request.messages, request.sampling)
-        if booking is None:
-            raise BudgetSpentError("what is left of the budget is set aside for other requests")
+        job = _Job(request, cached=False)
         try:
             completion = _run_now(self.model.complete(request.messages, request.sampling))
         except RefusedError as error:
-            self.account.release(booking, billed=False)
             job.errors.append(str(error))
             return job.response()
-        self.account.settle(booking, completion)
+        self.account.count(completion)
         job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
-        job.cached = False
         for number, reply in enumerate(completion.replies):
             job.read(number, reply)
         return job.response()
