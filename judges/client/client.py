@@ -318,7 +318,8 @@ class _Window:
 
     def _wake(self) -> None:
         self._wakes = False
-        self._awake.set()
+        # Who has just answered is done in the event loop's next turn alone.
+        asyncio.get_running_loop().call_soon(self._awake.set)
 
 
 class Client:
