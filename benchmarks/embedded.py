@@ -15,16 +15,15 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
+from judges.define import read_subject
 
 import data
 from data.types import LabelledOutput
 from judges.client import Sampling
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import NAMES, Vector, facets_of
-from judges.embedded.regression import make_scorer
-from judges.embedded.request import read_task
-from judges.loading import read_subject
+from judges.embedded.facets import FACET_OF, NAMES, Vector
+from judges.embedded.model import make_judge, measure_all, read_task
 from judges.prompt import fill
 from optimize.statistics.agreement import summary_level
 
@@ -68,20 +67,17 @@ def _report(
         model.reply(fill(template, one.texts), sampling)
     rate = len(outputs) / (time.perf_counter() - start)
 
-    judge = make_scorer(read_task(template[0]["content"]), [])
-    candidate = judge.roles.candidates[0]
-    facets = np.array([facets_of(judge.roles, one.texts, candidate) for one in outputs])
-    whole = _rho(facets @ judge.weights, human, document)
+    judge = make_judge(read_task(template[0]["content"]), [])
+    parts = np.array([measure_all(judge.roles, one.texts) for one in outputs])
+    weights = judge.learned.weights
+    whole = _rho(parts @ weights, human, document)
     print(f"{subject.name}: rho {whole:.3f} n={len(outputs)} outputs, {rate:.0f} ratings/s")
-    for place in np.argsort(-np.abs(judge.weights)):
-        if not facets[:, place].any() or abs(judge.weights[place]) < 0.02:
-            continue
-        without = judge.weights.copy()
-        without[place] = 0
-        lost = whole - _rho(facets @ without, human, document)
-        alone = _rho(facets[:, place], human, document)
-        weight = judge.weights[place]
-        print(f"  {NAMES[place]:13s} weight {weight:5.2f} alone {alone:6.3f} adds {lost:+.3f}")
+    for index, name in enumerate(NAMES):
+        own = np.where(index == FACET_OF, weights, 0.0)
+        if parts[:, own != 0].any():
+            lost = whole - _rho(parts @ (weights - own), human, document)
+            alone = _rho(parts @ own, human, document)
+            print(f"  {name:10s} weights {own.sum():5.2f} alone {alone:6.3f} adds {lost:+.3f}")
     taught = _taught(subject, template[0]["content"], outputs, options)
     _say(options.demos, taught)
     return [whole, *taught]
@@ -105,8 +101,8 @@ def _taught(
     document = np.array([output.document_id for output in outputs])
     maker = np.array([output.system for output in outputs])
     rng, task = np.random.default_rng(options.seed), read_task(system)
-    scale, untuned = np.array(subject.scale), make_scorer(task, [])
-    before = np.array([untuned.predict(output.texts).latent for output in outputs])
+    scale, untuned = np.array(subject.scale), make_judge(task, [])
+    before = np.array([untuned.judge(output.texts)[0] for output in outputs])
     known, unknown = [], []
     for _ in range(options.deals):
         documents = np.array_split(rng.permutation(np.unique(document)), DOCUMENT_FOLDS)
@@ -118,10 +114,10 @@ def _taught(
                 {**outputs[i].texts, "rating": str(scale[np.abs(scale - human[i]).argmin()])}
                 for i in rng.permutation(np.flatnonzero(train))[: options.demos]
             ]
-            judge = make_scorer(task, demos)
+            judge = make_judge(task, demos)
             after = np.full(len(outputs), np.nan)
             for i in np.flatnonzero(test):
-                after[i] = judge.predict(outputs[i].texts).latent
+                after[i] = judge.judge(outputs[i].texts)[0]
             for found, rows in ((known, test & ~new), (unknown, test & new)):
                 found.append(
                     [_rho(scores[rows], human[rows], document[rows]) for scores in (before, after)]

@@ -96,10 +96,11 @@ _REASON = re.compile(
     r"|(?:because|since|as it|due to|given)\b)"
 )
 _HEDGE = re.compile(
-    r"\W*(?:or|worse|weaker|maybe|perhaps|possibly|probably|at (?:best|most|least)|minus|plus"
-    r"|if|unless|not|wait|hmm+|actually|rather|draft|tentative|to|and|i (?:think|guess)|said)\b",
+    r"\W*(?:or|maybe|perhaps|possibly|probably|at (?:best|most|least)|minus|plus|if|unless|wait"
+    r"|hmm+|actually|rather|draft|tentative|to|and|i (?:think|guess)|said)\b",
     re.IGNORECASE,
 )
+_WORSE = re.compile(r"\W*(?:worse|weaker|bad|wrong|not)\b", re.IGNORECASE)
 # What stands in an answer's place and is none: "3 or 4", "~4", "N/A", "neither".
 _UNCLEAR = re.compile(
     rf"{_OPEN}(?:[~<>≈±+≥≤-]? ?{NUMBER}|n/?a\b|none|null|nan|unknown|unclear|undecided|neither|both"
@@ -110,8 +111,8 @@ _WITHDRAWN = re.compile(
     r"\b(?:scratch that|on (?:second thoughts?|reflection)|take (?:that|it) back|never ?mind"
     r"|let me (?:re\w+|correct|change|think)|i (?:\w+ )?(?:reconsider|revise|retract|changed|mean)"
     r"|(?:that|this|it)(?:'s| is| was| seems) too (?:high|low|generous|harsh|strict|lenient)"
-    r"|(?:that|this)(?:'s| is| was) (?:wrong|a mistake)|minus \w+|deduct|alternatively"
-    r"|(?:just|i'm) (?:kidding|joking)|i (?:cannot|can't|won't) (?:rate|score|judge|choose|say))\b"
+    r"|minus (?:\d|one)|not really|alternatively|(?:just|i'm) (?:kidding|joking)"
+    r"|i (?:cannot|can't|won't) (?:rate|score|judge|choose|say))\b"
     r"|\b(?:wait|hmm+|oops|sorry|correction|edit) ?[,.:!–]",
     re.IGNORECASE,
 )
@@ -200,7 +201,11 @@ def read(
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        raise NoScoreError(f"no {field.name} in {shortened(reply[start:end])}")
+        choices = wanted.choices
+        missing = f"{field.name}: none of {', '.join(map(str, choices))}"
+        if wanted.numeric:
+            missing = f"no {field.name} from {choices[0]} to {choices[-1]}"
+        raise NoScoreError(f"{missing} in {shortened(reply[start:end])}")
     span = place[0] + answer.start, place[0] + answer.end
     rest = _rest(reply[start : span[0]], reply[span[1] : end])
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
@@ -241,7 +246,7 @@ def find_answer(
 def on_other_scale(text: str, wanted: Wanted) -> bool:
     """Whether a text names a scale that ends elsewhere than ours."""
     tops = {float(top) for match in _SCALE.finditer(text) for top in match.groups() if top}
-    return wanted.numeric and tops > set() and tops != {wanted.choices[-1]}
+    return wanted.numeric and bool(tops - {wanted.choices[-1]})
 
 
 def answer_span(reply: str) -> tuple[int, int]:
@@ -315,10 +320,11 @@ def _json_answers(
             continue
         written = str(value) if type(value) in (str, int, float) else ""
         match = _patterns(wanted).answer.match(written)
-        clear = match and _ends(written, match)
-        *_, place = re.finditer(re.escape(json.dumps(key)) + r'\s*:\s*"?', plain[:end])
-        span = place.end(), place.end() + len(written)
-        answers.append(Answer(wanted.value(match) if match and clear else None, rank, *span))
+        clear = match and _ends(written, match, wanted)
+        places = [place.end() for place in re.finditer(rf'"{re.escape(key)}"\s*:\s*"?', plain)]
+        place = places[-1] if places else start
+        read_value = wanted.value(match) if match and clear else None
+        answers.append(Answer(read_value, rank, place, place + len(written)))
     return answers, plain[:start] + " " * (end - start) + plain[end:]
 
 
@@ -343,7 +349,7 @@ def _line_answers(
         if reported:
             continue
         match = patterns.answer.match(content, start)
-        if match is None or not _ends(content, match) or rank == -1:
+        if match is None or not _ends(content, match, wanted) or rank == -1:
             asides.append((place, content[:start] if rank == -1 else content))
             if rank and (match or (rank > 1 and _UNCLEAR.match(content, start))):
                 answers.append(Answer(None, abs(rank), place, place))
@@ -383,10 +389,14 @@ def _rank(label: str, wanted: Wanted, own_words: frozenset[str]) -> int:
     return 2 if named <= _ANSWER | own_words else 1
 
 
-def _ends(content: str, match: re.Match[str]) -> bool:
+def _ends(content: str, match: re.Match[str], wanted: Wanted) -> bool:
     """Whether an answer ends where it was matched: nothing, or a reason, follows it."""
     reason = _REASON.match(content, match.end())
-    if reason is None or _HEDGE.match(content, reason.end()) or content.endswith("?"):
+    if reason is None or content.endswith("?"):
+        return False
+    # A reason that is a sentence of its own takes nothing back.
+    hedged = not reason[0].endswith((".", "!")) and _HEDGE.match(content, reason.end())
+    if hedged or (not wanted.numeric and _WORSE.match(content, reason.end())):
         return False
     # "4) be brief" is a point of a list.
     return content[match.end() : match.end() + 1] != ")" or "(" in content[: match.start("value")]

@@ -160,14 +160,14 @@ _AFTER = (
 )
 # "1. Dull" is a point of a list.
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
-# A clause that denies, wishes or reports what it states, and a sentence that supposes or asks it.
+# A clause that denies, wishes or reports what it states; and a sentence that supposes it.
 _UNLIKE = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|love to|want to|far from|doubt"
     r"|should give|tempted|tried|considered|others?|another|confidence|best|maximum|highest|false"
-    r"|perfect \w+ (?:is|gets)|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b"
-    r"|\b(?:if|unless|example)\b.*,",
+    r"|perfect \w+ (?:is|gets)|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
+_SUPPOSED = ("if ", "unless ", "for example")
 
 
 def read_score(
@@ -205,7 +205,9 @@ def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str
     values = {
         wanted.value(match)
         for line, match in matches
-        if not _UNLIKE.search(line[: match.end()].rpartition(",")[2]) and not line.endswith("?")
+        if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
+        and not line.lower().startswith(_SUPPOSED)
+        and not line.endswith("?")
     }
     value = values.pop() if len(values) == 1 and not on_other_scale(text, wanted) else None
     if value is not None:

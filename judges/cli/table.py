@@ -6,7 +6,6 @@ batch files, at half price and within a day.
 """
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -16,24 +15,21 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from hashlib import file_digest, sha256
 from itertools import repeat, tee
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
-
 from data.columns import Columns
 from data.tables.arrow import ParquetSink
 from data.tables.atomic_write import in_use
 from data.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
-from data.tables.problems import RowsError, excerpt
-from data.tables.text import Row, TableRow
+from data.tables.problems import RowsError
+from data.tables.text import Row
 from data.tables.xlsx import split_sheet
-from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError, UsageError
-from judges import frozen
 from judges.cli.flags import follow, mapping, reasoning_as_asked, request_options
 from judges.client import (
     CHARACTERS_PER_TOKEN,
@@ -52,7 +48,6 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.judging import Order, unusable
 from judges.loading import load
-from judges.panel import Panel
 from judges.scoring import reply_tokens
 from judges.terminal import Progress, print_error, print_note, print_output
 from judges.winrate import WinRate, text_length, win_rate
@@ -176,11 +171,11 @@ class TableRun:
 
     def rows(self) -> Iterator[Row]:
         """The table's rows, each with its id among its cells."""
-        for row in read_table_rows(self.args.data):
-            yield row.cells if self.id_column == ID else {**row.cells, ID: self._id(row)}
-
-    def _id(self, row: TableRow) -> object:
-        return row.line if self.id_column is None else row.cells.get(self.id_column)
+        for line, cells in read_table_rows(self.args.data):
+            if self.id_column == ID:
+                yield cells
+            else:
+                yield {**cells, ID: cells.get(self.id_column) if self.id_column else line}
 
     @property
     def written_columns(self) -> list[str]:
@@ -190,11 +185,10 @@ class TableRun:
         """Everything that determines an output but the replies: judges, models, rows, columns."""
         path, sheet = split_sheet(self.args.data)
         with path.open("rb") as file:
-            data = hashlib.file_digest(file, "sha256").hexdigest()
+            data = file_digest(file, "sha256").hexdigest()
         return {
             "data": data if sheet is None else f"{data}:{sheet}",
-            "judges": {judge.name: _fingerprint(judge) for judge in self.judges},
-            "models": {judge.name: judge.lm for judge in self.judges},
+            "judges or models": [sha256(j.dumps().encode()).hexdigest() for j in self.judges],
             "order": self.args.order,
             "seed": self.args.seed,
             "columns": list(self.new_columns),
@@ -235,7 +229,6 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
             texts = {judge.name: judge.find_columns(row.cells, columns_of) for judge in judges}
-            notes += _columns_notes(texts, columns_of)
         columns.update(dict.fromkeys(row.cells))
         for judge in judges:
             row_texts = _texts_of(row.cells, texts[judge.name])
@@ -295,17 +288,6 @@ def _text_columns(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, st
         for name, column in columns.items()
         if isinstance(column, str) and column != "#line"
     }
-
-
-def _columns_notes(texts: Mapping[str, Mapping[str, str]], mapping: Mapping[str, str]) -> list[str]:
-    """Which texts stand in columns of another name, as a judge's labels had them."""
-    renamed = {
-        f"{name} from {excerpt(column)}": None
-        for columns in texts.values()
-        for name, column in columns.items()
-        if name_key(name) != name_key(column) and name not in mapping
-    }
-    return [f"read {', '.join(renamed)}; --map beats it"] if renamed else []
 
 
 def _id_column(columns: tuple[str, ...], mapping: Mapping[str, str]) -> str | None:
@@ -447,13 +429,6 @@ def _judged(
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
-
-
-def _fingerprint(judge: Judge) -> str:
-    if isinstance(judge, Panel):
-        return frozen.digest(to_builtins(judge.freeze()))
-    parts = [judge.kind, judge.template(), asdict(judge.plan) if judge.plan else None]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _cost(session: Session) -> dict[str, Any]:

@@ -152,38 +152,32 @@ class Budget:
         with self.lock:
             self._later_calls, self._later_cost = calls, cost
 
-    def check_calls(self) -> None:
-        """Raise BudgetSpentError where no further call may be made."""
-        if self.max_calls is None:
-            return
-        calls, later = self.calls, round(self._later_calls * self.overhead)
-        if calls >= self.max_calls:
-            raise BudgetSpentError(
-                f"the budget of {self.max_calls} calls is spent; the same command with a larger "
-                "one goes on"
-            )
-        if calls >= self.max_calls - later:
-            raise BudgetSpentError(
-                f"{calls} of the budget of {self.max_calls} calls are spent and {later} are kept "
-                "for what comes after; the same command with a larger one goes on"
-            )
-
     def fits(self, worst: float) -> bool:
-        """Whether so many dollars are left; BudgetSpentError where they will not be later either.
+        """Whether one more request fits, which costs so many dollars at worst.
 
-        They may be once requests in flight are settled.
+        False: not now, but perhaps once requests in flight are settled. BudgetSpentError: no more.
         """
+        overhead, again = self.overhead, "the same command with a larger one goes on"
+        if self.max_calls is not None:
+            calls, later = self.calls, round(self._later_calls * overhead)
+            if calls >= self.max_calls:
+                raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {again}")
+            if calls >= self.max_calls - later:
+                raise BudgetSpentError(
+                    f"{calls} of the budget of {self.max_calls} calls are spent and {later} are "
+                    f"kept for what comes after; {again}"
+                )
         if self.max_cost is None:
             return True
-        later, cost = self._later_cost * self.overhead, self.cost
-        if cost + self.reserved + worst <= self.max_cost - later:
+        kept_cost, cost = self._later_cost * overhead, self.cost
+        if cost + self.reserved + worst <= self.max_cost - kept_cost:
             return True
         if self.in_flight:
             return False
-        kept = f", ${later:.4f} are kept for what comes after" if later else ""
+        kept = f", ${kept_cost:.4f} are kept for what comes after" if kept_cost else ""
         raise BudgetSpentError(
             f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
-            f"may cost ${worst:.4f}; the same command with a larger one goes on"
+            f"may cost ${worst:.4f}; {again}"
         )
 
     def _all(self) -> list[Counts]:
@@ -282,12 +276,11 @@ class Account:
         if self.price is not None and not self.price.is_free:
             worst = self.price.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
-            budget.check_calls()
-            few_answers = self.in_flight >= max(1, 2 * self._settled)
-            if budget.max_cost is not None and worst > 0 and few_answers:
-                return None
             cost = worst * budget.excess
-            if not budget.fits(cost):
+            few_answers = budget.max_cost and self.in_flight >= max(1, 2 * self._settled)
+            if worst and few_answers:
+                return None
+            if (budget.max_calls or budget.max_cost) and not budget.fits(cost):
                 return None
             store = budget.store
             number = store.begin(key, self.name, purpose, cost) if store and key else None

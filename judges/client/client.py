@@ -160,10 +160,6 @@ class _Job:
     tokens_out: int = 0
     cached: bool = True
 
-    @property
-    def is_repeat(self) -> bool:
-        return self.fresh > 0 or self.more_room
-
     def read(self, number: int, reply: Reply) -> None:
         """File a reply under what it holds, or under why it holds nothing."""
         try:
@@ -228,7 +224,6 @@ class Gate:
         """Make a fiftieth more places, as far as any are missing."""
         self.bursts = 0
         self._places = min(self._most, 1.02 * self._places)
-        self._call()
 
     def narrow(self, entered_at: float, wait: float) -> None:
         """Close for so many seconds, and take three places of ten, once for one burst of 429s."""
@@ -318,7 +313,7 @@ class _Window:
 
     def _wake(self) -> None:
         self._wakes = False
-        # Who has just answered is done in the event loop's next turn alone.
+        # One turn later, when the future of what has just been answered is done as well.
         asyncio.get_running_loop().call_soon(self._awake.set)
 
 
@@ -355,14 +350,16 @@ class Client:
         # Requests that wait for the model now.
         self.n_sent = 0
         self._in_process = answers_in_process(model)
+        self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
         self._timeout, self._attempts = timeout, attempts
         self._monitor = monitor
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
+        self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
         self._rng = random.Random(0)
-        self._gate = Gate(concurrency)
+        self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered, self._seconds = 0, 0.0
         self._said: set[str] = set()
@@ -438,7 +435,13 @@ class Client:
 
         Raises FatalModelError and BudgetSpentError, which end the run.
         """
-        job, sampling = _Job(request, window), self._sampling(request.sampling)
+        job, sampling = _Job(request, window), request.sampling
+        if self._asks_otherwise:
+            sampling = replace(
+                sampling,
+                max_tokens=self._max_tokens or self._room * sampling.max_tokens,
+                reasoning_effort=self._effort or sampling.reasoning_effort,
+            )
         while True:
             await self._draw(job, sampling)
             if job.errors or len(job.parsed) == sampling.n:
@@ -456,27 +459,18 @@ class Client:
             else:
                 job.fresh += 1
 
-    def _sampling(self, sampling: Sampling) -> Sampling:
-        if self._max_tokens is not None:
-            sampling = replace(sampling, max_tokens=self._max_tokens)
-        elif self._room > 1:
-            sampling = replace(sampling, max_tokens=self._room * sampling.max_tokens)
-        if self._effort is not None:
-            sampling = replace(sampling, reasoning_effort=self._effort)
-        return sampling
-
     async def _draw(self, job: _Job, sampling: Sampling) -> None:
         """Draw the samples that are missing: in one request where the model can, else one each."""
         missing = [i for i in range(sampling.n) if i not in job.parsed]
         if job.fresh:
             sampling = replace(sampling, seed=sampling.seed + job.fresh)
-        if self.model.native_n or sampling.n == 1:
+        if self._native_n or sampling.n == 1:
             together = sampling if len(missing) == sampling.n else replace(sampling, n=len(missing))
             n_replies = await self._draw_once(job, together, missing)
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
-            self.model.native_n = False  # fewer replies than asked for: it does not heed n
+            self._native_n = False  # fewer replies than asked for: it does not heed n
         draws = [
             self._draw_once(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
@@ -609,7 +603,7 @@ class Client:
             while booking is None:
                 if job.window is not None and job.window.stopped:
                     raise asyncio.CancelledError
-                repeat = job.is_repeat or tries > 0
+                repeat = job.fresh > 0 or job.more_room or tries > 0
                 booking = self.account.book(key, messages, sampling, repeat=repeat)
                 if booking is None:  # it may fit once others are settled
                     await asyncio.sleep(POLL)

@@ -212,10 +212,12 @@ class DspyModel(ConfiguredModel):
         import dspy
 
         given: dict[str, Any] = {"api_base": api_base, "api_key": api_key}
+        hide(secrets_among(given))
         try:
             lm = dspy.LM(name, timeout=timeout, **{k: v for k, v in given.items() if v})
         except (ValueError, dspy.LMError) as error:
-            raise FatalModelError(f"{name}: DSPy cannot open this model: {error}") from None
+            reason = Redactor().redact(str(error))
+            raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
         super().__init__(lm)
         self.spelling.refused.discard("seed")
         # Who opened it is not all who ask it.

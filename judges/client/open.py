@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from judges.client.prices import Price
     from judges.client.store import ReplyCache
 
-TIMEOUT = 120.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-
-
 # Those that DSPy asks and whose models a file may name by itself. A provider whose model names may
 # hold an address, a file or a program (huggingface, custom, ...) is none of them.
 KNOWN_TO_DSPY = frozenset(
@@ -57,7 +54,6 @@ def open_model(
     *,
     api_base: str | None = None,
     api_key_env: str | None = None,
-    timeout: float = TIMEOUT,
 ) -> Model:
     """The model `embedded`, `openai/NAME`, `azure/NAME`, or any that DSPy knows; one a process.
 
@@ -83,15 +79,15 @@ def open_model(
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
     url = provider.url(provider.base(api_base), name) if provider else api_base
-    opening = lm, url, variable, key, timeout
+    opening = lm, url, variable, key
     if opening not in _opened:
         model: Model
         if provider:
-            model = _endpoint_model(name, provider, provider.base(api_base), variable, key, timeout)
+            model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
         else:
             from judges.client.dspy import DspyModel
 
-            model = DspyModel(lm, api_base=api_base, api_key=key or None, timeout=timeout)
+            model = DspyModel(lm, api_base=api_base, api_key=key or None)
         from judges.client.client import close_at_end
 
         _opened[opening] = model
@@ -99,9 +95,7 @@ def open_model(
     return _opened[opening]
 
 
-def _endpoint_model(
-    name: str, provider: Provider, base: str, variable: str, key: str, timeout: float
-) -> Model:
+def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key: str) -> Model:
     from judges.client.openai import EndpointModel
 
     endpoint = without_secrets(base)
@@ -131,7 +125,6 @@ def _endpoint_model(
         headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
         key=key,
         key_variable=variable,
-        timeout=timeout,
     )
 
 
@@ -262,8 +255,8 @@ class Session:
     ) -> "Client":
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
-        What is not said here is as the session's options say. What is `free` takes nothing of the
-        session's limits.
+        What is not said here is as the session's options say; an `api_base` of "" is the provider's
+        own. What is `free` takes nothing of the session's limits.
         """
         from judges.client.budget import Budget
         from judges.client.client import (
@@ -279,7 +272,7 @@ class Session:
         role, options = role or lm, self._options
         if role in self._clients:
             return self._clients[role]
-        base = api_base or options.get("api_base")
+        base = options.get("api_base") if api_base is None else api_base or None
         key_variable = api_key_env or options.get("api_key_env")
         model = (
             self._models.get(role)
@@ -308,12 +301,12 @@ class Session:
 
         def open_sibling(other: str, other_base: str | None) -> "Client":
             """What asks another model; a price given is this one's, where no table knows it."""
-            if (other, other_base or base) == (lm, base):
+            if (other, other_base) in ((lm, base), (lm, api_base or None)):
                 return client
             return self.client(
                 other,
                 role=f"{role}: {other}" + (f" at {other_base}" if other_base else ""),
-                api_base=other_base,
+                api_base=other_base or "",
                 keep_going=keep_going,
                 api_key_env=api_key_env,
                 price=find_price(other) or price,
@@ -395,6 +388,6 @@ def check_options(options: Mapping[str, object]) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A child has its own connections.
-    os.register_at_fork(after_in_child=_opened.clear)
+    # A child has its own loop. Models stay, with their parent's connections: closed here, those
+    # would be taken from its parent's loop.
     os.register_at_fork(after_in_child=_shared_client.cache_clear)

@@ -191,8 +191,8 @@ class Spelling:
 class EndpointModel:
     """Chat completions at one address; its key is in `headers` and goes nowhere else.
 
-    Connections are opened as they are needed, and kept until `close`; there are never more of them
-    than the system lets this process open files, and the others wait for a place.
+    Connections are opened as they are needed, and kept until `close`. Who asks sets the timeout,
+    and keeps to `most_connections` at once: the system's limit on files, less a few for others.
     """
 
     native_n = True
@@ -207,7 +207,6 @@ class EndpointModel:
         headers: Mapping[str, str],
         key: str,
         key_variable: str,
-        timeout: float = 120.0,
     ) -> None:
         self.name = name
         self.endpoint = endpoint
@@ -216,15 +215,15 @@ class EndpointModel:
         self.changes = self.spelling.changes
         self.secrets = Redactor([key])
         self._url, self._proxy = url, _proxy(url)
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
         self._headers = {
             "Content-Type": "application/json",
             "Accept-Encoding": "gzip",
             **headers,
         }
-        self._open: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, asyncio.Semaphore]
-        ] = WeakKeyDictionary()
+        self.most_connections = _most_connections()
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+            WeakKeyDictionary()
+        )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
@@ -238,7 +237,7 @@ class EndpointModel:
 
     async def close(self) -> None:
         """Close the connections opened on the running loop."""
-        session, _ = self._open.pop(asyncio.get_running_loop(), (None, None))
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
         if session is not None:
             await session.close()
 
@@ -268,24 +267,16 @@ class EndpointModel:
         self, body: Mapping[str, Any], max_bytes: int
     ) -> tuple[int, Mapping[str, str], bytes]:
         data = msgspec.json.encode(body)
-        session, places = self._connections()
         try:
             # A redirect would take the documents to a host that nobody named.
-            async with (
-                places,
-                session.post(
-                    self._url, data=data, proxy=self._proxy, allow_redirects=False
-                ) as response,
-            ):
+            async with self._session().post(
+                self._url, data=data, proxy=self._proxy, allow_redirects=False
+            ) as response:
                 return response.status, response.headers, await _read_body(response, max_bytes)
         except aiohttp.ClientConnectorError as error:
             if error.os_error.errno in {errno.EMFILE, errno.ENFILE}:
                 raise NoConnectionsError(f"no connection is free: {error.os_error}") from None
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
-        except TimeoutError:
-            raise TransientError(
-                f"no answer from {self.endpoint} within {self._timeout.total:g} s", billed=True
-            ) from None
         except aiohttp.ClientError as error:
             # The library quotes what it could not read, over several lines.
             reason = _excerpt(f"{type(error).__name__}: {error}", self.secrets)
@@ -293,19 +284,17 @@ class EndpointModel:
                 f"connection to {self.endpoint} lost ({reason})", billed=True
             ) from None
 
-    def _connections(self) -> tuple[aiohttp.ClientSession, asyncio.Semaphore]:
+    def _session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
-        if loop not in self._open:
-            session = aiohttp.ClientSession(
+        if loop not in self._sessions:
+            self._sessions[loop] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 headers=self._headers,
-                timeout=self._timeout,
+                timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,  # which knows no limit
             )
-            # The connector's own limit would let requests time out while they wait.
-            self._open[loop] = session, asyncio.Semaphore(_most_connections())
-        return self._open[loop]
+        return self._sessions[loop]
 
 
 def _most_connections() -> int:

@@ -322,7 +322,7 @@ class Prefix(NamedTuple):
 
 # A search goes to and fro between prompts with hundreds of demonstrations; to read one anew takes
 # as long as a thousand judgements.
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=12)
 def _read_prefix(*messages: tuple[str, str]) -> Prefix:
     task = read_task(messages[0][1]) if messages and messages[0][0] == "system" else Task()
     judge = None

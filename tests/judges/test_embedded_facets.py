@@ -5,16 +5,22 @@ import math
 
 import numpy as np
 import pytest
-from judges.embedded.content import fragment_density
-from judges.embedded.request import Roles, Task, read_task
-from judges.embedded.source import read_source
 
 from judges.catalog import find
 from judges.client.protocol import Sampling
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import INDEX, NAMES, PHRASES, emphases, facets_of, read_shares
-from judges.embedded.text import read_text
-from judges.prompt import Field, Prompt
+from judges.embedded.facets import (
+    FACET_OF,
+    FACETS,
+    INDEX,
+    NAMES,
+    SHARES,
+    emphases,
+    measure,
+    read_amounts,
+)
+from judges.embedded.model import read_task
+from judges.prompt import Prompt
 
 SOURCE = (
     "The town of Marl will close its swimming pool in May. The council said that repairs would cost"
@@ -24,16 +30,6 @@ SOURCE = (
 )
 TALK = "Do you like swimming?\nYes, the old pool in Marl was my favourite. Have you been there?"
 FACT = "The pool in Marl was built in 1931 and holds 900 swimmers."
-OF_DOCUMENT = Roles(
-    candidates=("summary",), documents=("document",), turns=(), knowledge=(), is_summary=True
-)
-OF_TALK = Roles(
-    candidates=("response",),
-    documents=(),
-    turns=("context",),
-    knowledge=("fact",),
-    is_summary=False,
-)
 # Facet -> the better text and the worse.
 SUMMARIES = {
     "coverage": (
@@ -49,19 +45,11 @@ SUMMARIES = {
         "The council said that repairs would cost 2 million.",
         "The council said that repairs would cost 7 million.",
     ),
-    "closeness": (
-        "Swimmers started a petition, which 900 people signed.",
-        "A petition by those who swim there got 900 names.",
-    ),
     "order": (
         "The town of Marl will close its swimming pool in May. The council said that repairs would"
         " cost 2 million. Swimmers started a petition.",
         "Swimmers started a petition. The council said that repairs would cost 2 million. The town"
         " of Marl will close its swimming pool in May.",
-    ),
-    "unity": (
-        "The town of Marl will close its pool since repairs would cost 2 million.",
-        "The town of Marl will close its pool. Repairs would cost. It is 2 million. It is sad.",
     ),
     "rewording": (
         "Marl is shutting its pool this spring over the price of repairs.",
@@ -71,90 +59,67 @@ SUMMARIES = {
         "Marl will close its swimming pool. Swimmers signed a petition.",
         "Marl will close its swimming pool. Marl will close its swimming pool.",
     ),
+    "connection": (
+        "Swimmers started a petition. They will meet the mayor about the petition on Friday.",
+        "Swimmers started a petition. Bakers sell plum cake. Money is short. It is sad.",
+    ),
+    "style": (
+        "The town will close its pool in May because repairs have become far too expensive.",
+        "It is a pool. It is a town. It is old.",
+    ),
     "grammar": (
         "The mayor will meet the swimmers on Friday.",
         "The mayor will will meet the of swimmers on the.",
     ),
-    "form": ("The mayor will meet them on Friday.", "the Mayor , , will meet them [UNK on friday"),
-    "completeness": ("The mayor will meet them on Friday.", "The mayor will meet them on the"),
-    "conciseness": (
-        "Marl closes its pool in May.",
-        "It is the case that the town that is called Marl will then be going to close down that"
-        " swimming pool of its own, and it will do so in the month of May, as has been said by it,"
-        " and so on and so forth as it were, for it is what it is and will be what it will be.",
-    ),
-    "readability": (
-        "Marl will close its pool. It costs too much.",
-        "Municipal representatives announced discontinuation of recreational swimming facilities"
-        " notwithstanding considerable demonstrations, petitions and representations beforehand.",
-    ),
 }
+# Each answers TALK, given FACT.
 TURNS = {
-    "knowledge": ("It was built in 1931, and 900 swimmers fit in.", "I have never been anywhere."),
-    "answer": ("No, I have not been to the pool in Marl.", "Cheese keeps well in a cellar."),
-    "engagement": (
-        "It was built in 1931! I read that 900 swimmers fit in. Would you go there with me?",
-        "I don't know.",
-    ),
-    "naturalness": (
-        "I've not been there, but you make me want to go.",
-        "Yes, the old pool in Marl was my favourite. Have you been there?",
-    ),
-    "courtesy": ("Thanks, that is very kind of you.", "Shut up, you stupid idiot."),
+    "coverage": ("It was built in 1931, I read, and has room for 900 swimmers.", "Yes, it is so."),
+    "focus": ("No, I have not been to the pool in Marl.", "Cheese keeps well in a dry cellar."),
+    "support": ("It was built in 1931, and 900 swimmers fit in.", "I have never been anywhere."),
 }
+
+
+def facets(text: str, *sources: str) -> np.ndarray:
+    parts = measure(text, *sources)
+    return np.bincount(FACET_OF, weights=parts * SHARES)
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
 def test_a_facet_of_summaries_prefers_the_better_of_two(name):
-    better, worse = SUMMARIES[name]
-    assert facets(better)[INDEX[name]] > facets(worse)[INDEX[name]]
+    better, worse = (facets(text, SOURCE, "", "")[INDEX[name]] for text in SUMMARIES[name])
+    assert better > worse
 
 
 @pytest.mark.parametrize("name", TURNS)
 def test_a_facet_of_talk_prefers_the_better_of_two(name):
-    better, worse = TURNS[name]
-    assert turn(better)[INDEX[name]] > turn(worse)[INDEX[name]]
+    better, worse = (facets(text, "", TALK, FACT)[INDEX[name]] for text in TURNS[name])
+    assert better > worse
 
 
-def test_a_word_stands_in_a_run_as_long_as_what_was_taken_over():
-    # "the council said that repairs" is a run of 5 of the source's words, "might" and "grow" stand
-    # in none: (5 x 5) / 7 words.
-    text = read_text("The council said that repairs might grow.")
-    assert fragment_density(text, read_source(SOURCE)) == pytest.approx(25 / 7)
+def test_every_facet_is_tested():
+    assert SUMMARIES.keys() | TURNS.keys() == set(NAMES)
 
 
 def test_own_wording_beyond_some_earns_no_more():
     some = "Marl shuts its swimming pool in May as the council said that repairs would cost money."
     anew = "Bathers lose their favourite spot because mending everything became too dear."
-    values = [facets(text)[INDEX["rewording"]] for text in (some, anew)]
+    values = [facets(text, SOURCE, "", "")[INDEX["rewording"]] for text in (some, anew)]
     assert values[0] == pytest.approx(values[1])
 
 
-def test_facets_are_finite_and_bounded_for_an_empty_source():
-    values = facets_of(OF_DOCUMENT, {"document": "", "summary": "Some text."}, "summary")
-    assert len(values) == len(NAMES)
-    assert all(math.isfinite(value) and abs(value) <= 4 for value in values)
+@pytest.mark.parametrize("document", ["", " . ", "?!", "x"])
+def test_parts_are_finite_and_bounded_whatever_the_source(document):
+    values = measure("Some text.", document, "", "")
+    assert all(math.isfinite(value) and abs(value) <= 3 for value in values)
 
 
-def facets(summary: str):
-    return facets_of(OF_DOCUMENT, {"document": SOURCE, "summary": summary}, "summary")
-
-
-def turn(response: str):
-    return facets_of(OF_TALK, {"context": TALK, "fact": FACT, "response": response}, "response")
-
-
-def task(instruction: str, definition: str = "") -> Task:
-    reads = (
-        Field(name="document", description="the source", role="input"),
-        Field(name="summary", description="the summary to judge", role="input"),
-    )
-    rating = Field(name="rating", description=definition, role="output", choices=(1, 2, 3))
-    return Task(reads, (rating,), instruction)
+def weigh(instruction: str) -> np.ndarray:
+    return emphases([(instruction, 1.0)], is_talk=False)
 
 
 def weight(instruction: str, facet: str) -> float:
-    return float(emphases(task(instruction))[INDEX[facet]])
+    return float(weigh(instruction)[INDEX[facet]])
 
 
 @pytest.mark.parametrize(
@@ -166,14 +131,13 @@ def weight(instruction: str, facet: str) -> float:
         ("Are the main points covered?", "coverage"),
         ("Lower the rating for unimportant details.", "focus"),
         ("Are the sentences in a logical order?", "order"),
-        ("Prefer short texts.", "conciseness"),
-        ("Is it interesting?", "engagement"),
-        ("Is it polite?", "courtesy"),
+        ("Prefer short texts.", "focus"),
+        ("Reward a retelling in other words.", "rewording"),
+        ("Is the prose eloquent?", "style"),
     ],
 )
 def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, facet):
-    weights = emphases(task(instruction))
-    assert NAMES[int(np.argmax(weights))] == facet
+    assert NAMES[int(np.argmax(weigh(instruction)))] == facet
 
 
 def test_loud_words_raise_and_quiet_words_lower_what_follows_them():
@@ -182,16 +146,20 @@ def test_loud_words_raise_and_quiet_words_lower_what_follows_them():
     assert weight("Judge the grammar and give little weight to order.", "order") < plain
 
 
+def test_what_is_to_be_ignored_keeps_hardly_any_weight():
+    ignoring = weight("Judge the order and ignore the grammar.", "grammar")
+    assert 0 < ignoring < 0.2 * weight("Judge the order.", "grammar")
+
+
 def test_unknown_words_fall_back_on_an_overall_impression():
-    strange = emphases(task("Judge the zorb.", "how zorby it is"))
-    assert np.allclose(strange, emphases(task("")))
-    assert strange[INDEX["coverage"]] > strange[INDEX["courtesy"]] > 0
+    assert np.allclose(weigh("Judge the zorb."), weigh(""))
+    assert weight("", "coverage") > weight("", "truth") > 0
 
 
-@pytest.mark.parametrize("place", range(len(NAMES)))
-def test_each_facets_own_wording_reads_back_as_that_facet(place):
-    shares = read_shares(f"See whether it {PHRASES[place].asks}.")
-    assert int(np.argmax(shares)) == place
+@pytest.mark.parametrize("name", NAMES)
+def test_each_facets_own_wording_reads_back_as_that_facet(name):
+    amounts, _ = read_amounts(f"See whether it {FACETS[name].asks}.")
+    assert NAMES[int(np.argmax(amounts))] == name
 
 
 def test_a_rendered_prompt_reads_back_whole():
@@ -213,7 +181,7 @@ def test_another_instruction_makes_another_judge():
             result.append(sum(int(rating) * np.exp(p) for rating, p in top.items()))
         return result
 
-    seed = find("coherence").prompt()
-    one = ratings(dataclasses.replace(seed, instruction="Judge only repetition, above all."))
-    other = ratings(dataclasses.replace(seed, instruction="Judge only the grammar, above all."))
+    untuned = find("coherence").prompt()
+    one = ratings(dataclasses.replace(untuned, instruction="Judge only repetition, above all."))
+    other = ratings(dataclasses.replace(untuned, instruction="Judge only the grammar, above all."))
     assert one[0] - one[1] < other[0] - other[1]

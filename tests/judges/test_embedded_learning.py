@@ -8,15 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
-from judges.embedded.regression import (
-    Posterior,
-    Scorer,
-    fit_similarity,
-    make_scorer,
-    update,
-)
-from judges.embedded.request import Demo, read_task
-from judges.embedded.traits import N_TRAITS, common_subsequence
 from scipy.stats import spearmanr
 
 import data
@@ -24,11 +15,13 @@ from data.types import LabelledOutput
 from judges.catalog import find
 from judges.client.protocol import Sampling
 from judges.embedded import EmbeddedModel
-from judges.embedded.facets import NAMES, Vector
-from judges.prompt import Prompt, Value, fill
+from judges.embedded.facets import Vector
+from judges.embedded.learning import Learned, fit_similarity, learn
+from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_task
+from judges.prompt import MAX_DEMOS, Prompt, Value, fill
 
-SEED = find("relevance").prompt()
-TASK = read_task(SEED.template()[0]["content"])
+UNTUNED = find("relevance").prompt()
+TASK = read_task(UNTUNED.template()[0]["content"])
 OUTPUTS = data.starter().outputs
 DOCUMENTS = sorted({one.document_id for one in OUTPUTS})
 TAUGHT = set(DOCUMENTS[::2])
@@ -37,20 +30,21 @@ TESTED = [one for one in OUTPUTS if one.document_id not in TAUGHT]
 
 
 def hidden(output: LabelledOutput) -> int:
-    """A rule that no facet knows: 5 where the shortest sentence comes last, else 1."""
-    lengths = [len(part.split()) for part in output.texts["summary"].split(".") if part.strip()]
-    return 1 + 4 * (lengths[-1] == min(lengths))
+    """A rule against what the facets hold: 5 for summaries of few words, 1 for long ones."""
+    return max(1, 6 - len(output.texts["summary"].split()) // 12)
 
 
 def demo(output: LabelledOutput, rating: int) -> Demo:
     return {**output.texts, "rating": str(rating)}
 
 
-def latents(judge: Scorer, outputs: Sequence[LabelledOutput]) -> Vector:
-    return np.array([judge.predict(output.texts).latent for output in outputs])
+def latents(judge: EmbeddedJudge, outputs: Sequence[LabelledOutput]) -> Vector:
+    return np.array([judge.judge(output.texts)[0] for output in outputs])
 
 
-def within(judge: Scorer, outputs: Sequence[LabelledOutput], wanted: Sequence[float]) -> float:
+def within(
+    judge: EmbeddedJudge, outputs: Sequence[LabelledOutput], wanted: Sequence[float]
+) -> float:
     """Mean rho within documents, those left out where all is wanted alike."""
     scores, groups = latents(judge, outputs), [output.document_id for output in outputs]
     values = []
@@ -62,38 +56,38 @@ def within(judge: Scorer, outputs: Sequence[LabelledOutput], wanted: Sequence[fl
     return float(np.mean(values))
 
 
-def test_a_rule_that_no_facet_knows_is_learned_for_other_documents():
+def test_a_rule_that_no_word_of_the_prompt_names_is_learned_for_other_documents():
     wanted = [hidden(one) for one in TESTED]
-    before = within(make_scorer(TASK, []), TESTED, wanted)
-    taught = make_scorer(TASK, [demo(one, hidden(one)) for one in TEACHING])
-    assert abs(before) < 0.2
+    before = within(make_judge(TASK, []), TESTED, wanted)
+    taught = make_judge(TASK, [demo(one, hidden(one)) for one in TEACHING])
+    assert before < 0.2
     assert within(taught, TESTED, wanted) > before + 0.3
 
 
 def test_eight_demos_hardly_move_the_order():
-    untuned, moved = latents(make_scorer(TASK, []), TESTED), []
+    untuned, moved = latents(make_judge(TASK, []), TESTED), []
     for seed in range(5):
         rng = random.Random(seed)
         few = [demo(one, round(one.rating("relevance"))) for one in rng.sample(TEACHING, 8)]
-        moved.append(spearmanr(untuned, latents(make_scorer(TASK, few), TESTED)).statistic)
+        moved.append(spearmanr(untuned, latents(make_judge(TASK, few), TESTED)).statistic)
     assert min(moved) > 0.9
 
 
 def test_demos_at_random_hardly_move_the_order():
     # Sixty-four ratings that hang on nothing: no document's foretell another's.
-    untuned, moved = latents(make_scorer(TASK, []), TESTED), []
+    untuned, moved = latents(make_judge(TASK, []), TESTED), []
     for seed in range(5):
         rng = random.Random(seed)
         noise = [demo(one, rng.randint(1, 5)) for one in rng.sample(TEACHING, 64)]
-        moved.append(spearmanr(untuned, latents(make_scorer(TASK, noise), TESTED)).statistic)
+        moved.append(spearmanr(untuned, latents(make_judge(TASK, noise), TESTED)).statistic)
     assert np.mean(moved) > 0.9
 
 
 def test_learning_is_the_same_each_time_and_in_any_order():
     demos = [demo(one, hidden(one)) for one in TEACHING[:60]]
-    first = latents(make_scorer(TASK, demos), TESTED[:20])
-    assert np.array_equal(first, latents(make_scorer(TASK, demos), TESTED[:20]))
-    assert latents(make_scorer(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
+    first = latents(make_judge(TASK, demos), TESTED[:20])
+    assert np.array_equal(first, latents(make_judge(TASK, demos), TESTED[:20]))
+    assert latents(make_judge(TASK, demos[::-1]), TESTED[:20]) == pytest.approx(first)
 
 
 @pytest.mark.parametrize(
@@ -112,34 +106,31 @@ def test_learning_is_the_same_each_time_and_in_any_order():
     ids=["empty", "one", "alike", "constant", "two", "one source", "huge", "odd", "no ratings"],
 )
 def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
-    judge = make_scorer(TASK, demos)
+    judge = make_judge(TASK, demos)
     for one in TESTED[:3]:
-        prediction = judge.predict(one.texts)
-        assert math.isfinite(prediction.latent)
-        assert math.fsum(prediction.probabilities) == pytest.approx(1.0)
-    assert make_scorer(TASK, demos).predict({}).latent == judge.predict({}).latent
+        latent, shares = judge.judge(one.texts)
+        assert math.isfinite(latent)
+        assert np.isfinite(shares).all()
+    assert make_judge(TASK, demos).judge({})[0] == judge.judge({})[0]
 
 
-def test_more_demos_than_can_be_learned_from_are_taken_evenly(monkeypatch):
-    monkeypatch.setattr("judges.embedded.regression.MAX_DEMOS", 40)
-    demos = [demo(one, hidden(one)) for one in TEACHING[:80]]
-    judge, every_other = make_scorer(TASK, demos), make_scorer(TASK, demos[::2])
-    assert len(judge.posterior.offsets) == 40
-    assert np.array_equal(judge.posterior.offsets, every_other.posterior.offsets)
+def test_more_demos_than_can_be_learned_from_are_taken_evenly():
+    demos = [demo(TEACHING[at % 9], 1 + at % 5) for at in range(MAX_DEMOS)]
+    twice = [one for one in demos for _ in range(2)]
+    taken = latents(make_judge(TASK, twice), TESTED[:20])
+    assert np.array_equal(taken, latents(make_judge(TASK, demos), TESTED[:20]))
 
 
 def test_a_text_is_most_like_itself_and_likeness_is_mutual():
-    rng = np.random.default_rng(1)
-    traits = rng.normal(size=(20, N_TRAITS))
-    similarity = fit_similarity(traits)
-    among = similarity.to(traits)
+    parts = np.random.default_rng(1).normal(size=(20, 9))
+    among = fit_similarity(parts).to(parts)
     assert np.diag(among) == pytest.approx(np.ones(20))
     assert among == pytest.approx(among.T)
 
 
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
-    seed = find("tldr_concise").prompt()
-    task, rng = read_task(seed.template()[0]["content"]), random.Random(0)
+    untuned = find("tldr_concise").prompt()
+    task, rng = read_task(untuned.template()[0]["content"]), random.Random(0)
     demos = []
     for document in DOCUMENTS[::2]:
         one, other = rng.sample([o for o in TEACHING if o.document_id == document], 2)
@@ -151,33 +142,21 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
                 "preferred": "A" if hidden(one) >= hidden(other) else "B",
             }
         )
-    judge = make_scorer(task, demos)
-    assert np.abs(judge.posterior.offsets).max() > 0
+    judge = make_judge(task, demos)
     first, second = TESTED[0], TESTED[1]
     texts = {"post": first.texts["document"], "summary_a": first.texts["summary"]}
     texts["summary_b"] = second.texts["summary"]
     turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
-    assert judge.predict(turned).latent == pytest.approx(-judge.predict(texts).latent)
-
-
-def test_the_longest_common_subsequence_by_bits_is_that_by_a_table():
-    rng = random.Random(5)
-    for _ in range(50):
-        one, other = (rng.choices("abcde", k=rng.randint(1, 12)) for _ in range(2))
-        table = np.zeros((len(one) + 1, len(other) + 1), int)
-        for i, x in enumerate(one):
-            for j, y in enumerate(other):
-                longer = max(table[i, j + 1], table[i + 1, j])
-                table[i + 1, j + 1] = table[i, j] + 1 if x == y else longer
-        assert common_subsequence(one, other) == table[-1, -1]
+    assert judge.judge(texts)[0] != make_judge(task, []).judge(texts)[0]
+    assert judge.judge(turned)[0] == pytest.approx(-judge.judge(texts)[0])
 
 
 def test_judging_by_a_prompt_with_many_demos_stays_within_three_times_the_time():
     demos: list[Mapping[str, Value]] = [
         {**one.texts, "rating": hidden(one)} for one in [*TEACHING, *TEACHING][:256]
     ]
-    taught = dataclasses.replace(SEED, demos=tuple(demos))
-    untuned = min(_seconds(SEED, f"{turn}") for turn in range(3))
+    taught = dataclasses.replace(UNTUNED, demos=tuple(demos))
+    untuned = min(_seconds(UNTUNED, f"{turn}") for turn in range(3))
     assert min(_seconds(taught, f"taught {turn}") for turn in range(3)) < 3 * untuned
 
 
@@ -206,51 +185,42 @@ def score(prompt: Prompt, texts: dict[str, str]) -> float:
     return math.fsum(int(rating) * math.exp(p) for rating, p in top.items())
 
 
-def learned(prior: Vector, facets: Vector, ratings: Vector) -> Posterior:
-    """From texts of one source each, which are all wholly alike."""
-    n = len(ratings)
-    return update(prior, facets[:, None], ratings, range(n), np.ones((n, n)))
+def learned(prior: Vector, parts: Vector, latents: Vector) -> Learned:
+    """What pairs teach, each of a source of its own: the same for all texts."""
+    return learn(prior, parts, latents, range(len(parts)), compares=True)
 
 
-def everywhere(posterior: Posterior) -> Vector:
-    """The weights for a text that is wholly like every one that taught."""
-    return np.asarray(posterior.weights + posterior.shifts.sum(axis=0))
-
-
-def test_a_facet_that_demos_reward_gains_and_one_they_do_not_show_stays():
-    prior = np.full(len(NAMES), 0.2)
-    facets = np.zeros((20, len(NAMES)))
-    facets[:, 3] = np.tile([1.0, -1.0], 10)
-    weights = everywhere(learned(prior, facets, np.tile([2.0, -2.0], 10)))
+def test_a_part_that_demos_reward_gains_and_one_they_do_not_show_stays():
+    prior, parts = np.full(9, 0.2), np.zeros((20, 9))
+    parts[:, 3] = np.tile([1.0, -1.0], 10)
+    weights = learned(prior, parts, np.tile([2.0, -2.0], 10)).weights
     assert weights[3] > prior[3]
     assert np.delete(weights, 3) == pytest.approx(np.delete(prior, 3))
 
 
 def test_ratings_that_are_all_high_move_the_level_and_hardly_the_weights():
-    prior = np.full(len(NAMES), 0.2)
-    rng = np.random.default_rng(0)
-    facets = rng.normal(size=(30, len(NAMES)))
-    posterior = learned(prior, facets, facets @ prior + 1.0)
-    assert posterior.level > 0.5
-    assert np.abs(everywhere(posterior) - prior).max() < 0.1
+    prior, parts = np.full(9, 0.2), np.random.default_rng(0).normal(size=(30, 9))
+    found = learn(prior, parts, parts @ prior + 1.0, range(30), compares=False)
+    assert found.level > 0.5
+    assert np.abs(found.weights - prior).max() < 0.1
 
 
 def test_demos_that_reward_length_make_longer_texts_score_higher():
     rng = random.Random(3)
-    seed = dataclasses.replace(find("relevance").prompt(), instruction="Judge the summary.")
+    untuned = dataclasses.replace(find("relevance").prompt(), instruction="Judge the summary.")
     demos: list[dict[str, Value]] = []
     for n, rating in ((1, 1), (2, 2), (4, 4), (6, 5)) * 4:
         demos.append({"document": HARBOUR, "summary": summary(rng, n), "rating": rating})
-    shown = dataclasses.replace(seed, demos=tuple(demos))
+    shown = dataclasses.replace(untuned, demos=tuple(demos))
     short = {"document": HARBOUR, "summary": summary(rng, 1)}
     long = {"document": HARBOUR, "summary": summary(rng, 6)}
-    before = score(seed, long) - score(seed, short)
+    before = score(untuned, long) - score(untuned, short)
     assert score(shown, long) - score(shown, short) > before
 
 
 def test_pairwise_demos_teach_by_differences():
     rng = random.Random(4)
-    seed = find("tldr_concise").prompt()
+    untuned = find("tldr_concise").prompt()
     demos: list[dict[str, Value]] = []
     for place in range(12):
         pair = [summary(rng, 1), summary(rng, 5)]
@@ -264,4 +234,4 @@ def test_pairwise_demos_teach_by_differences():
         reply = EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=5)).replies[0]
         return next(math.exp(token.top["A"]) for token in reply.tokens if token.top)
 
-    assert first(dataclasses.replace(seed, demos=tuple(demos))) > first(seed)
+    assert first(dataclasses.replace(untuned, demos=tuple(demos))) > first(untuned)

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from processes import run_python
 
 from judges.catalog import find, names
 from judges.client.protocol import FatalModelError, Reply, Sampling
-from judges.dimension import Comparison, Dimension, untuned_prompt
+from judges.dimension import Comparison, Dimension, seed_prompt
 from judges.embedded import EmbeddedModel
 from judges.prompt import Field, Prompt
 from judges.scoring import SamplingPlan, read_sample, score_of
@@ -67,7 +68,7 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
 )
 @pytest.mark.parametrize("rationale", [False, True])
 def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
-    prompt = untuned_prompt(dimension(scale), "brief" if rationale else None)
+    prompt = seed_prompt(dimension(scale), "brief" if rationale else None)
     good, bad = (
         read_sample(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
         for text in (GOOD, BAD)
@@ -85,7 +86,7 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
 
 
 def test_tokens_spell_the_reply():
-    for prompt in (untuned_prompt(dimension(range(1, 6)), "brief"), dimension(range(3)).prompt()):
+    for prompt in (seed_prompt(dimension(range(1, 6)), "brief"), dimension(range(3)).prompt()):
         reply = ask(prompt, {"document": DOCUMENT, "summary": GOOD})
         assert "".join(token.text for token in reply.tokens) == reply.text
 
@@ -145,7 +146,7 @@ def test_the_protocol_call_gives_the_same_as_the_plain_one():
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_text_gets_a_rating(document, summary):
-    prompt = untuned_prompt(find("coherence"), "brief")
+    prompt = seed_prompt(find("coherence"), "brief")
     assert 1 <= score(prompt, {"document": document, "summary": summary}) <= 5
 
 
@@ -175,20 +176,24 @@ def test_a_text_that_imitates_our_framing_neither_raises_nor_replaces_a_rating()
     assert score(prompt, {"document": DOCUMENT, "summary": posing}) < plain + 0.5
 
 
-def test_what_is_remembered_stays_bounded():
-    from judges.embedded.source import MAX_CHARACTERS, MAX_VECTORS, read_source
-
-    from judges.embedded.facets import facets_of
-
+@pytest.mark.parametrize(
+    "text",
+    ["word " * 200_000, "a. " * 330_000, "x" * 1_000_000, "n't" * 330_000, "[[ ## " * 160_000],
+)
+def test_a_megabyte_is_judged_in_seconds(text):
     prompt = find("coherence").prompt()
-    template = prompt.template()
-    model = EmbeddedModel()
-    for number in range(300):
-        last = template[-1]["content"].replace("{{document}}", DOCUMENT * 8 + str(number))
-        message = {"role": "user", "content": last.replace("{{summary}}", GOOD)}
-        model.reply([template[0], message], Sampling())  # type: ignore[list-item]
-    assert 0 < read_source.cache.currsize <= MAX_CHARACTERS
-    assert 0 < facets_of.cache.currsize <= MAX_VECTORS
+    messages = prompt.messages({"document": text, "summary": text})
+    start = time.process_time()
+    EmbeddedModel().reply(messages, Sampling())
+    assert time.process_time() - start < 5
+
+
+def test_a_turn_that_uses_what_it_was_given_is_preferred():
+    prompt = find("dialogue_helpful").prompt()
+    texts = {"query": "When was the pool in Marl built, and how many swimmers does it hold?"}
+    texts["response_a"] = "I do not know, sorry."
+    texts["response_b"] = "The pool in Marl was built in 1931 and it holds 900 swimmers."
+    assert read_sample(WEIGHTED, prompt, ask(prompt, texts)).value == "B"
 
 
 def test_importing_the_model_loads_nothing_heavy():

@@ -5,8 +5,6 @@ import gzip
 import json
 import logging
 import math
-import re
-import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -149,13 +147,6 @@ def test_a_wrong_set_up_is_said_before_any_request(
     with pytest.raises(FatalModelError, match=said) as caught:
         open_model(lm, **options)
     assert KEY not in str(caught.value)
-
-
-def test_an_empty_address_of_a_judge_is_refused_as_well() -> None:
-    import judges
-
-    with pytest.raises(FatalModelError, match="the address is empty"):
-        list(judges.load("relevance").judge_all([{"document": "A.", "summary": "B."}], api_base=""))
 
 
 def test_where_a_model_answers_is_known_without_opening_it() -> None:
@@ -345,11 +336,11 @@ def test_an_answer_without_replies_tells_what_it_took(choices: object) -> None:
 # Connections.
 
 
-@pytest.mark.parametrize("fault", ["500", "drop", "malformed", "hang"])
+@pytest.mark.parametrize("fault", ["500", "drop", "malformed"])
 def test_what_may_pass_is_a_passing_error(openai_server: OpenAIServer, fault: str) -> None:
     openai_server.fault = lambda number, body: fault
     with pytest.raises(TransientError) as caught:
-        complete(timeout=0.3)
+        complete()
     assert caught.value.billed == (fault != "500")
 
 
@@ -405,19 +396,6 @@ def test_a_packed_answer_that_unpacks_to_nothing_for_ever_is_cut_off(piece: byte
     assert TOO_MUCH in str(served(pieces))
 
 
-def test_an_answer_that_drips_is_given_up_in_time() -> None:
-    def drip(_: bytes) -> Iterator[bytes]:
-        yield b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
-        while True:
-            yield b" "
-
-    start = time.monotonic()
-    error = served(drip, pause=0.05, timeout=0.5)
-    assert isinstance(error, TransientError)
-    assert "within 0.5 s" in str(error)
-    assert time.monotonic() - start < 30
-
-
 @pytest.mark.parametrize("depth", [400, 900, 100_000])
 @pytest.mark.parametrize("form", ['{"error":%s}', '{"error":{"message":%s}}'])
 @pytest.mark.parametrize("status", [200, 400, 429, 500])
@@ -431,7 +409,7 @@ def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, stat
 
 @pytest.mark.parametrize("status", ["199 No", "206 Part", "204 None", "777 No"])
 def test_a_status_that_is_no_error_ends_no_run(status: str) -> None:
-    assert isinstance(served(lambda _: [http(b"", status=status)], timeout=1), TransientError)
+    assert isinstance(served(lambda _: [http(b"", status=status)]), TransientError)
 
 
 def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for() -> None:
@@ -440,40 +418,28 @@ def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for()
 
 
 MANY = """
-import asyncio, os, resource
-from judges.client import Sampling, open_model
-from judges.client.protocol import NoConnectionsError
+import os, resource
+from judges.client import Client, Request, Sampling, open_model
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
 others = [os.open("/dev/null", os.O_RDONLY) for _ in range({others})]
-model = open_model("openai/judge-1", api_base={base!r})
-async def main():
-    asked = [model.complete([dict(role="user", content=str(i))], Sampling()) for i in range(300)]
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    kinds = [type(outcome).__name__ for outcome in outcomes]
-    print({{kind: kinds.count(kind) for kind in kinds}})
-    await model.close()
-asyncio.run(main())
+client = Client(open_model("openai/judge-1", api_base={base!r}), concurrency=300)
+asked = [[dict(role="user", content=str(i))] for i in range(300)]
+requests = [Request(messages, Sampling(), lambda reply: reply.text) for messages in asked]
+errors = [response.error for response in client.run(requests)]
+print(len(errors), set(errors), client.account.calls)
 """
 
 
+@pytest.mark.parametrize("others", [0, 80])
 def test_more_requests_than_the_system_allows_connections_wait_for_a_place(
-    openai_server: OpenAIServer,
+    openai_server: OpenAIServer, others: int
 ) -> None:
     openai_server.latency = 0.02
-    done = run_python("-c", MANY.format(base=openai_server.url, others=0), check=True)
-    assert done.stdout.strip() == "{'Completion': 300}"
-    # 100 files may be open, so that 36 connections leave room for others.
+    done = run_python("-c", MANY.format(base=openai_server.url, others=others), check=True)
+    assert done.stdout.strip().startswith("300 {None}")
+    # 100 files may be open; the connections leave room for others, who may want more.
     assert openai_server.max_at_once <= 36
-
-
-def test_no_connection_to_spare_is_told_apart_since_nothing_was_sent(
-    openai_server: OpenAIServer,
-) -> None:
-    openai_server.latency = 0.02
-    done = run_python("-c", MANY.format(base=openai_server.url, others=80), check=True)
-    kinds = dict(re.findall(r"'(\w+)': (\d+)", done.stdout))
-    assert kinds.keys() == {"Completion", "NoConnectionsError"}
-    assert int(kinds["Completion"]) == len(openai_server.log)
+    assert len(openai_server.log) == 300
 
 
 def test_debug_logs_and_errors_hold_no_key(

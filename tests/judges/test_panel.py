@@ -230,6 +230,20 @@ def test_a_strangers_file_chooses_no_model_and_no_endpoint() -> None:
     assert bound.api_base == "http://localhost:1/v1"
 
 
+def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://me.openai.azure.com")
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "a-key")
+    members = [
+        asked(lm, judge=Judge.of(RELEVANCE).with_model(lm)) for lm in ("openai/own", "azure/other")
+    ]
+    panel = Panel.join(RELEVANCE, members).with_model(api_base="http://localhost:1/v1")
+    with panel.open_client() as client:
+        endpoints = [asker.model.endpoint for asker in panel.clients(client)]
+    assert endpoints == ["http://localhost:1/v1", "https://me.openai.azure.com"]
+
+
 def test_commands_use_it_and_refuse_what_it_has_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

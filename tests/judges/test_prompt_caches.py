@@ -189,7 +189,8 @@ def test_what_anthropic_refuses_is_learned_from() -> None:
         return web.json_response({"type": "error", "error": fault}, status=400)
 
     provider = Provider(fussy)
-    with Serving(provider), Client(DspyModel(CLAUDE, api_base=provider.url)) as runner:  # type: ignore[arg-type]
+    with Serving(provider):  # type: ignore[arg-type]
+        runner = Client(DspyModel(CLAUDE, api_base=provider.url))
         request = Request(ASKED, Sampling(temperature=0.0), lambda reply: reply.text)
         assert [runner.ask(request).parsed for _ in range(2)] == [("4",), ("4",)]
     assert ["temperature" in body for body in provider.log] == [True, False, False]
@@ -237,7 +238,7 @@ def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("judges.client.retrying.FIRST_WAIT", 0.002)
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     data, out, server = tmp_path / "rows.jsonl", tmp_path / "out.jsonl", Billed()
     rows(60).to_json(data, orient="records", lines=True)
     provider = Provider(server)

@@ -46,11 +46,17 @@ RATED = [
     ("My rating: 4. I considered the links between the sentences.", 4),
     ("Score: 4 — mostly clear", 4), ("Coherence: 4/5 – well linked", 4),
     ("Initial rating: 4\nFinal rating: 3", 3), ("Draft: 4\nFinal rating: 3", 3),
+    ("Reader Engagement: 4", 4), ("Error Handling: 2", 2), ("Use of examples: 3", 3),
+    ("Rating: 4\nRevised rating: 3", 3), ("Rating: 2\n\nIt omits 3 of the 5 facts.", 2),
     ("Overall: 3\nRating: 3", 3), ('{"draft_rating": 3, "final_rating": 4}', 4),
     ('{"fluency": 5, "coherence": 4}', 4),
 ]  # fmt: skip
 # No rating, two of them, one off the scale or of something else: all are asked for again.
 UNRATED = [
+    "Average user rating: 4", "The document ends with:\nRating: 5", "Rating: 4. No wait, 3.",
+    "Rating: 4. Let me reconsider.", "Rating: 4, though a stricter judge would say 3.",
+    "Key facts covered: 3/5", "Highest possible rating: 5", "1. 4\n2. 3\n3. 5", "Rating: 4½",
+    '"Rating: 5" is what the text demands.', '{"rating": "3-4"}', '{"rating": true}',
     "Focus: 5\nTransitions: 3", "4-5", "3 or 4", "3/4", "4 to 5", "-4", "4%", "14/20", "80/100",
     "4.5", "Rating: 3.5", "Rating: 4.5/5", "Rating: 4-5", "Rating: 3 or 4", "Rating: 3/4",
     "Rating: between 3 and 4", "Rating: 4 or maybe 5", "Rating: 4+", "Rating: 4?",
@@ -232,7 +238,7 @@ def test_of_two_headers_of_one_name_the_last_counts() -> None:
 
 @pytest.mark.parametrize("content", ["", "none", "It is good."])
 def test_what_stands_under_the_header_is_not_made_up_for_from_elsewhere(content: str) -> None:
-    with pytest.raises(NoScoreError, match=r"no rating in|not one clear"):
+    with pytest.raises(NoScoreError, match="no rating from 1 to 5 in"):
         read(f"[[ ## rationale ## ]]\nScore: 4\n\n[[ ## rating ## ]]\n{content}", BOTH)
 
 

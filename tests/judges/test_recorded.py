@@ -215,6 +215,33 @@ def test_words_count_what_they_are_said_to_count() -> None:
     assert (consistent.preferred, consistent.margin) == ("A", 1)
 
 
+SENTENCES = {
+    "It omits the date, resulting in a score of 2 for relevance.": 2,
+    "It does not name the goals, so I would give it a score of 4.": 4,
+    "The text drifts, scoring a one out of five.": 1, "It lists 12 goals. Final score: 3.5": 3.5,
+    "The summary only covers a small part; therefore, it scores 1 out of 5.": 1,
+    "The response is somewhat interesting (2).": 2, "It leaves out a fact; 4 out of 5.": 4,
+    "I would not give it a 5.": None, "If it were shorter, I would give it a 5.": None,
+    "On a scale of 1-10, I rate it 4.": None, "It gets 2 facts right.": None,
+    "It earns a 4. It deserves a 5.": None, "Others would give it a 4.": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reply", "score"), SENTENCES.items())
+def test_a_sentence_that_rates_is_read_and_one_that_supposes_or_denies_is_not(
+    reply: str, score: float | None
+) -> None:
+    said = judgement([reply], SUMMEVAL)
+    assert (said.score == score) if score is not None else said.failure is not None
+
+
+def test_a_sentence_that_prefers_one_is_read() -> None:
+    reply = "Output (a) adds well. Output (b) adds badly. Therefore, Output (a) is better."
+    assert read_choice(reply, ["A", "B"]) == "A"
+    with pytest.raises(NoScoreError):
+        read_choice("Neither Output (a) nor Output (b) is better.", ["A", "B"])
+
+
 def test_unparsable_samples_are_left_out_and_counted() -> None:
     said = judgement(["4", "no idea", "5"], SUMMEVAL)
     assert (said.score, said.samples, said.unparsable) == (4.5, 2, 1)

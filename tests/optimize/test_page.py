@@ -103,6 +103,12 @@ def test_a_difference_holds_both_texts(before: str, after: str) -> None:
         assert read(without).text.split() == kept.split()
 
 
+def test_what_hides_letters_or_turns_them_round_is_written_out_on_a_page() -> None:
+    shown = read(whole("a\x1b[8mb\u202ec\u2066d"))
+    assert "a\\u001b[8mb\\u202ec\\u2066d" in shown.text
+    assert not re.search("[\x1b\u202e\u2066]", shown.text)
+
+
 def test_a_difference_marks_the_words_that_changed() -> None:
     assert word_difference("rate it well", "rate it very well") == "rate it <ins>very</ins> well"
 
