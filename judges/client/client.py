@@ -372,7 +372,7 @@ class Client:
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
         if self._in_process:
-            return _run_now(self.answer(request))
+            return self._answer_now(request)
         answer = asyncio.run_coroutine_threadsafe(self.answer(request), event_loop())
         try:
             return answer.result()
@@ -383,7 +383,7 @@ class Client:
     async def ask_async(self, request: Request) -> Response:
         """Answer a single request, from any event loop."""
         if self._in_process:
-            return await self.answer(request)
+            return self._answer_now(request)
         answer = asyncio.run_coroutine_threadsafe(self.answer(request), event_loop())
         return await asyncio.wrap_future(answer)
 
@@ -395,7 +395,7 @@ class Client:
         """
         if self._in_process:
             for request in requests:
-                yield self._counted(_run_now(self.answer(request)))
+                yield self._counted(self._answer_now(request))
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
         try:
@@ -429,6 +429,25 @@ class Client:
         if self._monitor is not None:
             self._monitor.add(response)
         return response
+
+    def _answer_now(self, request: Request) -> Response:
+        """Of a model in this process: at once, without retries, and nothing to keep."""
+        job = _Job(request)
+        booking = self.account.book(b"", request.messages, request.sampling)
+        if booking is None:
+            raise BudgetSpentError("what is left of the budget is set aside for other requests")
+        try:
+            completion = _run_now(self.model.complete(request.messages, request.sampling))
+        except RefusedError as error:
+            self.account.release(booking, billed=False)
+            job.errors.append(str(error))
+            return job.response()
+        self.account.settle(booking, completion)
+        job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
+        job.cached = False
+        for number, reply in enumerate(completion.replies):
+            job.read(number, reply)
+        return job.response()
 
     async def answer(self, request: Request, window: _Window | None = None) -> Response:
         """Bring `sampling.n` parsed replies, or say why not; a `window` that is closed sends none.
@@ -477,10 +496,6 @@ class Client:
             )
             for i in missing
         ]
-        if self._in_process:
-            for draw in draws:
-                await draw
-            return
         # Where the budget ends, what is already sent is still waited for.
         for result in await asyncio.gather(*draws, return_exceptions=True):
             if isinstance(result, BaseException):
@@ -518,8 +533,6 @@ class Client:
 
         Returns the answer, and whether it came without sending.
         """
-        if self._in_process:
-            return await self._complete_here(messages, sampling), False
         key, store = self._key(messages, sampling), self.account.budget.store
         while True:
             if store is not None and (stored := store.get(key)) is not None:
@@ -548,19 +561,6 @@ class Client:
             return completion, False
         finally:
             del self._pending[key]
-
-    async def _complete_here(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """Of a model in this process: at once, without retries, and nothing to keep."""
-        booking = self.account.book(b"", messages, sampling)
-        if booking is None:
-            raise BudgetSpentError("what is left of the budget is set aside for other requests")
-        try:
-            completion = await self.model.complete(messages, sampling)
-        except BaseException:
-            self.account.release(booking, billed=False)
-            raise
-        self.account.settle(booking, completion)
-        return completion
 
     async def _send(
         self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling

@@ -391,14 +391,11 @@ def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answe
 # Replies.
 
 
-@pytest.mark.parametrize("endpoint", ["test", "embedded"])
-def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages(
-    endpoint: str,
-) -> None:
+def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messages() -> None:
     def restate(messages: Sequence[Message]) -> list[Message]:
         return [{"role": "user", "content": messages[0]["content"] + "!"}]
 
-    model = Model(lambda p, s, before: "4" if s.seed == 7 else "well", endpoint=endpoint)
+    model = Model(lambda p, s, before: "4" if s.seed == 7 else "well")
     (request,) = asks(1, Sampling(seed=5))
     response = Client(model).ask(replace(request, restate=restate))
     assert (response.parsed, response.error) == ((4,), None)
