@@ -209,7 +209,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
                     event_loop().call_soon(ended.set)
             return await super().complete(messages, sampling)
 
-    with Session(store=tmp_path / "s", models={"m": Reluctant(echo)}) as session:
+    with Session(store=tmp_path / "s", models={"m": Reluctant(echo, wait=0.2)}) as session:
         responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
         assert next(responses).parsed == (0,)
         responses.close()  # type: ignore[attr-defined]
