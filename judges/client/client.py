@@ -468,12 +468,16 @@ class Client:
     def _answer_now(self, request: Request) -> Response:
         """Of a model in this process: at once, without retries, and nothing to keep."""
         job = _Job(request, cached=False)
+        booking = self.account.book(b"", request.messages, request.sampling)
+        if booking is None:
+            raise BudgetSpentError("what is left of the budget is set aside for other requests")
         try:
             completion = _run_now(self.model.complete(request.messages, request.sampling))
         except RefusedError as error:
+            self.account.release(booking, billed=False)
             job.errors.append(str(error))
             return job.response()
-        self.account.count(completion)
+        self.account.settle(booking, completion)
         job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
         for number, reply in enumerate(completion.replies):
             job.read(number, reply)
