@@ -744,7 +744,10 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 
 def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
     async def close_all() -> None:
-        await asyncio.gather(*(close() for close in _at_end), return_exceptions=True)
+        # Libraries leave tasks of their own here.
+        for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
+            task.cancel()
+        await asyncio.gather(*others, *(close() for close in _at_end), return_exceptions=True)
         loop.stop()
 
     if os.getpid() == process:
