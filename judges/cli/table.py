@@ -109,9 +109,7 @@ def total_price(estimates: Sequence[Estimate]) -> float | None:
         price = estimate.price or find_price(estimate.lm)
         if price is None:
             return None
-        of_length = price.at(estimate.tokens_in / max(estimate.requests, 1))
-        total += of_length.cost(estimate.tokens_in, estimate.tokens_out, 0)
-        total += price.per_request * estimate.requests
+        total += price.cost(estimate.tokens_in, estimate.tokens_out)
     return total
 
 
