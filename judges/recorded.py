@@ -29,7 +29,15 @@ from judges.judgement import (
     Verdict,
     shortened,
 )
-from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, on_other_scale
+from judges.reading import (
+    NOUN,
+    NUMBER,
+    Wanted,
+    answer_span,
+    find_answer,
+    plain_text,
+    wanted_of,
+)
 
 # Words of replies and what they stand for: a rating or, of pairs, "A", "B" or "tie".
 Values = Mapping[str, float | str | None]
@@ -146,7 +154,7 @@ def _score_column(row: Mapping[str, object], dimension: str) -> str:
 
 # How other prompts' judges put a rating or a choice into a sentence.
 _RATED = (
-    r"(?:\((?=\d(?:/\d)?\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns|gets|receives|deserves"
+    r"(?:\((?=\d *\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns|gets|receives|deserves"
     r"|merits|somewhat \w+|yes|good|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign|award))\b,?"
     r"(?: (?:[a-z'-]+|\([^()]*\))){0,6}? \(?(?:an? )?)"
 )
@@ -156,7 +164,7 @@ _BETTER = (
 # What follows a rating, which no noun does that it counts.
 _AFTER = (
     r"(?![\w/%-]|,? (?:or|and) |, \d"
-    r"| (?!for|in|on|as|because|since|due|out|overall|stars?|points?)\w)"
+    r"| +(?!for|in|on|as|because|since|due|out|overall|stars?|points?)\w)"
 )
 # "1. Dull" is a point of a list.
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
@@ -184,44 +192,42 @@ def read_score(
     if letters:
         with suppress(NoScoreError):
             return float(letters[read_choice(text, list(letters))])
-    return float(_read(text, Wanted(tuple(scale), fractions=True), names))
+    return float(_read(text, wanted_of(tuple(scale), fractions=True), names))
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """The one choice that a reply states; else NoScoreError."""
-    return str(_read(text, Wanted(tuple(choices))))
+    return str(_read(text, wanted_of(tuple(choices))))
 
 
 def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str:
     """The one answer that a reply states, in our own judges' forms or in a sentence."""
     text = text[slice(*answer_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
-    for form in (text, sentences):
-        answer = find_answer(form, wanted, names)
-        if answer and answer.value is not None:
-            return answer.value
+    answer = find_answer(text, wanted, names) or find_answer(sentences, wanted, names)
+    if answer and answer.value is not None:
+        return answer.value
     pattern = _statement(wanted)
-    matches = [(line, m) for line in sentences.splitlines() for m in pattern.finditer(line)]
     values = {
         wanted.value(match)
-        for line, match in matches
+        for line in plain_text(sentences, wanted).splitlines()
+        for match in pattern.finditer(line)
         if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
         and not line.lower().startswith(_SUPPOSED)
         and not line.endswith("?")
     }
-    value = values.pop() if len(values) == 1 and not on_other_scale(text, wanted) else None
-    if value is not None:
-        return value
-    raise NoScoreError(f"no one answer in {shortened(text)}")
+    value = values.pop() if len(values) == 1 else None
+    if value is None:
+        raise NoScoreError(f"no one answer in {shortened(text)}")
+    return value
 
 
-@lru_cache(maxsize=64)
 def _statement(wanted: Wanted) -> re.Pattern[str]:
     """A rating or a choice in a sentence."""
     if wanted.numeric:
-        pattern = rf"{_RATED}(?P<value>-?{NUMBER})(?: ?(?:/|out of) ?(?P<top>{NUMBER}))?{_AFTER}"
+        pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
     else:
-        words = "|".join(re.escape(str(choice)) for choice in wanted.choices)
+        words = "|".join(map(re.escape, wanted.alone))
         pattern = (
             rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}(?=[.!,;]|$| (?:than|overall))"
         )
