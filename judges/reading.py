@@ -17,7 +17,6 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import takewhile
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, shortened
@@ -39,35 +38,30 @@ NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
 NOUN = r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 # Words of labels: of an answer that wins, of an answer, and of neither.
-_FINAL = _words("final overall revised updated corrected correction edit")
-_ANSWER = _words(
+_FINAL = frozenset("final overall revised updated corrected correction edit".split())
+_ANSWER = frozenset(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment preferred preference choice winner decision best"
+    " evaluation assessment preferred preference choice winner decision best".split()
 )
-_BESIDE = _words(
-    "the a an my your our is i it for of on this here s total would give out from to level"
+_BESIDE = frozenset(
+    "the a an my your our is i it for of on this here s total would give out from to level".split()
 )
 # What these name is no answer: "word count", "confidence in it"; nor is a "previous rating".
-_OTHER = _words(
+_OTHER = frozenset(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
-    " page chapter section line paragraph sentence step item example case figure table question"
-    " part criterion rule id rank position version year month day date time age maximum max minimum"
-    " min highest lowest possible threshold scale baseline first second third draft initial"
-    " previous original expected target reason reasoning explanation feedback document prompt"
-    " instruction user human author reviewer reference alternative requested injected error"
-    " iteration attempt priority annotator expert ideal"
+    " page chapter section line paragraph sentence step item example case table question part rule"
+    " criterion id rank position version year month day date time age maximum max minimum min"
+    " highest lowest possible threshold scale baseline first second third draft initial previous"
+    " original expected target reason reasoning explanation feedback document prompt instruction"
+    " user human author annotator expert reviewer reference alternative requested error attempt"
+    " priority injected iteration".split()
 )
 # Wherever they stand, what follows is reported, denied, supposed or the worse of two.
-_DENIED = _words(
+_DENIED = frozenset(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
-    " less least worse worst weaker loser rejected before after"
+    " less least worse worst weaker loser rejected before after".split()
 )
-_PREPOSITIONS = _words("of in for to across between from with")
 # "Errors" and "errors found" count; "correctness", "analysis" and "ethics" do not.
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
@@ -80,10 +74,8 @@ _CLOSE = r"[*_`\"')\]}|$⭐★ ]*"
 _LABEL = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
-    rf"{_CLOSE}(?:[:=→]|[-=]>|(?<= )[-–—](?= ))"
+    rf"{_CLOSE}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
-_HEADING = re.compile(r"[#*_`\[ -]{0,8}[^\W\d][^.!?;:=\d]{0,70}")
-_KEY = re.compile(r"[{,]\s*(?=([\"'])[\w -]{1,40}\1\s{0,9}:)|\}")
 # An answer ends where nothing or a reason follows it, which does not take it back.
 _REASON = re.compile(
     rf"{_CLOSE}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
@@ -97,9 +89,8 @@ _UNCLEAR = re.compile(
     re.IGNORECASE,
 )
 _WITHDRAWN = re.compile(
-    r"\b(?:scratch that|on (?:second thoughts?|reflection)|take (?:that|it) back|never ?mind"
-    r"|let me re\w+|i (?:\w+ )?(?:reconsider|revise|retract)|too (?:high|low|generous|harsh)"
-    r"|i (?:cannot|can't) (?:rate|score|judge|choose|say)"
+    r"\b(?:scratch that|on (?:second thought|reflection)|take (?:that|it) back|never ?mind|let me re"
+    r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
     re.IGNORECASE,
 )
@@ -109,9 +100,13 @@ _OTHER_SCALE = re.compile(
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
     re.IGNORECASE,
 )
+# What begins a line of its own: headers, tags, keys of JSON.
 _MARKUP = re.compile(
-    rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*"
+    rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
+    r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
+# One that is quoted within a line is none.
+_DONE = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
@@ -180,16 +175,14 @@ def read(
     if truncated and place[1] == len(reply):
         raise NoScoreError(f"the reply is cut short: {shortened(reply[start:])}")
     # Steps and questions rate parts of the whole: only what is called the answer is it.
-    strict = thinks_at_length(outputs) and field.name not in sections
+    strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
     wanted = wanted_of(field.choices or ())
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        choices = wanted.choices
-        missing = f"{field.name}: none of {', '.join(map(str, choices))}"
-        if wanted.numeric:
-            missing = f"no {field.name} from {choices[0]} to {choices[-1]}"
-        raise NoScoreError(f"{missing} in {shortened(reply[start:end])}")
+        ends_of_scale = f"{wanted.choices[0]} to {wanted.choices[-1]}"
+        said = shortened(reply[start:end])
+        raise NoScoreError(f"no {field.name} from {ends_of_scale} in {said}")
     span = place[0] + answer.start, place[0] + answer.end
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     if len(outputs) == 1:
@@ -232,11 +225,9 @@ def answer_span(reply: str) -> tuple[int, int]:
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
-    for header in _HEADER.finditer(reply, start):
-        before = reply[max(start, header.start() - 80) : header.start()].rstrip(" *_`>#-")
-        # One that is quoted within a line is none.
-        if header[1].lower() == "completed" and before.endswith("\n") and before.strip():
-            return start, header.start()
+    done = _DONE.search(reply, start)
+    if done and reply[start : done.start()].strip():
+        return start, done.start()
     return start, len(reply)
 
 
@@ -255,7 +246,7 @@ def plain_text(text: str, wanted: Wanted) -> str:
         name = markup[1] or markup[2]
         return (f"\n{name}:" if name else "\n").ljust(len(markup[0]))
 
-    return _KEY.sub(lambda match: "\n".ljust(len(match[0])), _MARKUP.sub(label, text))
+    return _MARKUP.sub(label, text)
 
 
 @lru_cache(maxsize=4096)
@@ -285,7 +276,6 @@ def _answers(
     """The answers that lines state, and what else they say, with its place."""
     answers, asides = [], []
     above: int | None = None  # the rank of the line before, where that is a label alone
-    reported = False  # "The text says:" stands above
     for number, line in enumerate(re.finditer(r"\S[^\n]*", plain)):
         content, place = line[0].rstrip(), line.start()
         label = _LABEL.match(content)
@@ -296,10 +286,9 @@ def _answers(
         reason = match and _REASON.match(content, match.end()) and content[match.end() :]
         alone = reason is not None and not reason.strip(_MARKS + "}|$.!")
         rank = _rank(label["label"], own_words) if label else above if alone else None
-        rank = 0 if reported else rank
-        heading = not content[start:].strip(_MARKS) if label else _HEADING.fullmatch(content)
-        above = _rank(content, own_words) if heading and not match else None
-        reported = above == 0 and label is not None
+        if above == 0:  # "The text says:"
+            rank = 0
+        above = rank if label and not content[start:].strip(_MARKS) else None
         if match is None or reason is None:
             asides.append((place, content))
             if rank and (match or (rank > 1 and _UNCLEAR.match(content, start))):
@@ -321,10 +310,10 @@ def _rank(label: str, own_words: frozenset[str]) -> int:
     if not named or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
     # The head of "clarity of terms" is "clarity"; of "word count", "count".
-    heads = list(takewhile(lambda word: word not in _PREPOSITIONS, words))
-    head = next((word for word in reversed(heads) if word not in _BESIDE), "number")
+    heads = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
+    head = next((word for word in reversed(heads.split()) if word not in _BESIDE), "number")
     other = named & _OTHER - own_words and (head in _OTHER or head in _ANSWER)
-    counts = head not in _ANSWER | own_words and _PLURAL.search(" ".join(heads))
+    counts = head not in _ANSWER | own_words and _PLURAL.search(heads)
     if other or counts or named & _DENIED - own_words:
         return 0
     if named & _FINAL:
@@ -335,32 +324,24 @@ def _rank(label: str, own_words: frozenset[str]) -> int:
 @lru_cache(maxsize=64)
 def wanted_of(choices: tuple[Value, ...], *, fractions: bool = False) -> Wanted:
     """What may be answered where these are the choices."""
-    low, high = choices[0], choices[-1]
     alone = {str(choice).lower(): choice for choice in choices}
     numeric = all(isinstance(choice, int) for choice in choices)
     if numeric:
-        number_words = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-        top = "|".join([str(high), *(word for word, n in number_words.items() if n == high)])
-        alone |= number_words
-        value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
-        n_words, end = 6, ""
+        alone |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+        low, high = choices[0], choices[-1]
+        top = "|".join(word for word, number in alone.items() if number == high)
         scale = (
             rf"\([^()\n]*\b{low}\b[^()/\n]*\b{high}\b[^()\n]*\)|\b{low} ?(?:to|-|–|and) ?{high}\b"
             rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{top})\b(?:\.0+\b)?|\b{high}-point\b"
         )
+        value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
+        end = ""
     else:
         words = "|".join(map(re.escape, alone))
-        # "a" is an article more often than a choice.
-        as_given = "|".join(
-            re.escape(str(choice)) if len(str(choice)) == 1 else f"(?i:{re.escape(str(choice))})"
-            for choice in choices
-        )
-        value = (
-            rf"(?:{NOUN} )?[(*\[]{{0,4}}(?<![\w'])"
-            rf"(?P<value>{as_given}|(?<=\()(?i:{words})(?=\)))(?![\w&+/'-])"
-        )
-        n_words, end, scale = 2, "| ?[:–—-] ", "(?!)"
-    clause = rf"(?:^|[.!?;:=,(–—]| -) ?(?:(?!than|to|over)[A-Za-z']{{1,12}},? ){{0,{n_words}}}"
+        scale = "(?!)"
+        value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
+        end = "| ?[:–—-] "
+    clause = r"(?:^|[.!?;:=,(–—]| -) ?(?:(?!than|to|over)[A-Za-z']{1,12},? ){0,6}[*_\"(]{0,4}"
     return Wanted(
         choices=choices,
         numeric=numeric,
@@ -368,8 +349,7 @@ def wanted_of(choices: tuple[Value, ...], *, fractions: bool = False) -> Wanted:
         alone=alone,
         answer=re.compile(rf"{_BULLET}{_OPEN}{value}"),
         second=re.compile(
-            rf"{clause}[*_\"(]{{0,4}}{value}(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))",
-            re.MULTILINE,
+            rf"{clause}{value}(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))", re.MULTILINE
         ),
         scale=re.compile(scale),
     )
