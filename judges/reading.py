@@ -38,29 +38,33 @@ NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
 NOUN = r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
 
 
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Words of labels: of an answer that wins, of an answer, and of neither.
-_FINAL = frozenset("final overall revised updated corrected correction edit".split())
-_ANSWER = frozenset(
+_FINAL = _words("final overall revised updated corrected correction edit")
+_ANSWER = _words(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
-    " evaluation assessment preferred preference choice winner decision best".split()
+    " evaluation assessment preferred preference choice winner decision best"
 )
-_BESIDE = frozenset(
-    "the a an my your our is i it for of on this here s total would give out from to level".split()
+_BESIDE = _words(
+    "the a an my your our is i it for of on this here s total would give out from to level"
 )
 # What these name is no answer: "word count", "confidence in it"; nor is a "previous rating".
-_OTHER = frozenset(
+_OTHER = _words(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
-    " page chapter section line paragraph sentence step item example case table question part rule"
+    " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
     " highest lowest possible threshold scale baseline first second third draft initial previous"
     " original expected target reason reasoning explanation feedback document prompt instruction"
-    " user human author annotator expert reviewer reference alternative requested error attempt"
-    " priority injected iteration".split()
+    " user human author annotator expert ideal reference alternative requested error attempt"
+    " priority injected iteration"
 )
 # Wherever they stand, what follows is reported, denied, supposed or the worse of two.
-_DENIED = frozenset(
+_DENIED = _words(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
-    " less least worse worst weaker loser rejected before after".split()
+    " less least worse worst weaker loser rejected before after"
 )
 # "Errors" and "errors found" count; "correctness", "analysis" and "ethics" do not.
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
@@ -89,7 +93,7 @@ _UNCLEAR = re.compile(
     re.IGNORECASE,
 )
 _WITHDRAWN = re.compile(
-    r"\b(?:scratch that|on (?:second thought|reflection)|take (?:that|it) back|never ?mind|let me re"
+    r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
     r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
     re.IGNORECASE,
