@@ -195,6 +195,7 @@ class Account:
         self.budget = budget
         self.name = name
         self.price = price
+        self._paid = None if price is None or price.is_free else price
         self.purpose = ""
         self._counts = budget.counts[name]
         # Of this process; with a limit on dollars no more than twice so many are in flight, since
@@ -273,8 +274,8 @@ class Account:
         BudgetSpentError where it cannot fit any more.
         """
         budget, purpose, worst = self.budget, self.purpose, 0.0
-        if self.price is not None and not self.price.is_free:
-            worst = self.price.worst(token_bound(messages), sampling.n * sampling.max_tokens)
+        if self._paid is not None:
+            worst = self._paid.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             cost = worst * budget.excess
             few_answers = budget.max_cost and self.in_flight >= max(1, 2 * self._settled)
@@ -283,7 +284,7 @@ class Account:
             if (budget.max_calls or budget.max_cost) and not budget.fits(cost):
                 return None
             store = budget.store
-            number = store.begin(key, self.name, purpose, cost) if store and key else None
+            number = store.begin(key, self.name, purpose, cost) if store else None
             counts = self._counts[purpose]
             budget.sent += 1
             budget.repeats += repeat
@@ -292,9 +293,17 @@ class Account:
             counts.open_cost += cost
             return Booking(cost, worst, purpose, number)
 
+    def count(self, usage: Completion) -> None:
+        """Count what was answered in this process, for nothing."""
+        counts = self._counts[self.purpose]
+        counts.calls += 1
+        counts.answered += 1
+        counts.tokens_in += usage.tokens_in
+        counts.tokens_out += usage.tokens_out
+
     def settle(self, booking: Booking, usage: Completion | Usage) -> None:
         """Replace a booking by what the request took, and keep its replies."""
-        cost = self.price.cost_of(usage) if self.price else 0.0
+        cost = self._paid.cost_of(usage) if self._paid else 0.0
         state = ANSWERED if isinstance(usage, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]

@@ -28,8 +28,8 @@ MIN_CONTRIBUTION = 0.05
 # The instruction is what a user or an optimizer writes for this judge, so it counts most.
 INSTRUCTION, DEFINITION, ANCHORS = 0.55, 0.3, 0.15
 WRITES_NO_TEXT = (
-    "the embedded model rates texts by counted facets and writes none, so it can propose no "
-    "instruction: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
+    "the embedded model answers the prompts of this project's judges alone and writes no text, so "
+    "it can propose no instruction: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
 Demo = Mapping[str, str]
 _PHRASES = tuple(FACETS.values())

@@ -210,7 +210,7 @@ def test_a_help_text_loads_nothing_that_takes_long(command: str) -> None:
     script = (
         "import sys\nfrom dspy_judges.__main__ import main\n"
         f"try:\n    main([{command!r}, '--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'dspy', 'numpy', 'pandas', 'scipy', 'aiohttp', 'asyncio', 'tqdm', 'judges.judge'}\n"
+        "heavy = {'dspy', 'numpy', 'pandas', 'scipy', 'aiohttp', 'asyncio', 'judges.judge'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
     )
     done = run_python("-c", script)
