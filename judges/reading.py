@@ -11,11 +11,8 @@ NoScoreError and is asked for again. No character is moved while a reply is read
 answer's span is its place in the reply as it came.
 """
 
-import json
 import re
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -69,6 +66,11 @@ _DENIED = _words(
 # "Errors" and "errors found" count; "correctness", "analysis" and "ethics" do not.
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
+# Other signs than ASCII's for the same, blanks and line ends among them.
+_PLAIN = str.maketrans(
+    "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
+    "0123456789:()[]=.,\"\"''- \n     ",
+)
 # What may stand around an answer.
 _MARKS = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
@@ -114,29 +116,48 @@ _DONE = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | r
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
-class Wanted(NamedTuple):
-    """What may be answered, and how it is written: alone, in a line, and once more after it.
+class Wanted:
+    """What may be answered: the numbers of a scale, those between them too, or words."""
 
-    `choices` are the numbers of a scale, with `fractions` those between them too, or words.
-    `scale` is how replies mention the scale.
-    """
-
-    choices: tuple[Value, ...]
-    numeric: bool
-    fractions: bool
-    alone: Mapping[str, Value]
-    answer: re.Pattern[str]
-    second: re.Pattern[str]
-    scale: re.Pattern[str]
+    def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
+        self.choices, self.fractions = choices, fractions
+        self.numeric = all(isinstance(choice, int) for choice in choices)
+        # What an answer alone is written as.
+        self.alone = {str(choice).lower(): choice for choice in choices}
+        if self.numeric:
+            self.alone |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+            low, high = choices[0], choices[-1]
+            top = "|".join(word for word, number in self.alone.items() if number == high)
+            scale = (
+                rf"\([^()\n]*\b{low}\b[^()/\n]*\b{high}\b[^()\n]*\)|\b{high}-point\b"
+                rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
+                rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{top})\b(?:\.0+\b)?"
+            )
+            value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
+            end = ""
+        else:
+            words, scale = "|".join(map(re.escape, self.alone)), "(?!)"
+            value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
+            end = "| ?[:–—-] "
+        clause = r"(?:^|[.!?;:=,(–—]| -) ?(?:(?!than|to|over)[A-Za-z']{1,12},? ){0,6}[*_\"(]{0,4}"
+        end = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))"
+        self.answer = re.compile(rf"{_BULLET}{_OPEN}{value}")
+        # Another one in what follows: it begins a clause, or nearly, and ends one.
+        self.second = re.compile(clause + value + end, re.MULTILINE)
+        # How replies mention the scale.
+        self.scale = re.compile(scale)
 
     def value(self, match: re.Match[str]) -> float | str | None:
         """The choice that is written; None for a number off the scale."""
         word = match["value"].lower()
         if word in self.alone or not self.numeric or word in NUMBER_WORDS:
             return self.alone.get(word)
-        low, high, number = int(self.choices[0]), int(self.choices[-1]), float(word)
-        allowed = low <= number <= high if self.fractions else number in self.choices
-        return number if allowed else None
+        number = float(word)
+        between = self.fractions and self.choices[0] <= number <= self.choices[-1]  # type: ignore[operator]
+        return number if between or number in self.choices else None
+
+
+wanted_of = lru_cache(maxsize=64)(Wanted)
 
 
 class Answer(NamedTuple):
@@ -180,7 +201,7 @@ def read(
         raise NoScoreError(f"the reply is cut short: {shortened(reply[start:])}")
     # Steps and questions rate parts of the whole: only what is called the answer is it.
     strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
-    wanted = wanted_of(field.choices or ())
+    wanted = wanted_of(field.choices or (), False)
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
@@ -240,8 +261,7 @@ def plain_text(text: str, wanted: Wanted) -> str:
 
     Labels are tags, headers of other names and keys of JSON. NoScoreError names another scale.
     """
-    text = text.replace("\t", " ").replace("\r", "\n")
-    text = text if text.isascii() else "".join(map(_sign, text))
+    text = text.translate(_PLAIN)
     text = wanted.scale.sub(lambda match: " " * len(match[0]), text)
     if wanted.numeric and _OTHER_SCALE.search(text):
         raise NoScoreError(f"an answer on another scale: {shortened(text)}")
@@ -253,21 +273,8 @@ def plain_text(text: str, wanted: Wanted) -> str:
     return _MARKUP.sub(label, text)
 
 
-@lru_cache(maxsize=4096)
-def _sign(sign: str) -> str:
-    """A full-width, quoting or invisible sign as the one plain sign that it stands for."""
-    if unicodedata.category(sign) in ("Cf", "Zs"):
-        return " "
-    plain = {"“": '"', "”": '"', "’": "'", "‘": "'", "。": ".", "−": "-"}.get(sign)
-    return plain or (folded if len(folded := unicodedata.normalize("NFKC", sign)) == 1 else sign)
-
-
 def _rest(before: str, after: str) -> str:
     """What a reply says beside its answer; "" where that is no sentence."""
-    text = before + "0" + after
-    with suppress(ValueError, RecursionError, AttributeError):
-        texts = json.loads(text[text.index("{") : text.rindex("}") + 1]).values()
-        return "\n".join(text for text in texts if isinstance(text, str) and " " in text)
     # What stands before the answer in its own line is its label.
     text = before[: before.rfind("\n") + 1] + after.lstrip(" .:,;)]}*_`\"'-–—")
     text = _HEADER.sub("\n", text).strip()
@@ -323,37 +330,3 @@ def _rank(label: str, own_words: frozenset[str]) -> int:
     if named & _FINAL:
         return 3
     return 2 if named <= _ANSWER | own_words else 1
-
-
-@lru_cache(maxsize=64)
-def wanted_of(choices: tuple[Value, ...], *, fractions: bool = False) -> Wanted:
-    """What may be answered where these are the choices."""
-    alone = {str(choice).lower(): choice for choice in choices}
-    numeric = all(isinstance(choice, int) for choice in choices)
-    if numeric:
-        alone |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-        low, high = choices[0], choices[-1]
-        top = "|".join(word for word, number in alone.items() if number == high)
-        scale = (
-            rf"\([^()\n]*\b{low}\b[^()/\n]*\b{high}\b[^()\n]*\)|\b{low} ?(?:to|-|–|and) ?{high}\b"
-            rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{top})\b(?:\.0+\b)?|\b{high}-point\b"
-        )
-        value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
-        end = ""
-    else:
-        words = "|".join(map(re.escape, alone))
-        scale = "(?!)"
-        value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
-        end = "| ?[:–—-] "
-    clause = r"(?:^|[.!?;:=,(–—]| -) ?(?:(?!than|to|over)[A-Za-z']{1,12},? ){0,6}[*_\"(]{0,4}"
-    return Wanted(
-        choices=choices,
-        numeric=numeric,
-        fractions=fractions,
-        alone=alone,
-        answer=re.compile(rf"{_BULLET}{_OPEN}{value}"),
-        second=re.compile(
-            rf"{clause}{value}(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))", re.MULTILINE
-        ),
-        scale=re.compile(scale),
-    )

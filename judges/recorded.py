@@ -31,23 +31,15 @@ class RecordingError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """One judge's raw replies for one output; `prompt` tells apart several prompts in a file."""
+    """One judge's raw replies for an output, or for a pair: in order, and with its sides swapped.
+
+    `prompt` tells apart several prompts in one file.
+    """
 
     id: str
     dimension: str | None
     prompt: str | None
     replies: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedPair:
-    """The raw replies for one pair; in `order_ba` the letters refer to the swapped places."""
-
-    id: str
-    dimension: str | None
-    prompt: str | None
-    order_ab: str
-    order_ba: str
 
 
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
@@ -60,21 +52,20 @@ def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[
         yield RecordedReplies(**identity, replies=_texts(where, row, "replies"))
 
 
-def read_pair_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedPair]:
+def read_pair_replies(
+    path: str | Path, *, dimension: str | None = None
+) -> Iterator[RecordedReplies]:
     """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
 
     Both orders may stand under `judge: {name: ...}`. Otherwise as `read_replies`.
     """
     for where, row, identity in _records(path, dimension):
         judge = row.get("judge")
-        replies = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        orders = {}
-        for name in ("order_ab", "order_ba"):
-            texts = _texts(where, replies, name)
-            if len(texts) != 1:
-                raise RecordingError(f"{where}: {name!r} holds {len(texts)} texts; give one")
-            orders[name] = texts[0]
-        yield RecordedPair(**identity, **orders)
+        orders = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
+        replies = _texts(where, orders, "order_ab") + _texts(where, orders, "order_ba")
+        if len(replies) != 2:
+            raise RecordingError(f"{where}: 'order_ab' and 'order_ba' must hold one text each")
+        yield RecordedReplies(**identity, replies=replies)
 
 
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
@@ -101,8 +92,8 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
-                f'{where}: expected {{"id", "dimension", "score"}}, with a number as score, at most '
-                f"{LARGEST_SCORE:g}"
+                f'{where}: expected {{"id", "dimension", "score"}}, with a number up to '
+                f"{LARGEST_SCORE:g} as score"
             ) from error
         if name in scores:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
@@ -122,12 +113,14 @@ def _score_column(row: Mapping[str, object], dimension: str) -> str:
 
 # How other prompts' judges put a rating or a choice into a sentence.
 _RATED = (
-    r"(?:\((?=\d *\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns|gets"
-    r"|receives|deserves|merits|somewhat \w+|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign))\b,?"
+    r"(?:\((?=\d *\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns"
+    r"|gets|receives|deserves|merits|somewhat \w+|yes|good"
+    r"|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign))\b,?"
     r"(?: (?:[a-z'-]+|\([^()]*\))){0,6}? \(?(?:an? )?)"
 )
 _BETTER = (
     r" (?:is|wins|would be)(?: (?:the|clearly|much|slightly|more)){0,2} (?:better|best|preferred)"
+    r"(?=[.!,;]|$| (?:than|overall))"
 )
 # What follows a rating, which no noun does that it counts.
 _AFTER = (
@@ -138,8 +131,8 @@ _AFTER = (
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
 # A clause that denies, wishes or reports what it states; and a sentence that supposes it.
 _UNLIKE = re.compile(
-    r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from|doubt"
-    r"|tempted|considered|others?|another|confidence|best|maximum|highest|perfect \w+ (?:is|gets)"
+    r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
+    r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest|perfect \w+ (?:is|gets)"
     r"|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
@@ -160,12 +153,12 @@ def read_score(
     if letters:
         with suppress(NoScoreError):
             return float(letters[read_choice(text, list(letters))])
-    return float(_read(text, wanted_of(tuple(scale), fractions=True), names))
+    return float(_read(text, wanted_of(tuple(scale), True), names))
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """The one choice that a reply states; else NoScoreError."""
-    return str(_read(text, wanted_of(tuple(choices))))
+    return str(_read(text, wanted_of(tuple(choices), False)))
 
 
 def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str:
@@ -175,11 +168,15 @@ def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str
     answer = find_answer(text, wanted, names) or find_answer(sentences, wanted, names)
     if answer and answer.value is not None:
         return answer.value
-    pattern = _statement(wanted)
+    if wanted.numeric:
+        said = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
+    else:
+        words = "|".join(map(re.escape, wanted.alone))
+        said = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
         wanted.value(match)
         for line in plain_text(sentences, wanted).splitlines()
-        for match in pattern.finditer(line)
+        for match in re.finditer(said, line, re.IGNORECASE)
         if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
         and not line.lower().startswith(_SUPPOSED)
         and not line.endswith("?")
@@ -188,18 +185,6 @@ def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str
     if value is None:
         raise NoScoreError(f"no one answer in {shortened(text)}")
     return value
-
-
-def _statement(wanted: Wanted) -> re.Pattern[str]:
-    """A rating or a choice in a sentence."""
-    if wanted.numeric:
-        pattern = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
-    else:
-        words = "|".join(map(re.escape, wanted.alone))
-        pattern = (
-            rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}(?=[.!,;]|$| (?:than|overall))"
-        )
-    return re.compile(pattern, re.IGNORECASE)
 
 
 def judgement(
@@ -234,7 +219,7 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
+def verdict(pair: RecordedReplies, *, values: Values | None = None) -> Verdict:
     """Join both orders; a choice that follows the position is a tie.
 
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
@@ -244,11 +229,11 @@ def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
     votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
     worth = {"A": 1, "B": -1}
     try:
-        margin_ab = worth.get(votes[read_choice(pair.order_ab, list(votes))], 0)
-        # In the second order the letters are the other places'.
-        margin_ba = -worth.get(votes[read_choice(pair.order_ba, list(votes))], 0)
+        first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
     except NoScoreError as error:
         return Verdict.failed(str(error))
+    # In the second order the letters are the other places'.
+    margin_ab, margin_ba = worth.get(first, 0), -worth.get(second, 0)
     sides: dict[int, Choice] = {1: "A", -1: "B"}
     ab, ba = sides.get(margin_ab), sides.get(margin_ba)
     return Verdict(

@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
@@ -185,12 +185,13 @@ def token_at(reply: Reply, place: int, value: Value) -> Token:
     # A token that ends the turn, or blanks, may stand beside what is the reply's text.
     start = "".join(texts).find(reply.text)
     ends = accumulate(map(len, texts), initial=-start)
-    for token, end in zip(reply.tokens, islice(ends, 1, None), strict=False):
-        if start >= 0 and end > place and _choice_of_token(token.text, (value,)) == value:
-            return token
-        if end > place:
-            break
-    raise NoScoreError(f"no token of the reply is its choice {value!r}")
+    next(ends)
+    found = next(
+        (token for token, end in zip(reply.tokens, ends, strict=True) if end > place), None
+    )
+    if found is None or start < 0 or _choice_of_token(found.text, (value,)) != value:
+        raise NoScoreError(f"no token of the reply is its choice {value!r}")
+    return found
 
 
 def over_choices(token: Token, choices: Sequence[Value]) -> dict[Value, float]:
