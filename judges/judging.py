@@ -237,7 +237,7 @@ def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Resp
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
             continue
-        margin = margin_of(plan, samples, letters)
+        margin = margin_of(samples, letters)
         margins[sides] = margin if sides == "ab" else -margin
         comparison = comparison or next((sample.text for sample in samples if sample.text), None)
     choices = {sides: choice_of(margin) for sides, margin in margins.items()}
