@@ -16,7 +16,7 @@ from dspy_judges.errors import JudgesError
 from judges.client import EMBEDDED, BudgetSpentError, is_embedded
 from judges.dimension import Comparison, Dimension, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
-from judges.judge import Judge, check_address
+from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.judging import Order, choice_of, failed
 
@@ -115,7 +115,6 @@ class Panel(Judge):
         separated by commas, members' models that their files alone may not choose. `api_base` is
         for the members of OpenAI's protocol.
         """
-        check_address(api_base)
         named = lm.split(",") if lm else []
         models = list(dict.fromkeys(judge.lm for judge in self.parts))
         if unknown := [name for name in named if name not in models]:
@@ -138,6 +137,11 @@ class Panel(Judge):
         ]
         base = base_of(self) or self.api_base
         return replace(self, members=tuple(members), api_base=base)
+
+    def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
+        """Judge one row; all members are asked at once."""
+        (judgement,) = self.judge_rows([row], client)
+        return judgement
 
     def judge_rows(
         self,
