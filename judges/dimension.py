@@ -45,8 +45,8 @@ class UnknownDimensionError(JudgesError, LookupError):
 class Dimension:
     """A quality of one output: its definition, the texts it is judged from, and its scale.
 
-    `inputs` maps each text's name, in the order shown, to a few words on what it is (`texts` are
-    the names alone). The keys of `anchors` are the scale; an anchor may be empty. `instruction` is what an optimizer may rewrite.
+    `inputs` maps each text's name, in the order shown, to a few words on what it is. The keys of
+    `anchors` are the scale; an anchor may be empty. `instruction` is what an optimizer may rewrite.
     """
 
     name: str

@@ -171,26 +171,27 @@ class Judge:
         public one is not asked in its place in silence.
         """
         for judge in self.parts:
-            made_at = (judge.provenance or {}).get("endpoint")
-            problem = None
-            if judge.lm_from == "file" and not is_plain(judge.lm):
-                problem = (
-                    f"its file names the model {judge.lm[:200]!r}, which is no plain PROVIDER/NAME "
-                    "of a known provider; name it yourself to ask it: --lm MODEL (lm=...)"
-                )
-            elif judge.lm_from == "file" and made_at and not judge.api_base:
-                if made_at != (endpoint := endpoint_of(judge.lm)):
-                    problem = (
-                        f"it was made at {str(made_at)[:200]!r}, and {endpoint} would be asked; "
-                        "say where: --api-base URL (api_base=...)"
-                    )
-            if judge.plan_from == "file" and judge.plan and judge.plan.samples > MOST_SAMPLES:
-                problem = problem or (
-                    f"its file asks for {judge.plan.samples} replies a row; to ask for so many, "
-                    f"say --plan mean --samples {judge.plan.samples} (judge.with_plan)"
-                )
-            if problem:
+            if problem := judge._foreign_choice():
                 raise FatalModelError(f"{judge.name}: {problem}")
+
+    def _foreign_choice(self) -> str | None:
+        if self.lm_from == "file" and not is_plain(self.lm):
+            return (
+                f"its file names the model {self.lm[:200]!r}, which is no plain PROVIDER/NAME of a "
+                "known provider; to ask it, name it yourself: --lm MODEL (lm=...)"
+            )
+        made_at, asked_at = (self.provenance or {}).get("endpoint"), endpoint_of(self.lm)
+        if self.lm_from == "file" and made_at and not self.api_base and made_at != asked_at:
+            return (
+                f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
+                "--api-base URL (api_base=...)"
+            )
+        if self.plan_from == "file" and self.plan and self.plan.samples > MOST_SAMPLES:
+            return (
+                f"its file asks for {self.plan.samples} replies a row; to ask for so many, say "
+                f"--plan mean --samples {self.plan.samples} (judge.with_plan)"
+            )
+        return None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""

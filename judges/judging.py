@@ -266,7 +266,5 @@ def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Resp
 
 
 def choice_of(margin: float) -> Choice | None:
-    """The output that a margin prefers; None: neither."""
-    if margin == 0:
-        return None
-    return "A" if margin > 0 else "B"
+    """The output that a margin prefers; None: neither, or no margin."""
+    return "A" if margin > 0 else "B" if margin < 0 else None
