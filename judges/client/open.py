@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
-from judges.client.budget import Account, Budget
+from judges.client.budget import Budget
 from judges.client.client import (
     ATTEMPTS,
     TIMEOUT,
@@ -305,11 +305,6 @@ class Session:
 
         client.open_sibling = open_sibling
         return client
-
-    @property
-    def accounts(self) -> list[Account]:
-        """What each client has taken, those of models in this process too."""
-        return [client.account for client in self._clients.values()]
 
     def close(self) -> None:
         if self.store is not None:
