@@ -464,7 +464,7 @@ def _submit_batch(run: TableRun) -> int:
 
     args, lm = run.args, _one_model(run.judges)
     batch = _batch(args, lm)
-    if not batch.is_queued:
+    if not batch.state.run:
         with _session(run) as session:
             assert session.store is not None  # of a run that asks a provider
             queue = batch.queue(session.store, price_of(args.price) or find_price(lm))
