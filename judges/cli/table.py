@@ -437,7 +437,7 @@ def _cost(session: Session) -> dict[str, Any]:
     Dollars hold at worst the requests whose answer never came; `cost_unconfirmed_usd` says how much
     that is, where there are any.
     """
-    accounts = session.budget.accounts
+    accounts = {account.name: account for account in session.accounts}
     costs = [account.cost for account in accounts.values()]
     known = [cost for cost in costs if cost is not None]
     unconfirmed = math.fsum(account.cost_unconfirmed for account in accounts.values())

@@ -68,9 +68,9 @@ logging.getLogger("dspy.clients.lm").addFilter(
 class DspyModel:
     """A `dspy.LM` as a model, asked with all its own arguments: one request, one reply.
 
-    What is set in DSPy where this is made, or in `context`, sees the requests. `cacheable`: runs may
-    share its replies (a client of one's own may answer anything, and `cache=False` asks for it).
-    `identity` is the endpoint and a digest of the arguments that decide on replies.
+    What is set in DSPy where this is made, or in `context`, sees the requests. `cacheable`: runs
+    may share its replies (a client of one's own may answer anything, and `cache=False` asks for
+    it). `identity` is the endpoint and a digest of the arguments that decide on replies.
     """
 
     native_n = False
