@@ -227,10 +227,10 @@ class Judge:
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         is_tuned = self.plan is not None and self.plan_from != "user"
         if not is_named and not is_tuned and "dspy" in sys.modules:
-            from judges.client.dspy import ConfiguredModel, configured_lm
+            from judges.client.dspy import DspyModel, configured_lm
 
             if (configured := configured_lm()) is not None:
-                model = ConfiguredModel(configured)
+                model = DspyModel(configured)
                 opening = {"lm": model.name, "models": {model.name: model}}
         if keep_going and not options and "models" not in opening:
             return nullcontext(shared_client(self.lm, self.api_base))

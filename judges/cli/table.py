@@ -381,7 +381,7 @@ def _answered_by_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if not batch.is_queued:
+        if not batch.state.run:
             queue = batch.queue(session.store, price)
             recording = Session(models={models[0]: queue}, **request_options(args))
             with recording, closing(_judged(run, recording)) as judged:

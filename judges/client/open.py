@@ -90,9 +90,9 @@ def open_model(
         if provider:
             model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
         else:
-            from judges.client.dspy import DspyModel
+            from judges.client.dspy import open_dspy
 
-            model = DspyModel(lm, api_base=api_base, api_key=key or None)
+            model = open_dspy(lm, api_base, key)
         _opened[opening] = model
         close_at_end(close_models)
     return _opened[opening]
