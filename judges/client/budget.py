@@ -195,6 +195,7 @@ class Account:
         self.budget = budget
         self.name = name
         self.price = price
+        self._paid = None if price is None or price.is_free else price
         self.purpose = ""
         self._counts = budget.counts[name]
         # Of this process; with a limit on dollars no more than twice so many are in flight, since
@@ -273,14 +274,15 @@ class Account:
         BudgetSpentError where it cannot fit any more.
         """
         budget, purpose, worst = self.budget, self.purpose, 0.0
-        if self.price is not None and not self.price.is_free:
-            worst = self.price.worst(token_bound(messages), sampling.n * sampling.max_tokens)
+        if self._paid is not None:
+            worst = self._paid.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             cost = worst * budget.excess
             few_answers = budget.max_cost and self.in_flight >= max(1, 2 * self._settled)
             if worst and few_answers:
                 return None
-            if (budget.max_calls or budget.max_cost) and not budget.fits(cost):
+            is_limited = budget.max_calls is not None or budget.max_cost is not None
+            if is_limited and not budget.fits(cost):
                 return None
             store = budget.store
             number = store.begin(key, self.name, purpose, cost) if store and key else None
@@ -294,7 +296,7 @@ class Account:
 
     def settle(self, booking: Booking, usage: Completion | Usage) -> None:
         """Replace a booking by what the request took, and keep its replies."""
-        cost = self.price.cost_of(usage) if self.price else 0.0
+        cost = self._paid.cost_of(usage) if self._paid else 0.0
         state = ANSWERED if isinstance(usage, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]
