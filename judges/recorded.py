@@ -132,8 +132,8 @@ _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
 # A clause that denies, wishes or reports what it states; and a sentence that supposes it.
 _UNLIKE = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
-    r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest|perfect \w+ (?:is|gets)"
-    r"|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
+    r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest"
+    r"|perfect \w+ (?:is|gets)|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
 _SUPPOSED = ("if ", "unless ", "for example")
@@ -197,8 +197,7 @@ def judgement(
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
-    `values` are ratings of words; `names` are labels that the score may have beside the usual
-    ones: the dimension's own.
+    `values` are ratings of words; `names` are what the dimension is called.
     """
     letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
     scores, failures = [], []
@@ -225,13 +224,13 @@ def verdict(pair: RecordedReplies, *, values: Values | None = None) -> Verdict:
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
     A and B themselves.
     """
-    votes = {"A": "A", "B": "B"}
-    votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
-    worth = {"A": 1, "B": -1}
+    words = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
+    votes = {"A": "A", "B": "B", **words}
     try:
         first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
     except NoScoreError as error:
         return Verdict.failed(str(error))
+    worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
     margin_ab, margin_ba = worth.get(first, 0), -worth.get(second, 0)
     sides: dict[int, Choice] = {1: "A", -1: "B"}
