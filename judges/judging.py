@@ -21,7 +21,6 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    check_probabilities,
     margin_of,
     read_sample,
     sampling_of,
@@ -124,8 +123,8 @@ def judge_rows(
     """
     from judges.client import Request  # asyncio takes longer to load than a judge
 
-    check_probabilities(plan, prompt, client.model)
-    sampling, draw = sampling_of(plan, prompt, seed=seed), random.Random(seed)
+    sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
+    draw = random.Random(seed)
     # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
     restate = None if plan.kind == "mean" else partial(restated, prompt)
     gives_probabilities = False

@@ -38,9 +38,7 @@ _ANSWER = _words(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-_BESIDE = _words(
-    "the a an my your our is i it for of on this here s total would give out from to level"
-)
+_BESIDE = _words("the a an my your our is i it for of on this here s total would give to level")
 # What these name is no answer: "word count", "confidence in it"; nor is a "previous rating".
 _OTHER = _words(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
@@ -243,9 +241,8 @@ def answer_span(reply: str) -> tuple[int, int]:
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
     done = _DONE.search(reply, start)
-    if done and reply[start : done.start()].strip():
-        return start, done.start()
-    return start, len(reply)
+    marked = done and reply[start : done.start()].strip()
+    return start, done.start() if done and marked else len(reply)
 
 
 def plain_text(text: str, wanted: Wanted) -> str:

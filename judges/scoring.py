@@ -76,7 +76,8 @@ def default_plan(model: Model) -> SamplingPlan:
     """The plan of its endpoint, at the model's own temperature where it has one."""
     if is_embedded(model.endpoint):
         return WEIGHTED
-    return replace(ONE, temperature=getattr(model, "temperature", ONE.temperature))
+    own = getattr(model, "temperature", ONE.temperature)
+    return ONE if own == ONE.temperature else replace(ONE, temperature=own)
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
@@ -84,8 +85,20 @@ def plan_at(endpoint: str) -> SamplingPlan:
     return WEIGHTED if is_embedded(endpoint) else ONE
 
 
-def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Sampling:
-    """Return what to ask a model for under `plan`; what thinks in writing may write for longer."""
+def sampling_of(
+    plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, model: Model | None = None
+) -> Sampling:
+    """Return what to ask a model for under `plan`; what thinks in writing may write for longer.
+
+    Raises NoProbabilitiesError where it asks for what `model` is known not to give. A language
+    model may write "10" as two tokens: the probability of its "1" is then no rating's.
+    """
+    if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
+        if model.has_logprobs is False:
+            raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
+        choices = prompt.answer.choices or ()
+        if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
+            raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
@@ -98,20 +111,6 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Samplin
 def reply_tokens(prompt: Prompt) -> int:
     """About how many tokens a reply has that no thoughts precede."""
     return REPLY_TOKENS[reasoning_of(prompt)]
-
-
-def check_probabilities(plan: SamplingPlan, prompt: Prompt, model: Model) -> None:
-    """Raise NoProbabilitiesError where the plan asks for what the model is known not to give.
-
-    A language model may write "10" as two tokens: the probability of its "1" is then no rating's.
-    """
-    if plan.kind != "weighted":
-        return
-    if model.has_logprobs is False:
-        raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
-    longer = [c for c in prompt.answer.choices or () if isinstance(c, int) and c not in range(10)]
-    if longer and not is_embedded(model.endpoint):
-        raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
 
 
 def read_sample(
@@ -142,8 +141,7 @@ def score_of(
     Unparsable samples are left out and counted; with nothing else the judgement has failed.
     """
     if not samples:
-        reason = failures[0] if failures else "no reply"
-        return Judgement.failed(reason, unparsable=len(failures))
+        return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
     score = math.fsum(ratings) / len(ratings)
     distribution: dict[int, float] | None = None
