@@ -22,7 +22,6 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    check_probabilities,
     margin_of,
     read_sample,
     sampling_of,
@@ -110,13 +109,12 @@ class Asking:
     ) -> None:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
-        check_probabilities(plan, prompt, client.model)
         self.subject, self.client = subject, client
         self.sides = BOTH if isinstance(subject, Comparison) else BOTH[:1]
         self._prompt, self._plan, self._template = prompt, plan, template
         # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
         restate = None if plan.kind == "mean" else partial(restated, prompt)
-        sampling = sampling_of(plan, prompt, seed=seed)
+        sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities = False
 
