@@ -99,8 +99,8 @@ def _content(judged: JudgedText, document: Source) -> Iterable[float]:
         for index, value in match.weights.items():
             shared[index] = max(shared[index], value)
     # Where facts are given, too, the source has more sentences than its document.
-    points = dict(enumerate(document.points))
-    said = [points[at][0] * min(1.0, n / points[at][1]) for at, n in shared.items() if at in points]
+    pairs = [(n, *document.points[at]) for at, n in shared.items() if at < len(document.points)]
+    said = [says * min(1.0, n / enough) for n, says, enough in pairs]
     return likeness, sum(said), salience
 
 
