@@ -4,15 +4,12 @@ SummEval: Fabbri et al. 2021 (arXiv:2007.12626) for the definitions, Liu et al. 
 arXiv:2303.16634) for judging them by prompt; fluency is judged from the summary alone.
 
 Chain of Density: Adams et al. 2023 (arXiv:2309.04269), the appendix on GPT-4 metrics. Quality and
-coherence see the summary alone. The paper checks its five judges by summary-level Pearson
-correlation with the number of first-place votes that people gave each summary: .215 (informative),
-.120 (quality), .178 (coherence), .245 (attributable) and .311 (overall).
+coherence see the summary alone. The paper checks them by Pearson correlation with people's
+first-place votes: .215 (informative), .120 (quality), .178 (coherence), .245 (attributable), .311.
 
 DPO win rates: Rafailov et al. 2023 (arXiv:2305.18290), the appendix on GPT-4 prompts. Summaries of
-forum posts are compared by their most important points (S, here `tldr_salience`) and by the same
-without unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness. Each judge
-writes a comparing sentence, then A or B; there the order of the two was drawn at random for every
-pair.
+forum posts are compared by their most important points (S, `tldr_salience`) and by the same without
+unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness.
 """
 
 import difflib
@@ -20,20 +17,26 @@ import difflib
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 
 SUMMARY = {"summary": "the summary to judge"}
+DOCUMENT = {"document": "the text that was summarized", **SUMMARY}
+ARTICLE = {"document": "the article that was summarized", **SUMMARY}
+POST = {"post": "the forum post that was summarized"}
+
+
+def _five(worst: str, middle: str, best: str) -> dict[int, str]:
+    return {1: worst, 2: "", 3: middle, 4: "", 5: best}
+
 
 SUMMEVAL = "SummEval (arXiv:2007.12626), G-Eval (arXiv:2303.16634)"
 
 COHERENCE = Dimension(
     name="coherence",
     definition="how well the sentences of the summary hold together as one ordered whole",
-    inputs={"document": "the text that was summarized", **SUMMARY},
-    anchors={
-        1: "a heap of unconnected statements",
-        2: "",
-        3: "an order can be made out, with jumps or loose ends",
-        4: "",
-        5: "one well-built text that leads from sentence to sentence",
-    },
+    inputs=DOCUMENT,
+    anchors=_five(
+        "a heap of unconnected statements",
+        "an order can be made out, with jumps or loose ends",
+        "one well-built text that leads from sentence to sentence",
+    ),
     instruction=(
         "Judge the coherence of the summary: do its sentences build one organised whole, or are "
         "they a heap of related facts? Find the document's main topic and points, then see whether "
@@ -45,14 +48,12 @@ COHERENCE = Dimension(
 CONSISTENCY = Dimension(
     name="consistency",
     definition="whether every fact the summary states is supported by the document",
-    inputs={"document": "the text that was summarized", **SUMMARY},
-    anchors={
-        1: "most statements are contradicted or invented",
-        2: "",
-        3: "some statements have no support",
-        4: "",
-        5: "the document supports every statement",
-    },
+    inputs=DOCUMENT,
+    anchors=_five(
+        "most statements are contradicted or invented",
+        "some statements have no support",
+        "the document supports every statement",
+    ),
     instruction=(
         "Judge the factual consistency of the summary: does the document support each statement it "
         "makes? Check every fact of the summary against the document and lower the rating for "
@@ -65,13 +66,11 @@ FLUENCY = Dimension(
     name="fluency",
     definition="the quality of the summary's single sentences as English",
     inputs=SUMMARY,
-    anchors={
-        1: "hard to read: broken grammar, fragments, stray characters",
-        2: "",
-        3: "readable in spite of mistakes",
-        4: "",
-        5: "clean sentences without mistakes",
-    },
+    anchors=_five(
+        "hard to read: broken grammar, fragments, stray characters",
+        "readable in spite of mistakes",
+        "clean sentences without mistakes",
+    ),
     instruction=(
         "Judge the fluency of the summary, sentence by sentence: grammar, spelling, punctuation, "
         "capitals, choice of words and sentence structure. Lower the rating for mistakes that make "
@@ -83,14 +82,12 @@ FLUENCY = Dimension(
 RELEVANCE = Dimension(
     name="relevance",
     definition="whether the summary picks the important content of the document and only that",
-    inputs={"document": "the text that was summarized", **SUMMARY},
-    anchors={
-        1: "misses the point, or is full of side issues",
-        2: "",
-        3: "some main points, some missing or beside the point",
-        4: "",
-        5: "all main points and nothing superfluous",
-    },
+    inputs=DOCUMENT,
+    anchors=_five(
+        "misses the point, or is full of side issues",
+        "some main points, some missing or beside the point",
+        "all main points and nothing superfluous",
+    ),
     instruction=(
         "Judge the relevance of the summary: does it select the important content of the document? "
         "Work out the main points, see how many the summary covers, and lower the rating for "
@@ -100,12 +97,12 @@ RELEVANCE = Dimension(
 )
 
 DENSITY = "Chain of Density (arXiv:2309.04269)"
-WORST_TO_BEST = {1: "worst", 2: "", 3: "", 4: "", 5: "best"}
+WORST_TO_BEST = _five("worst", "", "best")
 
 COD_INFORMATIVE = Dimension(
     name="cod_informative",
     definition="whether the summary gives the important information, accurately and in few words",
-    inputs={"document": "the article that was summarized", **SUMMARY},
+    inputs=ARTICLE,
     anchors=WORST_TO_BEST,
     instruction=(
         "Judge how informative the summary is. An informative summary covers the important points "
@@ -141,7 +138,7 @@ COD_COHERENCE = Dimension(
 COD_ATTRIBUTABLE = Dimension(
     name="cod_attributable",
     definition="whether everything the summary says can be found in the article",
-    inputs={"document": "the article that was summarized", **SUMMARY},
+    inputs=ARTICLE,
     anchors=WORST_TO_BEST,
     instruction=(
         "Judge how far the summary is attributable to the article: is all of its information fully "
@@ -153,7 +150,7 @@ COD_ATTRIBUTABLE = Dimension(
 COD_OVERALL = Dimension(
     name="cod_overall",
     definition="how good the summary is as a whole",
-    inputs={"document": "the article that was summarized", **SUMMARY},
+    inputs=ARTICLE,
     anchors=WORST_TO_BEST,
     instruction=(
         "Judge the summary as a whole, by how much a reader would prefer it. A good summary brings "
@@ -167,7 +164,7 @@ DPO = "DPO win rates (arXiv:2305.18290)"
 TLDR_SALIENCE = Comparison(
     name="tldr_salience",
     definition="which summary better gives the post's most important points",
-    inputs={"post": "the forum post that was summarized"},
+    inputs=POST,
     candidate="summary",
     instruction=(
         "Decide which of the two summaries of the forum post is better. The better summary covers "
@@ -179,7 +176,7 @@ TLDR_SALIENCE = Comparison(
 TLDR_CONCISE = Comparison(
     name="tldr_concise",
     definition="which summary gives the post's most important points and no unimportant detail",
-    inputs={"post": "the forum post that was summarized"},
+    inputs=POST,
     candidate="summary",
     instruction=(
         "Decide which of the two summaries of the forum post is better. A good summary gives the "
@@ -221,9 +218,7 @@ def find(name: str) -> Subject:
     if name in JUDGES:
         return JUDGES[name]
     near = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
-    near += [known for known in JUDGES if name and name.lower() in known and known not in near]
-    hint = f"near it: {', '.join(near)}" if near else f"it has {', '.join(JUDGES)}"
     raise UnknownDimensionError(
-        f"no judge {name!r} in the catalogue; {hint} (dspy-judges list shows all); one of your own "
-        "is a file, FILE.yaml"
+        f"no judge {name!r} in the catalogue; near it: {', '.join(near or JUDGES)} (dspy-judges "
+        "list shows all); one of your own is a file, FILE.yaml"
     )

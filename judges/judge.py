@@ -180,8 +180,8 @@ class Judge:
                 f"its file names the model {self.lm[:200]!r}, which is no plain PROVIDER/NAME of a "
                 "known provider; to ask it, name it yourself: --lm MODEL (lm=...)"
             )
-        made_at, asked_at = (self.provenance or {}).get("endpoint"), endpoint_of(self.lm)
-        if self.lm_from == "file" and made_at and not self.api_base and made_at != asked_at:
+        made_at = (self.provenance or {}).get("endpoint") if self.lm_from == "file" else None
+        if made_at and not self.api_base and made_at != (asked_at := endpoint_of(self.lm)):
             return (
                 f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
                 "--api-base URL (api_base=...)"
@@ -238,10 +238,10 @@ class Judge:
 
     def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
         """Judge one row, which fails where it lacks a text; a pair in both orders."""
-        kept = self._kept
-        if kept.asking is None or kept.asking.client is not client:
-            kept.asking = self._asking(client)
-        return judge_one(kept.asking, row)
+        asking = self._kept.asking
+        if asking is None or asking.client is not client:
+            asking = self._kept.asking = self._asking(client)
+        return judge_one(asking, row)
 
     def judge_rows(
         self,

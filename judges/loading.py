@@ -112,27 +112,23 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        clause = definition.rstrip(".")
+        clause, pairwise = definition.rstrip("."), self.kind == "pairwise"
+        if pairwise != (self.candidate is not None) or (pairwise and (self.scale or self.anchors)):
+            raise DimensionError("with kind: pairwise goes a candidate and no scale, else a scale")
         shared: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
             "source": self.source,
         }
-        if self.kind == "pairwise":
-            if self.candidate is None or self.scale or self.anchors:
-                raise DimensionError("a pairwise definition has a candidate, and no scale")
+        if pairwise:
             instruction = self.instruction or f"Decide between the two: {clause}."
-            return Comparison(**shared, instruction=instruction, candidate=self.candidate)
-        if self.candidate is not None:
-            raise DimensionError("a candidate is for kind: pairwise")
-        scale = self._ratings()
+            return Comparison(**shared, instruction=instruction, candidate=self.candidate or "")
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
-            f"and choose the rating from {scale[0]} (lowest) to {scale[-1]} (highest) that fits "
-            "best."
+            "and choose the rating that fits best, the higher the better."
         )
-        anchors = {rating: self.anchors.get(rating, "") for rating in scale}
+        anchors = {rating: self.anchors.get(rating, "") for rating in self._ratings()}
         return Dimension(**shared, instruction=instruction, anchors=anchors)
 
     def _ratings(self) -> list[int]:
