@@ -1,7 +1,7 @@
 """The frozen judge's file: one JSON document that anybody can load, and that can hold no code.
 
-Everything in it is checked before any of it is used: size, types, lengths, digest, and that what it
-says twice agrees. Its messages are what is sent, word for word. It holds no endpoint and no key.
+All of it is checked before any of it is used. Its messages are what is sent, word for word. It
+holds no endpoint and no key.
 """
 
 import hashlib

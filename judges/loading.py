@@ -58,11 +58,10 @@ MAX_DEFINITION = 200_000  # bytes
 def load(
     judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
 ) -> Judge:
-    """The judge of a catalogue name, a frozen judge's file, a run folder, or FILE.yaml.
+    """The judge of a catalogue name, a frozen judge's or panel's file, a run folder, FILE.yaml.
 
     A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
-    name the model it asks and the endpoint, which no file chooses. A panel's file or folder gives a
-    `judges.Panel`, which is a judge (see its `with_model`).
+    name the model it asks and the endpoint, which no file chooses.
     """
     source = os.fspath(judge)
     path = Path(source)
@@ -78,8 +77,7 @@ def load(
 def read_subject(spec: str) -> Subject:
     """The dimension or comparison of a catalogue name or FILE.yaml.
 
-    Raises DimensionError, which names file and field, or UnknownDimensionError for a name that the
-    catalogue lacks.
+    Raises DimensionError or UnknownDimensionError.
     """
     if not _is_definition(spec):
         return find(spec)

@@ -1,7 +1,7 @@
 """Several judges joined in one: each asks its own model.
 
 A panel's score is the weighted mean of its members' scores, each put on a common scale by a
-straight line of its own. Members, lines and weights are learned elsewhere (dspy-judges panel).
+straight line of its own. Lines and weights are learned elsewhere (dspy-judges panel).
 """
 
 import math
@@ -46,8 +46,7 @@ class Panel(Judge):
     """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
 
     Of pairs, margins are joined, in each order and over both. Where a member gives no score, the
-    panel's judgement has failed and names the member. `lm` is the first model that is not embedded;
-    `prompt` is no model's, and `template()` refuses.
+    panel's judgement has failed. `lm` is the first model that is not embedded.
     """
 
     members: tuple[Member, ...]

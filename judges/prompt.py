@@ -1,7 +1,6 @@
 """Render a judge's prompt as chat messages, safely: no input can add a field, a demo or an image.
 
-Everything static (field list, scale, instruction, demos) comes before the texts under judgement, so
-that providers' prompt caches apply.
+Everything static comes before the texts under judgement, so that prompt caches apply.
 """
 
 import inspect
@@ -18,8 +17,7 @@ Value = str | int
 # How a judge thinks before it answers: not in words, in one sentence, in steps, or by questions of
 # its own that it answers first.
 Reasoning = Literal["none", "brief", "steps", "questions"]
-# As many as a prompt of a long-context model holds; each is a request and its answer. A search
-# shows no more, a frozen judge holds so many, and the embedded model learns from all of them.
+# As many as a prompt of a long-context model holds; a search shows no more.
 MAX_DEMOS = 1000
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
@@ -58,10 +56,7 @@ FRAMING = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One text a judge reads or one field it writes.
-
-    `choices` are the only values allowed (a scale, or the letters A and B); None means free text.
-    """
+    """One text a judge reads or one field it writes; `choices` None means free text."""
 
     name: str
     description: str
