@@ -8,7 +8,7 @@
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -240,7 +240,7 @@ class Judge:
         *,
         order: Order = "both",
         seed: int = 0,
-    ) -> Iterator[AnyJudgement]:
+    ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
         return judge_rows(self._asking(client, seed), rows, order, seed)
 
@@ -265,8 +265,9 @@ class Judge:
         values.pop("progress", None)
 
         def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
-            texts, remaining = tee(texts)
+            texts, remaining = tee(
+                {name: row.get(column) for name, column in columns.items()} for row in rows
+            )
             try:
                 for judgement in judge.judge_rows(texts, client, **draws):
                     next(remaining)

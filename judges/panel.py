@@ -6,7 +6,7 @@ straight line of its own. Lines and weights are learned elsewhere (dspy-judges p
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from itertools import tee
@@ -134,7 +134,7 @@ class Panel(Judge):
         *,
         order: Order = "both",
         seed: int = 0,
-    ) -> Iterator[AnyJudgement]:
+    ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
         rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:

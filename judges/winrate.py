@@ -107,7 +107,7 @@ def length_controlled(wins: Vector, longer: Vector) -> float:
 
     def loss(weights: Vector) -> tuple[float, Vector]:
         z = design @ weights
-        return np.mean(np.logaddexp(0, z) - wins * z), design.T @ (expit(z) - wins) / len(z)
+        return float(np.mean(np.logaddexp(0, z) - wins * z)), design.T @ (expit(z) - wins) / len(z)
 
     return float(expit(minimize(loss, np.zeros(2), jac=True, options={"gtol": 1e-9}).x[0]))
 
