@@ -205,8 +205,8 @@ def loads(raw: bytes) -> AnyFile:
             raise FrozenJudgeError(f"no {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        is_panel = document.get("kind") == "panel"
-        file = convert(document, PanelFile if is_panel else JudgeFile, str_keys=True)
+        kind: Any = PanelFile if document.get("kind") == "panel" else JudgeFile
+        file: AnyFile = convert(document, kind, str_keys=True)
         _check(file)
     except RecursionError as error:
         raise FrozenJudgeError("no frozen judge: nested too deeply") from error

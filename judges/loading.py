@@ -53,6 +53,7 @@ from judges.frozen import (
 from judges.judge import Judge
 
 MAX_DEFINITION = 200_000  # bytes
+DEFINITIONS = (".yaml", ".yml")
 
 
 def load(
@@ -65,7 +66,7 @@ def load(
     """
     source = os.fspath(judge)
     path = Path(source)
-    if _is_definition(source):
+    if source.lower().endswith(DEFINITIONS):
         loaded = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
         loaded = Judge.of(find(source))
@@ -79,7 +80,7 @@ def read_subject(spec: str) -> Subject:
 
     Raises DimensionError or UnknownDimensionError.
     """
-    if not _is_definition(spec):
+    if not spec.lower().endswith(DEFINITIONS):
         return find(spec)
     import yaml  # which a judge in production does without
 
@@ -124,7 +125,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             return Comparison(**shared, instruction=instruction, candidate=self.candidate or "")
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
-            "and choose the rating that fits best, the higher the better."
+            "and choose the rating that fits best; a higher rating means more of it."
         )
         anchors = {rating: self.anchors.get(rating, "") for rating in self._ratings()}
         return Dimension(**shared, instruction=instruction, anchors=anchors)
@@ -135,17 +136,11 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
-            raise DimensionError(
-                f"a scale has 2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]', not "
-                f"{self.scale}"
-            )
+            expected = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
+            raise DimensionError(f"a scale has {expected}, not {self.scale}")
         if outside := sorted(self.anchors.keys() - set(scale)):
             raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
         return scale
-
-
-def _is_definition(spec: str) -> bool:
-    return spec.lower().endswith((".yaml", ".yml"))
 
 
 def _read_judge(path: Path) -> Judge:

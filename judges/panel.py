@@ -110,8 +110,8 @@ class Panel(Judge):
         models = list(dict.fromkeys(judge.lm for judge in self.parts))
         if unknown := [name for name in named if name not in models]:
             raise PanelError(
-                f"{self.name} is a panel, whose members ask {', '.join(models)}: its "
-                f"weights hold for these alone, so it cannot ask {unknown[0]}; leave the model out"
+                f"{self.name} is a panel, and its weights hold for the models that its "
+                f"members ask, {', '.join(models)}: it cannot ask {unknown[0]}; leave the model out"
             )
 
         def bound(judge: Judge) -> Judge:
@@ -207,10 +207,7 @@ class Panel(Judge):
         if client.open_sibling is not None:
             return client.open_sibling(judge.lm, judge.api_base)
         if len({part.lm for part in self.parts}) > 1:
-            raise PanelError(
-                f"{self.name}: its members ask several models: open what asks them by "
-                "panel.open_client() or a Session"
-            )
+            raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client
 
     def freeze(self) -> PanelFile:

@@ -93,8 +93,8 @@ class Prompt:
     def normalised(self) -> "Prompt":
         """The same prompt as DSPy keeps it (an instruction without indents), and UTF-8 files."""
         demos = tuple(
-            {name: encodable(v) if isinstance(v, str) else v for name, v in ordered.items()}
-            for ordered in ({f.name: demo[f.name] for f in self.fields} for demo in self.demos)
+            {f.name: encodable(v) if isinstance(v := demo[f.name], str) else v for f in self.fields}
+            for demo in self.demos
         )
         # What cleandoc changes again where blanks come first; it also takes them off one by one.
         instruction = inspect.cleandoc(encodable(self.instruction).strip())
@@ -181,9 +181,9 @@ def encodable(text: str) -> str:
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """Put neutralised texts into the slots of the last message, in one pass.
+    """Put neutralised texts into the slots of the last message, in one pass; KeyError: none given.
 
-    A slot inside a text is never filled. Raises KeyError where a text is missing.
+    A slot inside a text is never filled.
     """
     last = template[-1]
     content = SLOT.sub(lambda slot: neutralise(texts[slot.group(1)]), last["content"])
@@ -191,7 +191,7 @@ def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]
 
 
 def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """The messages to send after a reply of another form: the last one repeats what form is wanted.
+    """What is sent after a reply of another form: the last message repeats what form is wanted.
 
     What stood before comes first as it was, so that providers' prompt caches apply.
     """
