@@ -119,7 +119,6 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     listing = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
-    listing.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
     listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
 
     show = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)

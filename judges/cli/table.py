@@ -342,17 +342,17 @@ def _cost(session: Session) -> dict[str, Any]:
 
     Dollars hold at worst the requests whose answer never came.
     """
-    accounts = session.budget.accounts.values()
-    known = all(account.price for account in accounts)
+    accounts = list(session.accounts)
+    dollars = sum((account.cost or 0.0) + account.cost_unconfirmed for account in accounts)
     return {
-        "lm": sorted(session.budget.accounts),
-        "lm_calls": session.budget.calls,
+        "lm": sorted(account.name for account in accounts),
+        "lm_calls": sum(account.calls for account in accounts),
         "cached_calls": sum(account.cached for account in accounts),
         "tokens": {
             "in": sum(account.tokens_in for account in accounts),
             "out": sum(account.tokens_out for account in accounts),
         },
-        "cost_usd": round(session.budget.cost, 6) if known else None,
+        "cost_usd": round(dollars, 6) if all(account.price for account in accounts) else None,
     }
 
 
