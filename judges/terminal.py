@@ -145,9 +145,10 @@ class Progress:
         self.failed += failed
         if time.monotonic() - self._drawn_at >= self._interval:
             self._drawn_at = time.monotonic()
-            self._draw()
+            self._update()
+            self._bar.refresh()
 
-    def _draw(self) -> None:
+    def _update(self) -> None:
         self._refresh(self)
         bar, budget = self._bar, self._budget
         bar.n, bar.total, bar.desc = self.done, max(self.total, self.done), visible(self.name)
@@ -155,7 +156,7 @@ class Progress:
         if budget is not None and (budget.cost or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
             parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
-        bar.set_postfix_str(", ".join(parts))
+        bar.set_postfix_str(", ".join(parts), refresh=False)
 
     def __enter__(self) -> "Progress":
         self._warnings.__enter__()
@@ -163,7 +164,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._warnings.__exit__(None, None, None)
-        self._draw()
+        self._update()
         self._bar.close()
 
 
@@ -230,7 +231,8 @@ def _stoppable() -> Iterator[list[int]]:
             signal.signal(each, signal.SIG_DFL)
         raise KeyboardInterrupt
 
-    names = ("SIGINT", "SIGTERM", "SIGHUP") if _in_main_thread() else ()
+    in_main = threading.current_thread() is threading.main_thread()
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     handlers = {number: signal.getsignal(number) for number in numbers}
     before = {n: old for n, old in handlers.items() if old not in (signal.SIG_IGN, None)}
@@ -241,10 +243,6 @@ def _stoppable() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _discard_stdout() -> None:

@@ -90,10 +90,8 @@ def estimate_runs(
         tokens_in = (estimate_tokens(part.template()) * prompts + texts) * times
         tokens_out = reply_tokens(part.prompt) * prompts * samples
         listed = find_price(part.lm)
-        cost = None
-        if used := (price or listed if part is judge else listed or price):
-            of_length = used.at(tokens_in / max(requests, 1))
-            cost = of_length.cost(tokens_in, tokens_out, 0) + used.per_request * requests
+        used = price or listed if part is judge else listed or price
+        cost = used.cost(tokens_in, tokens_out) if used else None
         estimates.append(Estimate(part.lm, requests, tokens_in, tokens_out, cost))
     return estimates
 
@@ -523,16 +521,13 @@ class Verdicts:
 
 
 def _win_rate_text(name: str, rate: "WinRate") -> str:
-    figures: dict[str, object] = {"name": name}
-    for key, value in rate.summary().items():
-        whole = f"{value:.3f}" if isinstance(value, float) else value
-        figures[key] = "undefined" if value is None else whole
-    return (
-        "{name} win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
-        "{n_failed} failed)\n"
-        "  choices that flip with the order   {flip_rate}\n"
-        "  preference for the first place     {position_bias} [{position_bias_low}, "
-        "{position_bias_high}]\n"
-        "  preference for the longer output   {length_bias} (in characters)\n"
-        "  win rate of A at equal length      {length_controlled_win_rate_a}"
-    ).format_map(figures)
+    figures = {
+        key: "undefined" if value is None else f"{value:.3f}" if isinstance(value, float) else value
+        for key, value in rate.summary().items()
+    }
+    first = "win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
+    first += "{n_failed} failed)"
+    lines = [f"{name} {first.format_map(figures)}"]
+    biases = ("flip_rate", "position_bias", "length_bias", "length_controlled_win_rate_a")
+    lines += [f"  {key.replace('_', ' '):<30}{figures[key]}" for key in biases]
+    return "\n".join(lines)
