@@ -23,9 +23,8 @@ class Judgement:
 
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
     `distribution` maps each rating to its probability (or share of samples), summing to 1, where
-    the plan gives one; `outside` is the probability the model put on no rating at all, before
-    that. `samples` replies made the score; `unparsable` more held none and were left out. A panel's
-    judgement has its `members`' own scores, by name.
+    the plan gives one. `samples` replies made the score; `unparsable` more held none and were left
+    out. A panel's judgement has its `members`' own scores, by name.
     """
 
     score: float
@@ -35,7 +34,6 @@ class Judgement:
     failure: str | None = None
     samples: int = 0
     unparsable: int = 0
-    outside: float | None = None
     members: Mapping[str, float] | None = None
 
     @classmethod

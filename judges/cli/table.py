@@ -338,19 +338,19 @@ def _judged(
 def _cost(session: Session) -> dict[str, Any]:
     """Models, calls, tokens and dollars over all starts; no dollars where a price is unknown.
 
-    Dollars hold at worst the requests whose answer never came.
+    Dollars hold at worst the requests whose answer never came: `cost_unconfirmed_usd`.
     """
-    accounts = list(session.accounts)
-    dollars = sum((account.cost or 0.0) + account.cost_unconfirmed for account in accounts)
+    budget, accounts = session.budget, session.budget.accounts.values()
     return {
-        "lm": sorted(account.name for account in accounts),
-        "lm_calls": sum(account.calls for account in accounts),
+        "lm": sorted(budget.accounts),
+        "lm_calls": budget.calls,
         "cached_calls": sum(account.cached for account in accounts),
         "tokens": {
             "in": sum(account.tokens_in for account in accounts),
             "out": sum(account.tokens_out for account in accounts),
         },
-        "cost_usd": round(dollars, 6) if all(account.price for account in accounts) else None,
+        "cost_usd": round(budget.cost, 6) if all(each.price for each in accounts) else None,
+        "cost_unconfirmed_usd": round(sum(each.cost_unconfirmed for each in accounts), 6),
     }
 
 
@@ -378,7 +378,7 @@ def _answered_by_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if not batch.is_queued:
+        if not batch.state.run:
             queue = batch.queue(session.store, price)
             recording = Session(models={models[0]: queue}, **request_options(args))
             with recording, closing(_judged(run, recording)) as judged:

@@ -329,7 +329,7 @@ def _usage(
     accounts = [each.account for each in clients]
     prices = [each.account.price for each in clients]
     costs = [
-        None if price is None else price.cost(total.tokens_in, total.tokens_out, total.responses)
+        None if price is None else price.cost(total.tokens_in, total.tokens_out)
         for total, price in zip((each.totals for each in clients), prices, strict=True)
     ]
     n_timed = sum(row["responses"] for row in times)

@@ -205,7 +205,7 @@ def _spending(
         calls=round(number * calls),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        cost=None if price is None else price.cost(tokens_in, tokens_out, round(number * calls)),
+        cost=None if price is None else price.cost(tokens_in, tokens_out),
     )
 
 
