@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 DONE, FAILED = 0, 1
 QUIET = "print no progress and no notes"
-LONGEST_LINE = 400
-# Seconds between two lines: on a terminal one is rewritten, elsewhere they pile up.
-TERMINAL_INTERVAL, FILE_INTERVAL = 0.25, 30.0
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     r"\ud800-\udfff]"
@@ -83,7 +80,7 @@ class _LogLines(logging.Handler):
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = textwrap.shorten(record.getMessage(), LONGEST_LINE, placeholder=" ...")
+        line = textwrap.shorten(record.getMessage(), 400, placeholder=" ...")
         print_error(line, self._stream)
 
 
@@ -125,7 +122,8 @@ class Progress:
         self.name, self.total = name, total
         self.done = self.failed = 0
         self._budget, self._refresh = budget, refresh
-        self._interval = TERMINAL_INTERVAL if stream.isatty() else FILE_INTERVAL
+        # Seconds between two lines: a terminal's is rewritten, elsewhere they pile up.
+        self._interval = 0.25 if stream.isatty() else 30.0
         self._drawn_at = time.monotonic()
         # Warnings that nobody handles would be written into the line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)

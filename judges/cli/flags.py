@@ -194,9 +194,8 @@ def constructed_note(judge: "Judge") -> str | None:
     if not judge.constructed:
         return None
     return (
-        f"{judge.name} was tuned on constructed labels, which no person gave, so it may agree with "
-        "people less than an untuned judge: tune one on labels of your own (dspy-judges tune "
-        "--data FILE)"
+        f"{judge.name} was tuned on constructed labels, which no person gave: it may agree with "
+        "people less than an untuned judge (dspy-judges tune --data FILE)"
     )
 
 
