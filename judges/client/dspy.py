@@ -8,12 +8,11 @@ import contextvars
 import errno
 import itertools
 import json
-import logging
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache
 from hashlib import sha256
@@ -48,7 +47,15 @@ if TYPE_CHECKING:
 
 TIMEOUT = 120.0
 # What DSPy's engines let through of an answer that is none.
-MALFORMED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 # Keys and addresses; the rest of an LM's arguments decides on its replies.
 UNDECIDING = frozenset(
     {
@@ -58,11 +65,6 @@ UNDECIDING = frozenset(
 )
 # Prices and capabilities are looked up on this machine, not in the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-# DSPy warns of every reply that is cut short; the client asks again, and says so once.
-OWN_REQUEST = contextvars.ContextVar("own_request", default=False)
-logging.getLogger("dspy.clients.lm").addFilter(
-    lambda record: not (OWN_REQUEST.get() and "truncated" in record.getMessage())
-)
 
 
 class DspyModel:
@@ -120,8 +122,6 @@ class DspyModel:
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
-        except OSError as error:
-            raise _lost(error, f"{self.name}: {self.secrets.redact(str(error))}") from None
         for change in entry.get("adaptations") or ():
             if change.action in ("dropped", "clamped", "substituted"):
                 name = change.field.removeprefix("config.")
@@ -136,7 +136,6 @@ class DspyModel:
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
-        OWN_REQUEST.set(True)
         adapter, signature = _plain_adapter()
         # A copy's record tells this request from those beside it.
         lm, entries = self._lm.copy(), list[Mapping[str, Any]]()
@@ -264,13 +263,6 @@ def as_lm(
         temperature=temperature,
         max_tokens=max_tokens,
     )
-
-
-@contextmanager
-def open_lm(open_client: Callable[[], AbstractContextManager["Client"]]) -> "Iterator[dspy.LM]":
-    """Open a client and give it as `dspy.LM`."""
-    with open_client() as client:
-        yield as_lm(client)
 
 
 class ClientEngine:

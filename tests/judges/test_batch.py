@@ -15,7 +15,6 @@ from dspy_judges.errors import OptionError
 from judges.__main__ import main
 from judges.batch import Batch, QueueModel, State
 from judges.client import FatalModelError, Price, Session
-from judges.client.protocol import UnreachableError
 from judges.client.store import Store
 from judges.judgement import AnyJudgement
 
@@ -142,7 +141,7 @@ def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path
     elsewhere = Batch(tmp_path / "out.csv", LM, api_base="http://127.0.0.1:9/v1")
     with closing(Store(tmp_path / "store")) as store:
         judge_all(None, queue=elsewhere.queue(store))
-    with pytest.raises(UnreachableError, match="no connection to"):
+    with pytest.raises(FatalModelError, match="http://127.0.0.1:9/v1: Connection error"):
         elsewhere.submit()
     with pytest.raises(FatalModelError, match="its batch asks openai/judge-1 at http"):
         Batch(tmp_path / "out.csv", LM)

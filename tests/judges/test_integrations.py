@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from openai_server import OpenAIServer
 
 import data
 from dspy_judges.errors import MissingExtraError
@@ -182,10 +183,11 @@ def test_what_is_missing_is_a_failed_judgement_that_names_the_keys() -> None:
     assert math.isnan(judgement.score)
 
 
-def test_one_budget_holds_for_a_scorers_life() -> None:
-    ask = asking(JUDGE, max_calls=1)
+def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
+    ask = asking(Judge.of(RELEVANCE, lm="openai/judge-1"), max_calls=1)
     assert ask(ROW).failure is None
-    assert "not asked: the budget of 1 calls is spent" in str(ask(ROW).failure)
+    other = {**ROW, "in": "Another text."}
+    assert "not asked: the budget of 1 calls is spent" in str(ask(other).failure)
 
 
 def record(**fields: str) -> SimpleNamespace:
