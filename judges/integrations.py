@@ -55,10 +55,10 @@ class OpenJudge:
             (judgement,) = self._judge_rows([texts])
         except BudgetSpentError as error:
             return failed(self.judge.subject, f"not asked: {error}")
-        if judgement.failure is not None and None in texts.values():
-            among = f"{judgement.failure} among {', '.join(sorted(row))}; map= names its key"
-            return failed(self.judge.subject, among)
-        return judgement
+        if None not in texts.values():
+            return judgement
+        keys = ", ".join(sorted(row))
+        return failed(self.judge.subject, f"{judgement.failure} among {keys}; map= names its key")
 
     def _find(self, name: str, row: Mapping[str, object]) -> object:
         """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""

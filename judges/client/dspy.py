@@ -47,22 +47,9 @@ if TYPE_CHECKING:
 
 TIMEOUT = 120.0
 # What DSPy's engines let through of an answer that is none.
-MALFORMED = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Keys and addresses; the rest of an LM's arguments decides on its replies.
-UNDECIDING = frozenset(
-    {
-        *("api_key", "api_base", "base_url", "headers", "extra_headers", "timeout", "rollout_id"),
-        *("organization", "project", "azure_ad_token_provider"),
-    }
-)
+UNDECIDING = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # Prices and capabilities are looked up on this machine, not in the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
