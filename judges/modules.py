@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -43,7 +42,7 @@ class _Judge(dspy.Module):  # type: ignore[misc]
         with self._settings():
             return await self.judge.acall(**texts)
 
-    def _settings(self) -> AbstractContextManager[None]:
+    def _settings(self) -> Any:
         """DSPy's settings for one call."""
         lm = dspy.settings.lm
         if self.own_lm is not None and lm is None and self.judge.lm is None:

@@ -504,7 +504,7 @@ def _collect_batch(run: TableRun) -> bool:
     return not failures
 
 
-def _batch(args: argparse.Namespace, lm: str | None = None) -> "Batch":
+def _batch(args: argparse.Namespace, lm: str) -> "Batch":
     """The batch of the run that writes --out."""
     from judges.batch import Batch
 

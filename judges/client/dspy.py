@@ -17,7 +17,7 @@ from dataclasses import asdict, replace
 from functools import lru_cache
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -29,6 +29,7 @@ from judges.client.protocol import (
     Completion,
     FatalModelError,
     Message,
+    Model,
     ModelError,
     NoConnectionsError,
     RefusedError,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
-    from judges.client.client import Client, Request
+    from judges.client.client import Request, Response
 
 TIMEOUT = 120.0
 # What DSPy's engines let through of an answer that is none.
@@ -63,7 +64,7 @@ class DspyModel:
     """
 
     native_n = False
-    has_logprobs = False
+    has_logprobs: bool | None = False
 
     def __init__(self, lm: Any, context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
@@ -229,8 +230,17 @@ def _lost(error: BaseException | None, message: str) -> ModelError:
     return UnreachableError(message)
 
 
+class Asker(Protocol):
+    """What a client does for DSPy, from any thread or event loop."""
+
+    @property
+    def model(self) -> Model: ...
+    def ask(self, request: "Request") -> "Response": ...
+    async def ask_async(self, request: "Request") -> "Response": ...
+
+
 def as_lm(
-    client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
+    client: Asker, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM":
     """A client as `dspy.LM`, for DSPy's programs and optimizers.
 
@@ -259,7 +269,7 @@ class ClientEngine:
     asked with another seed, the same one in a run that is repeated.
     """
 
-    def __init__(self, client: "Client", seed: int) -> None:
+    def __init__(self, client: Asker, seed: int) -> None:
         self.client, self.seed = client, seed
         self.stopped: JudgesError | None = None
         self._times: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
@@ -307,7 +317,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
     return messages
 
 
-def _dspy_response(request: "lm15.Request", response: Any) -> "lm15.Response":
+def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
     """DSPy's form of a response; raises its ServerError where there is none."""
     from dspy import lm15
 
