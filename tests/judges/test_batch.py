@@ -194,11 +194,3 @@ def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
     assert all(json.loads(line)["judgements"]["relevance"]["score"] for line in lines)
     for path in Path().rglob("*"):
         assert path.is_dir() or b"sk-router" not in path.read_bytes()
-
-
-def test_a_batch_of_a_model_that_reasons_leaves_room_for_it(
-    openai_server: OpenAIServer, tmp_path: Path
-) -> None:
-    queue(tmp_path, ROWS[:1], "openai/qwq-32b")
-    (line,) = (tmp_path / "out.csv.batch.jsonl").read_text().splitlines()
-    assert json.loads(line)["body"]["max_tokens"] >= 2048

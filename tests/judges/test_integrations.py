@@ -204,14 +204,6 @@ def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
     assert gepa.feedback == "summary is empty"
 
 
-def test_dspy_counts_demonstrations_from_the_threshold_on() -> None:
-    judge = JUDGE
-    texts = (record(document=ROW["in"]), record(summary=ROW["out"]))
-    score = judge(document=ROW["in"], summary=ROW["out"]).score
-    assert dspy_metric(judge, threshold=score)(*texts, trace=[]) is True
-    assert dspy_metric(judge, threshold=score + 1e-9)(*texts, trace=[]) is False
-
-
 def test_a_tool_that_is_absent_is_one_line_that_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
