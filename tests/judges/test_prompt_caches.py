@@ -217,7 +217,9 @@ def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
     captured = capsys.readouterr()
     if ended:
         assert "of the budget of $0.05 is spent" in captured.err
-        assert server.dollars > limit / 2
+        # The next request fits no more: one with 2,048 tokens, at $15 a million, and a prompt of
+        # at most 2,000 bytes, at $3.75.
+        assert server.dollars > limit - 2048 * 15e-6 - 2000 * 3.75e-6
     else:
         reported = json.loads(captured.out)["cost_usd"]
         assert reported == pytest.approx(server.dollars, rel=0.01)
