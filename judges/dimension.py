@@ -55,18 +55,15 @@ class Dimension:
     anchors: Mapping[int, str]
     instruction: str
     source: str = ""
+    texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
+        object.__setattr__(self, "texts", tuple(self.inputs))
         if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
             raise DimensionError(
                 f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
             )
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The names of the texts it is judged from, in the order shown."""
-        return tuple(self.inputs)
 
     @property
     def scale(self) -> tuple[int, ...]:
@@ -115,16 +112,13 @@ class Comparison:
     candidate: str
     instruction: str
     source: str = ""
-    fields: tuple[str, str] = dataclass_field(init=False)
+    fields: tuple[str, str] = dataclass_field(init=False, repr=False)
+    texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, {**self.inputs, self.candidate: ""})
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The names of the texts it is judged from, in the order shown."""
-        return (*self.inputs, *self.fields)
+        object.__setattr__(self, "texts", (*self.inputs, *self.fields))
 
     @property
     def scale(self) -> tuple[int, ...]:

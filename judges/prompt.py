@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from textwrap import shorten
 from typing import Literal
 
@@ -72,7 +73,7 @@ class Field:
     choices: tuple[Value, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prompt:
     """An instruction, the fields read and written, and worked examples (field name -> value)."""
 
@@ -85,16 +86,16 @@ class Prompt:
         names = ", ".join(field.name for field in self.fields)
         return f"Prompt({shorten(self.instruction, 60)!r}, fields {names}, {len(self.demos)} demos)"
 
-    @property
+    @cached_property
     def answer(self) -> Field:
         """The one output that holds the score: the last with choices."""
         return next(field for field in reversed(self.outputs) if field.choices)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "input")
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "output")
 

@@ -14,7 +14,7 @@ from openai_server import OpenAIServer, Serving
 
 from judges.__main__ import main
 from judges.client.client import Client, Request
-from judges.client.dspy import DspyModel
+from judges.client.dspy import open_dspy
 from judges.client.protocol import Message, Sampling
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
@@ -161,7 +161,7 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
         bare[1],
     ]
     with Serving(provider):  # type: ignore[arg-type]
-        model = DspyModel(CLAUDE, api_base=provider.url)
+        model = open_dspy(CLAUDE, provider.url)
 
         async def ask() -> None:
             for messages in (bare, shown):
@@ -174,10 +174,8 @@ def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
     assert "cache_control" not in json.dumps(first["messages"])
     assert second["messages"][1]["content"][-1].items() >= mark.items()
     assert "cache_control" not in json.dumps(second["messages"][-1])
-    # The Messages API has no seed: it is said once, and known to whoever asks.
-    assert "no seed (asked without, so runs repeat less exactly)" in caplog.text
-    assert caplog.text.count("no seed") == 1
-    assert model.changes == ["no seed (asked without, so runs repeat less exactly)"]
+    # The Messages API has no seed, which is said once.
+    assert caplog.text.count("takes no such seed (DSPy has dropped it)") == 1
 
 
 def test_what_anthropic_refuses_is_learned_from() -> None:
@@ -190,7 +188,7 @@ def test_what_anthropic_refuses_is_learned_from() -> None:
 
     provider = Provider(fussy)
     with Serving(provider):  # type: ignore[arg-type]
-        runner = Client(DspyModel(CLAUDE, api_base=provider.url))
+        runner = Client(open_dspy(CLAUDE, provider.url))
         request = Request(ASKED, Sampling(temperature=0.0), lambda reply: reply.text)
         assert [runner.ask(request).parsed for _ in range(2)] == [("4",), ("4",)]
     assert ["temperature" in body for body in provider.log] == [True, False, False]
