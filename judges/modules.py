@@ -1,8 +1,7 @@
 """A judge in DSPy: its two modules, and the same prompt and strict reader as a frozen judge's."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,19 +14,21 @@ from judges.judgement import NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
 from judges.reading import read
 
-OpenLM = Callable[[], AbstractContextManager[dspy.LM]]
-
 
 class _Judge(dspy.Module):  # type: ignore[misc]
     """One predictor, `judge`, that is asked and read by `JudgeAdapter`.
 
     `prompt` replaces the subject's own, as for a tuned judge (its demos are the predictor's).
-    `own_lm` opens the LM that is asked where neither DSPy nor the predictor has one; `save` does
+    `own_lm` makes the LM that is asked where neither DSPy nor the predictor has one; `save` does
     not write it.
     """
 
     def __init__(
-        self, subject: Subject, *, prompt: Prompt | None = None, own_lm: OpenLM | None = None
+        self,
+        subject: Subject,
+        *,
+        prompt: Prompt | None = None,
+        own_lm: Callable[[], dspy.LM] | None = None,
     ) -> None:
         super().__init__()
         self.subject, self.own_lm = subject, own_lm
@@ -41,15 +42,12 @@ class _Judge(dspy.Module):  # type: ignore[misc]
         with self._settings():
             return await self.judge.acall(**texts)
 
-    @contextmanager
-    def _settings(self) -> Iterator[None]:
+    def _settings(self) -> Any:
         """DSPy's settings for one call."""
-        settings: dict[str, Any] = {"adapter": JudgeAdapter([self.subject.name])}
-        with ExitStack() as stack:
-            if self.own_lm is not None and dspy.settings.lm is None and self.judge.lm is None:
-                settings["lm"] = stack.enter_context(self.own_lm())
-            stack.enter_context(dspy.context(**settings))
-            yield
+        lm = dspy.settings.lm
+        if self.own_lm is not None and lm is None and self.judge.lm is None:
+            lm = self.own_lm()
+        return dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm)
 
 
 class RatingJudge(_Judge):
@@ -70,12 +68,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         super().__init__(use_json_adapter_fallback=False)
         self.names = names
 
-    def format(
-        self,
-        signature: type[dspy.Signature],
-        demos: list[dict[str, Any]],
-        inputs: dict[str, Any],
-    ) -> list[Message]:
+    def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[Message]:
         prompt = prompt_of(signature, demos)
         # None, which DSPy would render as the word "None", is a missing text.
         missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
@@ -95,8 +88,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]] = ()) -> Prompt:
     """A judge's prompt, read off its signature and the demos of its predictor.
 
-    A demo needs every text read and every choice made; free text that it lacks, as labelled
-    examples lack a rationale, is shown as not given. Other keys (`augmented`, labels) are ignored.
+    Free text that a demo lacks, as labelled examples lack a rationale, is shown as not given.
     """
     fields = _fields(signature)  # type: ignore[arg-type]
     return Prompt(
@@ -150,18 +142,11 @@ def _fields(signature: Any) -> tuple[Field, ...]:
 
 def _demo_value(number: int, field: Field, value: Any) -> Value:
     """A field's value as text, or as the choice it is equal to; ValueError where it is none."""
-    if value is None and (field.role == "input" or field.choices):
-        raise ValueError(
-            f"demo {number} lacks {field.name}; a demo holds every text the judge reads and its "
-            "answer"
-        )
-    if not field.choices:
+    if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
     # A label file's 4.0 and "4" mean the rating 4; a mean of 3.67 means none of the ratings.
-    for choice in field.choices:
+    for choice in field.choices or ():
         if value == choice or str(value).strip() == str(choice):
             return choice
-    raise ValueError(
-        f"demo {number} has {field.name} {value!r}; it must be one of "
-        f"{', '.join(str(choice) for choice in field.choices)}"
-    )
+    wanted = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
+    raise ValueError(f"demo {number} has {field.name} {value!r}; it must be {wanted}")
