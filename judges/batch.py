@@ -1,15 +1,11 @@
 """Half price: a provider's batch file, submitted, looked after, and collected into a run's store.
 
-    batch = Batch(out, "openai/gpt-4.1-mini")
-    ... judge the rows with batch.queue(store), which writes their requests down
-    batch.submit()                       # a day may pass
-    batch.refresh().done
-    failures = batch.collect(store)
-    ... judge the rows: the store answers
-
-Beside OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, how far the batch has got.
+A table is judged twice: by `queue`, which writes its requests down, and after `collect`, when the
+store answers. Beside OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, how far the batch
+has got.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -40,28 +36,26 @@ if TYPE_CHECKING:
     from openai import OpenAI
 
 URL = "/v1/chat/completions"
-# OpenAI's limits are 50,000 requests and 200 MB a file.
-MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 DISCOUNT = 0.5  # of the usual price
-RUNNING = ("validating", "in_progress", "finalizing", "cancelling")
+ENDED = ("completed", "failed", "expired", "cancelled")
 MARK = "judges_run"
-NO_BATCH = "no batch is submitted; --batch-api submit does"
 
 
 class State(Struct, kw_only=True):
-    """How far a batch has got; `run` marks it at the provider's side."""
+    """How far a batch has got; `run`, empty until it is begun, marks it at the provider's side."""
 
-    run: str
+    run: str = ""
     lm: str
     endpoint: str
     n_requests: int = 0
     batch_id: str | None = None
     status: str = "not submitted"
     n_completed: int = 0
+    files: list[str] = []
 
     @property
     def done(self) -> bool:
-        return self.batch_id is not None and self.status not in RUNNING
+        return self.status in ENDED
 
     def __str__(self) -> str:
         return (
@@ -82,29 +76,23 @@ class QueueModel:
     def __init__(self, model: EndpointModel, store: Store, path: Path, price: Price | None) -> None:
         self.name, self.endpoint = model.name, model.endpoint
         self.queued: set[bytes] = set()
+        self.worst_cost = 0.0
         self._model, self._store, self._path, self._price = model, store, path, price
-        self._worst_cost = 0.0
         path.write_bytes(b"")
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """A known answer; raises RefusedError, and FatalModelError beyond what a batch takes."""
+        """A known answer; raises RefusedError."""
         key = request_key(self.endpoint, self.name, messages, sampling)
         if (known := self._store.get(key)) is not None:
             return known
         if key not in self.queued:
             self.queued.add(key)
-            if self._price is not None:
-                tokens = token_bound(messages), sampling.n * sampling.max_tokens
-                self._worst_cost += DISCOUNT * self._price.worst(*tokens)
+            tokens = token_bound(messages), sampling.n * sampling.max_tokens
+            self.worst_cost += DISCOUNT * self._price.worst(*tokens) if self._price else math.inf
             body = self._model.spelling.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
             with self._path.open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
-                if len(self.queued) > MOST_REQUESTS or file.tell() > MOST_BYTES:
-                    raise FatalModelError(
-                        f"a batch takes {MOST_REQUESTS:,} requests and {MOST_BYTES:,} bytes: split "
-                        "the table"
-                    )
         raise RefusedError("queued for a batch")
 
     async def close(self) -> None: ...
@@ -114,15 +102,11 @@ class QueueModel:
         n = len(self.queued)
         if max_calls is not None and n > max_calls:
             raise OptionError(f"{n:,} requests are more than max_calls {max_calls:,}")
-        if max_cost is not None and self._price is None:
+        if max_cost is not None and self.worst_cost > max_cost:
             raise OptionError(
-                "max_cost needs the model's price, and no table has it: give the price (--price "
-                "IN,OUT), or max_calls (--max-calls) instead"
-            )
-        if max_cost is not None and self._worst_cost > max_cost:
-            raise OptionError(
-                f"the batch may cost ${self._worst_cost:.4f} with each reply at its longest; "
-                f"max_cost is ${max_cost:g}: raise it, or lower max_tokens"
+                f"the batch may cost ${self.worst_cost:.4f} with each reply at its longest (inf: "
+                f"give the price, --price IN,OUT); max_cost is ${max_cost:g}: raise it, or lower "
+                "max_tokens"
             )
 
 
@@ -134,41 +118,25 @@ class Batch:
     """
 
     def __init__(
-        self,
-        out: Path,
-        lm: str | None = None,
-        *,
-        api_base: str | None = None,
-        api_key_env: str | None = None,
+        self, out: Path, lm: str, *, api_base: str | None = None, api_key_env: str | None = None
     ) -> None:
-        self._requests = out.with_name(f"{out.name}.batch.jsonl")
-        self._file = out.with_name(f"{out.name}.batch.json")
-        self._api_base = api_base
-        state = None
-        if self._file.exists():
-            try:
-                state = msgspec.json.decode(self._file.read_bytes(), type=State)
-            except msgspec.DecodeError as error:
-                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
-        lm = lm or (state.lm if state else None)
-        if lm is None:
-            raise FatalModelError(NO_BATCH)
         model = open_model(lm, api_base=api_base, api_key_env=api_key_env)
         if not lm.startswith("openai/") or not isinstance(model, EndpointModel):
             raise FatalModelError(f"{lm}: a batch needs an OpenAI-compatible model, openai/NAME")
-        self._model = model
-        self.state = state or State(run="", lm=lm, endpoint=model.endpoint)
+        self._model, self._api_base = model, api_base
+        self._requests = out.with_name(f"{out.name}.batch.jsonl")
+        self._file = out.with_name(f"{out.name}.batch.json")
+        self.state = State(lm=lm, endpoint=model.endpoint)
+        if self._file.exists():
+            try:
+                self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
+            except msgspec.DecodeError as error:
+                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
-                f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}, and not "
-                f"{lm} at {model.endpoint}: say the same by --lm and --api-base, or delete that "
-                "file to forget the batch"
+                f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}: name them "
+                "(--lm, --api-base), or delete that file to forget the batch"
             )
-
-    @property
-    def is_queued(self) -> bool:
-        """Whether a batch was begun and is not collected yet."""
-        return bool(self.state.run)
 
     def queue(self, store: Store, price: Price | None = None) -> QueueModel:
         """A model that writes requests down, for `submit`; `price` is the usual one."""
@@ -176,24 +144,23 @@ class Batch:
 
     def submit(self) -> State:
         """Upload the requests and start the batch, once."""
-        if not self.is_queued:
+        if not self.state.run:
             self.state.run, self.state.n_requests = token_hex(8), len(self._keys())
             self._save()
         if self.state.batch_id is None:
             with self._client() as client:
                 # A run killed between starting a batch and noting it must not start it twice.
-                started = (
-                    batch
-                    for batch in client.batches.list(limit=100)
-                    if (batch.metadata or {}).get(MARK) == self.state.run
-                )
+                last = client.batches.list(limit=100)
+                started = (b for b in last if (b.metadata or {}).get(MARK) == self.state.run)
                 self._note(next(started, None) or self._start(client))
         return self.state
 
     def refresh(self) -> State:
         """The state, as the provider tells it now."""
+        if self.state.batch_id is None:
+            raise FatalModelError("no batch is submitted; --batch-api submit does")
         with self._client() as client:
-            self._note(self._retrieve(client))
+            self._note(client.batches.retrieve(self.state.batch_id))
         return self.state
 
     def collect(self, store: Store, price: Price | None = None) -> list[str]:
@@ -202,17 +169,12 @@ class Batch:
         The batch is forgotten then; until then it is safe to repeat. Raises FatalModelError while
         the batch is under way.
         """
-        failures = []
+        if not self.refresh().done:
+            raise FatalModelError(f"the batch is not finished; {self.state}")
+        failures, waiting = [], self._keys()
         with self._client() as client:
-            batch = self._retrieve(client)
-            self._note(batch)
-            if not self.state.done:
-                raise FatalModelError(f"the batch is not finished; {self.state}")
-            waiting = self._keys()
-            for file in filter(None, (batch.output_file_id, batch.error_file_id)):
-                for answer in _answers(client, file):
-                    if answer.custom_id not in waiting:
-                        continue
+            for answer in (each for file in self.state.files for each in _answers(client, file)):
+                if answer.custom_id in waiting:
                     waiting.remove(answer.custom_id)
                     try:
                         self._settle(answer, store, price)
@@ -238,11 +200,6 @@ class Batch:
         with self._requests.open("rb") as file:
             return {msgspec.json.decode(line, type=_Answer).custom_id for line in file}
 
-    def _retrieve(self, client: "OpenAI") -> Any:
-        if self.state.batch_id is None:
-            raise FatalModelError(NO_BATCH)
-        return client.batches.retrieve(self.state.batch_id)
-
     def _start(self, client: "OpenAI") -> Any:
         with self._requests.open("rb") as content:
             uploaded = client.files.create(file=content, purpose="batch")
@@ -256,6 +213,7 @@ class Batch:
     def _note(self, batch: Any) -> None:
         self.state.batch_id, self.state.status = batch.id, batch.status
         self.state.n_completed = batch.request_counts.completed if batch.request_counts else 0
+        self.state.files = list(filter(None, (batch.output_file_id, batch.error_file_id)))
         self._save()
 
     def _save(self) -> None:

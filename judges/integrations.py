@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Unpack
 
-from dspy_judges.errors import MissingExtraError, OptionError
+from dspy_judges.errors import MissingExtraError
 from judges.client import BudgetSpentError, Options, check_options, pop_map
 from judges.dimension import Comparison
 from judges.judge import Judge
@@ -30,24 +30,20 @@ class OpenJudge:
     """
 
     def __init__(
-        self, judge: Judge, options: Options, *, output: str, reference: str, input: str | None
+        self, judge: Judge, options: Options, *, output: str, reference: str, input: str = ""
     ) -> None:
         values: Any = {**options}
         check_options(values)
-        mapping = pop_map(values)
-        if unknown := sorted(mapping.keys() - set(judge.texts)):
-            raise OptionError(
-                f"map: the judge {judge.name} reads {', '.join(judge.texts)}, not "
-                f"{', '.join(unknown)}"
-            )
         self.judge = judge
-        roles = {judge.texts[-1]: output}
-        if isinstance(judge.subject, Comparison):
-            roles = dict(zip(judge.subject.fields, (output, reference), strict=True))
-        self._keys = {**roles, **mapping}
-        others = [name for name in judge.texts if name not in roles]
-        # What stands for a text whose name the tool's row does not have.
-        self._defaults = {others[0]: input} if input and len(others) == 1 else {}
+        subject = judge.subject
+        is_pair = isinstance(subject, Comparison)
+        # What a tool's record of one side calls its text.
+        self._candidate = subject.candidate if is_pair else ""
+        sides = subject.fields if is_pair else judge.texts[-1:]
+        others = [name for name in judge.texts if name not in sides]
+        # A text whose name the tool's row does not have.
+        self._default = {others[0]: input} if len(others) == 1 else {}
+        self._keys = {**dict(zip(sides, (output, reference), strict=False)), **pop_map(values)}
         # Open as long as this is.
         self._open = ExitStack()
         self._judge_rows = self._open.enter_context(judge.open(**values))
@@ -60,19 +56,18 @@ class OpenJudge:
         except BudgetSpentError as error:
             return failed(self.judge.subject, f"not asked: {error}")
         if judgement.failure is not None and None in texts.values():
-            keys = ", ".join(sorted(row))
-            return failed(
-                self.judge.subject, f"{judgement.failure} among {keys}; map= names its key"
-            )
+            among = f"{judgement.failure} among {', '.join(sorted(row))}; map= names its key"
+            return failed(self.judge.subject, among)
         return judgement
 
     def _find(self, name: str, row: Mapping[str, object]) -> object:
         """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""
-        default = name if name in row else self._defaults.get(name, name)
+        default = name if name in row else self._default.get(name, name)
         value = row.get(self._keys.get(name, default))
-        if isinstance(value, Mapping):
-            return value.get(name, next(iter(value.values())) if len(value) == 1 else None)
-        return value
+        if not isinstance(value, Mapping):
+            return value
+        only = next(iter(value.values())) if len(value) == 1 else None
+        return value.get(name, value.get(self._candidate, only))
 
 
 def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
@@ -89,13 +84,11 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None) -> Any:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
-        judgement = ask({**_entries(expectations), **_entries(inputs), **row})
-        if judgement.failure is not None:
-            return entities.Feedback(name=judge.name, error=judgement.failure, source=source)
-        reasons = _reasons(judgement)
-        return entities.Feedback(
-            name=judge.name, value=judgement.score, rationale=reasons, source=source
-        )
+        said = ask({**_entries(expectations), **_entries(inputs), **row})
+        result: dict[str, Any] = {"value": said.score, "rationale": _reasons(said)}
+        if said.failure is not None:
+            result = {"error": said.failure}
+        return entities.Feedback(name=judge.name, source=source, **result)
 
     return genai.scorer(score, name=judge.name)
 
@@ -113,17 +106,14 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 
     def make() -> Any:
         async def score(state: Any, target: Any) -> Any:
-            texts = {"input": state.input_text, "target": target.text}
-            row = {**(state.metadata or {}), **texts, "output": state.output.completion}
+            output = state.output.completion
+            row = {"input": state.input_text, "target": target.text, "output": output}
             # Beside any event loop that Inspect may use.
-            judgement = await to_thread.run_sync(ask, row)
-            if judgement.failure is not None:
-                return scoring.Score.unscored(
-                    reason="grader_failed", answer=row["output"], explanation=judgement.failure
-                )
-            return scoring.Score(
-                value=judgement.score, answer=row["output"], explanation=_reasons(judgement)
-            )
+            said = await to_thread.run_sync(ask, {**(state.metadata or {}), **row})
+            if said.failure is not None:
+                why = {"reason": "grader_failed", "explanation": said.failure}
+                return scoring.Score.unscored(answer=output, **why)
+            return scoring.Score(value=said.score, answer=output, explanation=_reasons(said))
 
         return score
 
@@ -138,9 +128,8 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
     of a pair is the expected output. `threshold` is on the judge's own scale.
     """
     metrics = _tool("deepeval.metrics", "deepeval")
-    ask = OpenJudge(
-        judge, options, output="actual_output", reference="expected_output", input="input"
-    )
+    names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
+    ask = OpenJudge(judge, options, output=names[1], reference=names[2], input=names[0])
 
     class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined,misc]
         def __init__(self) -> None:
@@ -148,14 +137,12 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
             self.evaluation_model = judge.lm
 
         def measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
-            names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
             row = {name: getattr(test_case, name, None) for name in names}
-            judgement = ask({**_entries(getattr(test_case, "metadata", None)), **row})
-            self.error = judgement.failure
-            self.score = None if math.isnan(judgement.score) else judgement.score
-            self.reason = _reasons(judgement)
+            said = ask({**_entries(getattr(test_case, "metadata", None)), **row})
+            self.error, self.reason = said.failure, _reasons(said)
+            self.score = None if math.isnan(said.score) else said.score
             self.is_successful()
-            return judgement.score
+            return said.score
 
         async def a_measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
             return await asyncio.to_thread(self.measure, test_case)
@@ -168,7 +155,7 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
 
 
 def dspy_metric(
-    judge: Judge, *, threshold: float | None = None, **options: Unpack[Options]
+    judge: Judge, *, threshold: float = -math.inf, **options: Unpack[Options]
 ) -> Callable[..., Any]:
     """A metric for `dspy.Evaluate` and optimizers; a failed judgement is NaN.
 
@@ -178,23 +165,17 @@ def dspy_metric(
     """
     import dspy
 
-    ask = OpenJudge(judge, options, output="prediction", reference="example", input=None)
-    candidate = judge.subject.candidate if isinstance(judge.subject, Comparison) else None
+    ask = OpenJudge(judge, options, output="prediction", reference="example")
 
     def metric(
         example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
         prediction, given = _entries(pred), _entries(example)
-        if candidate is not None:
-            prediction = _renamed(prediction, candidate, judge.texts[-2])
-            given = _renamed(given, candidate, judge.texts[-1])
-        judgement = ask({**given, **prediction, "prediction": prediction, "example": given})
+        said = ask({**given, **prediction, "prediction": prediction, "example": given})
         if pred_name is not None:
-            feedback = judgement.failure or _reasons(judgement) or f"score {judgement.score:.2f}"
-            return dspy.Prediction(score=judgement.score, feedback=feedback)
-        if trace is not None:
-            return judgement.score >= (-math.inf if threshold is None else threshold)
-        return judgement.score
+            feedback = said.failure or _reasons(said) or f"score {said.score:.2f}"
+            return dspy.Prediction(score=said.score, feedback=feedback)
+        return said.score if trace is None else said.score >= threshold
 
     return metric
 
@@ -212,11 +193,6 @@ def _tool(module: str, extra: str) -> Any:
 def _entries(record: Any) -> dict[str, object]:
     """The entries of a mapping, a dspy.Example or a dspy.Prediction."""
     return dict(record.items()) if hasattr(record, "items") else {}
-
-
-def _renamed(fields: dict[str, object], old: str, new: str) -> dict[str, object]:
-    """The same fields with a candidate's text under the pair's name for it."""
-    return {**fields, new: fields[old]} if old in fields and new not in fields else fields
 
 
 def _reasons(judgement: AnyJudgement) -> str | None:

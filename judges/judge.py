@@ -217,10 +217,10 @@ class Judge:
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         is_tuned = self.plan is not None and self.plan_from != "user"
         if not is_named and not is_tuned and "dspy" in sys.modules:
-            from judges.client.dspy import ConfiguredModel, configured_lm
+            from judges.client.dspy import DspyModel, configured_lm
 
             if (configured := configured_lm()) is not None:
-                model = ConfiguredModel(configured)
+                model = DspyModel(configured)
                 opening = {"lm": model.name, "models": {model.name: model}}
         if keep_going and not options and "models" not in opening:
             return nullcontext(shared_client(self.lm, self.api_base))
@@ -246,8 +246,7 @@ class Judge:
 
     def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
-        plan = self.plan_for(client.model)
-        return Asking(self.subject, self.prompt, plan, self.template(), client, seed)
+        return Asking(self, client, seed)
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:

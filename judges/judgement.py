@@ -22,9 +22,8 @@ class Judgement:
     """One judge's result for one output: never an exception, never a made-up number.
 
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
-    `distribution` maps each rating to its probability (or share of samples); `outside` is the
-    probability that the model put on no rating, before that. `samples` replies made the score;
-    `unparsable` more held none. A panel's judgement has its `members`' own scores.
+    `distribution` maps each rating to its probability (or share of samples). `samples` replies
+    made the score; `unparsable` more held none. A panel's judgement has its `members`' own scores.
     """
 
     score: float
@@ -34,7 +33,6 @@ class Judgement:
     failure: str | None = None
     samples: int = 0
     unparsable: int = 0
-    outside: float | None = None
     members: Mapping[str, float] | None = None
 
     @classmethod

@@ -44,11 +44,11 @@ class _Judge(dspy.Module):  # type: ignore[misc]
     @contextmanager
     def _settings(self) -> Iterator[None]:
         """DSPy's settings for one call."""
-        settings: dict[str, Any] = {"adapter": JudgeAdapter([self.subject.name])}
+        lm = dspy.settings.lm
         with ExitStack() as stack:
-            if self.own_lm is not None and dspy.settings.lm is None and self.judge.lm is None:
-                settings["lm"] = stack.enter_context(self.own_lm())
-            stack.enter_context(dspy.context(**settings))
+            if self.own_lm is not None and lm is None and self.judge.lm is None:
+                lm = stack.enter_context(self.own_lm())
+            stack.enter_context(dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm))
             yield
 
 
@@ -70,12 +70,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         super().__init__(use_json_adapter_fallback=False)
         self.names = names
 
-    def format(
-        self,
-        signature: type[dspy.Signature],
-        demos: list[dict[str, Any]],
-        inputs: dict[str, Any],
-    ) -> list[Message]:
+    def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[Message]:
         prompt = prompt_of(signature, demos)
         # None, which DSPy would render as the word "None", is a missing text.
         missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
@@ -95,8 +90,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]] = ()) -> Prompt:
     """A judge's prompt, read off its signature and the demos of its predictor.
 
-    A demo needs every text read and every choice made; free text that it lacks, as labelled
-    examples lack a rationale, is shown as not given. Other keys (`augmented`, labels) are ignored.
+    Free text that a demo lacks, as labelled examples lack a rationale, is shown as not given.
     """
     fields = _fields(signature)  # type: ignore[arg-type]
     return Prompt(
@@ -150,18 +144,11 @@ def _fields(signature: Any) -> tuple[Field, ...]:
 
 def _demo_value(number: int, field: Field, value: Any) -> Value:
     """A field's value as text, or as the choice it is equal to; ValueError where it is none."""
-    if value is None and (field.role == "input" or field.choices):
-        raise ValueError(
-            f"demo {number} lacks {field.name}; a demo holds every text the judge reads and its "
-            "answer"
-        )
-    if not field.choices:
+    if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
     # A label file's 4.0 and "4" mean the rating 4; a mean of 3.67 means none of the ratings.
-    for choice in field.choices:
+    for choice in field.choices or ():
         if value == choice or str(value).strip() == str(choice):
             return choice
-    raise ValueError(
-        f"demo {number} has {field.name} {value!r}; it must be one of "
-        f"{', '.join(str(choice) for choice in field.choices)}"
-    )
+    wanted = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
+    raise ValueError(f"demo {number} has {field.name} {value!r}; it must be {wanted}")

@@ -6,8 +6,8 @@
         concurrency=4,
     )
 
-Ray is not imported here, and this works with any engine that pickles a callable and calls it on
-batches. Keys come from each worker's own environment.
+Ray is not imported here: any engine will do that pickles a callable and calls it on batches. Keys
+come from each worker's own environment.
 """
 
 from collections.abc import Mapping
@@ -54,12 +54,11 @@ class JudgeBatch:
         if name in batch:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
         columns = self.judge.find_columns([str(column) for column in batch], self.map)
-        judgements = self._judged(
-            list(rows_of({text: batch[column] for text, column in columns.items()}))
-        )
+        rows = rows_of({text: batch[column] for text, column in columns.items()})
+        judgements = self._judged(list(rows))
         new_columns = {
-            name: np.array([judgement.score for judgement in judgements], dtype=float),
-            f"{name}_failure": np.array([judgement.failure for judgement in judgements], object),
+            name: np.array([each.score for each in judgements], dtype=float),
+            f"{name}_failure": np.array([each.failure for each in judgements], dtype=object),
         }
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
@@ -71,8 +70,7 @@ class JudgeBatch:
             self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
         judgements: list[AnyJudgement] = []
         try:
-            for judgement in self._judge_rows(rows):
-                judgements.append(judgement)
+            judgements.extend(self._judge_rows(rows))
         except BudgetSpentError as error:
             unasked = failed(self.judge.subject, f"not asked: {error}")
             judgements += [unasked] * (len(rows) - len(judgements))

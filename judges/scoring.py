@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
@@ -24,7 +24,7 @@ ALTERNATIVES = 20
 # How raw vocabularies show a blank, and what may be glued to a rating inside its token.
 _RAW = str.maketrans("Ġ▁Ċ", "  \n")
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
-MAX_TOTAL_PROBABILITY = 1.01  # of a token's probabilities, which are rounded
+MAX_TOTAL = 1.01  # of a token's probabilities, which are rounded
 
 
 class NoProbabilitiesError(FatalModelError):
@@ -59,20 +59,18 @@ class Sample:
     """What one reply says: the value of the field with choices, and the free text beside it.
 
     `probabilities` are over all the choices and sum to 1; None unless the plan is "weighted".
-    `outside` is the probability that the model put on no choice at all.
     """
 
     value: Value
     text: str | None
     probabilities: Mapping[Value, float] | None = None
-    outside: float | None = None
 
 
 def default_plan(model: Model) -> SamplingPlan:
     """The plan of its endpoint, at the model's own temperature where it has one."""
-    plan = plan_at(model.endpoint)
-    own = getattr(model, "temperature", plan.temperature)
-    return plan if own == plan.temperature else replace(plan, temperature=own)
+    if is_embedded(model.endpoint):
+        return WEIGHTED
+    return replace(ONE, temperature=getattr(model, "temperature", ONE.temperature))
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
@@ -82,13 +80,13 @@ def plan_at(endpoint: str) -> SamplingPlan:
 
 def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Sampling:
     """Return what to ask a model for under `plan`; what thinks in writing may write for longer."""
-    sampling = Sampling(
+    return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
         max_tokens=LONG_REPLY if thinks_at_length(prompt.outputs) else SHORT_REPLY,
+        top_logprobs=ALTERNATIVES if plan.kind == "weighted" else 0,
     )
-    return replace(sampling, top_logprobs=ALTERNATIVES) if plan.kind == "weighted" else sampling
 
 
 def reply_tokens(prompt: Prompt) -> int:
@@ -130,8 +128,7 @@ def read_sample(
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError(_no_probabilities("the model"))
     token = token_at(reply, reading.span[0], sample.value)
-    probabilities, outside = over_choices(token, field.choices or ())
-    return replace(sample, probabilities=probabilities, outside=outside)
+    return replace(sample, probabilities=over_choices(token, field.choices or ()))
 
 
 def score_of(
@@ -145,13 +142,10 @@ def score_of(
         reason = failures[0] if failures else "no reply"
         return Judgement.failed(reason, unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
-    rationale = next((sample.text for sample in samples if sample.text), None)
     score = math.fsum(ratings) / len(ratings)
     distribution: dict[int, float] | None = None
-    outside = samples[0].outside
-    if plan.kind == "weighted":
-        assert samples[0].probabilities is not None
-        distribution = {int(rating): p for rating, p in samples[0].probabilities.items()}
+    if (probabilities := samples[0].probabilities) is not None:
+        distribution = {int(rating): p for rating, p in probabilities.items()}
         score = math.fsum(rating * p for rating, p in distribution.items())
     elif plan.kind == "mean":
         counts = Counter(ratings)
@@ -160,19 +154,16 @@ def score_of(
         score=score,
         rating=ratings[0] if len(ratings) == 1 else None,
         distribution=distribution,
-        rationale=rationale,
+        rationale=next((sample.text for sample in samples if sample.text), None),
         samples=len(samples),
         unparsable=len(failures),
-        outside=outside,
     )
 
 
-def margin_of(plan: SamplingPlan, samples: Sequence[Sample], sides: Sequence[Value]) -> float:
+def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
     """Return P(first side) - P(second side): probabilities if weighted, else shares of samples."""
     first, second = sides
-    if plan.kind == "weighted":
-        probabilities = samples[0].probabilities
-        assert probabilities is not None
+    if (probabilities := samples[0].probabilities) is not None:
         return probabilities[first] - probabilities[second]
     values = [sample.value for sample in samples]
     return (values.count(first) - values.count(second)) / len(values)
@@ -194,24 +185,25 @@ def token_at(reply: Reply, place: int, value: Value) -> Token:
     # A token that ends the turn, or blanks, may stand beside what is the reply's text.
     start = "".join(texts).find(reply.text)
     ends = accumulate(map(len, texts), initial=-start)
-    for token, end in zip(reply.tokens, islice(ends, 1, None), strict=False):
-        if start >= 0 and end > place and _choice_of_token(token.text, (value,)) == value:
-            return token
-        if end > place:
-            break
-    raise NoScoreError(f"no token of the reply is its choice {value!r}")
+    next(ends)
+    found = next(
+        (token for token, end in zip(reply.tokens, ends, strict=True) if end > place), None
+    )
+    if found is None or start < 0 or _choice_of_token(found.text, (value,)) != value:
+        raise NoScoreError(f"no token of the reply is its choice {value!r}")
+    return found
 
 
-def over_choices(token: Token, choices: Sequence[Value]) -> tuple[dict[Value, float], float]:
-    """Return the probability of each choice, summing to 1, and the mass that was on none.
+def over_choices(token: Token, choices: Sequence[Value]) -> dict[Value, float]:
+    """Return the probability of each choice, summing to 1, as of all that is on a choice.
 
     A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
     where log-probabilities are impossible: not every client checks them.
     """
-    if not all(logprob <= MAX_TOTAL_PROBABILITY - 1 for logprob in token.top.values()):  # nor NaN
-        raise NoScoreError("a log-probability is above 0 or undefined")
-    if math.fsum(map(math.exp, token.top.values())) > MAX_TOTAL_PROBABILITY:
-        raise NoScoreError("a token's probabilities sum to more than 1")
+    logprobs = token.top.values()
+    # Any above 0, or undefined, would overflow or spoil the sum.
+    if not all(p <= MAX_TOTAL - 1 for p in logprobs) or sum(map(math.exp, logprobs)) > MAX_TOTAL:
+        raise NoScoreError("the log-probabilities of a token are impossible")
     mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
         choice = _choice_of_token(text, choices)
@@ -220,17 +212,13 @@ def over_choices(token: Token, choices: Sequence[Value]) -> tuple[dict[Value, fl
     total = math.fsum(mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in mass.items()}, max(0.0, 1.0 - total)
+    return {choice: p / total for choice, p in mass.items()}
 
 
 def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
     """Return the choice a whole token stands for, but for markup and blanks around it, if any."""
     word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
-    # "a" is an article more often than a choice.
-    if word in choices:
-        return word
     if word.lower() in NUMBER_WORDS:
         word = str(NUMBER_WORDS.index(word.lower()))
-    return next(
-        (choice for choice in choices if isinstance(choice, int) and str(choice) == word), None
-    )
+    # In its own case: "a" is an article more often than a choice.
+    return next((choice for choice in choices if str(choice) == word), None)

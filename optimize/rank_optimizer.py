@@ -15,7 +15,7 @@ from dspy.teleprompt import Teleprompter
 from data.tables.atomic_write import in_use
 from data.types import LabelledSet
 from judges.client import EMBEDDED, Model
-from judges.client.dspy import ConfiguredModel, configured_lm
+from judges.client.dspy import DspyModel, configured_lm
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.terminal import print_error
@@ -260,7 +260,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         for prefix, (source, api_base) in sources.items():
             named |= {f"{prefix}lm": source, f"{prefix}api_base": api_base}
             if isinstance(source, dspy.BaseLM):
-                model = ConfiguredModel(source)
+                model = DspyModel(source)
                 opened["proposer" if prefix else "judge"] = model
                 named |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
         if "judge" in opened and self.proposer_lm is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from data.tables.formats import read_records
 from data.tables.in_memory import Rows, is_in_memory
 from judges.client import Model
-from judges.client.dspy import ConfiguredModel, configured_lm
+from judges.client.dspy import DspyModel, configured_lm
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load, read_subject
@@ -148,7 +148,7 @@ def tune(
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
-        model = ConfiguredModel(configured)
+        model = DspyModel(configured)
         opened[model.name] = model
         given |= {"lm": model.name, "api_base": model.api_base}
     folder, summary = run_in_folder(

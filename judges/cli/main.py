@@ -17,7 +17,7 @@ from judges.cli.flags import (
     add_run_flags,
     add_table_flags,
 )
-from judges.terminal import run_command, verbose_logging
+from judges.terminal import run_command
 
 ABOUT = """\
 Judge texts with rating judges and pairwise judges: from the catalogue, frozen
@@ -103,18 +103,8 @@ def command(argv: Sequence[str]) -> int:
         module, _, function = args.run.partition(":")
         run = getattr(import_module(module), function)
 
-    def work() -> int:
-        with verbose_logging(getattr(args, "verbose", False)):
-            code: int = run(args)
-        return code
-
-    return run_command(
-        name,
-        work,
-        verbose=getattr(args, "verbose", False),
-        quiet=getattr(args, "quiet", False),
-        interrupted=lambda: f"{name}: interrupted",
-    )
+    verbose, quiet = getattr(args, "verbose", False), getattr(args, "quiet", False)
+    return run_command(name, lambda: run(args), verbose=verbose, quiet=quiet)
 
 
 def parser() -> argparse.ArgumentParser:

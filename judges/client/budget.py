@@ -281,7 +281,8 @@ class Account:
             few_answers = budget.max_cost and self.in_flight >= max(1, 2 * self._settled)
             if worst and few_answers:
                 return None
-            if (budget.max_calls or budget.max_cost) and not budget.fits(cost):
+            is_limited = budget.max_calls is not None or budget.max_cost is not None
+            if is_limited and not budget.fits(cost):
                 return None
             store = budget.store
             number = store.begin(key, self.name, purpose, cost) if store and key else None

@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -241,24 +240,39 @@ class Gate:
                 turn.set_result(None)
 
 
+class _Place:
+    """A request's place in the order of a run, and what became of it."""
+
+    __slots__ = ("outcome", "request")
+
+    def __init__(self, request: Request) -> None:
+        # None once answered: responses may wait long, and requests are large.
+        self.request: Request | None = request
+        self.outcome: Response | BaseException | None = None
+
+
 class _Window:
     """The requests of a run that are under way: answered in any order, taken as they came."""
 
     def __init__(self, client: "Client") -> None:
         self.stopped = False
         self._client = client
-        self._answers: deque[Future[Response]] = deque()
+        self._places: deque[_Place] = deque()
+        self._unstarted: list[_Place] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._n_added = self._n_answered = 0
         self._fatal: Exception | None = None
         self._awake, self._wakes = threading.Event(), False
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._places)
 
     @property
     def ready(self) -> bool:
         """Whether the first response is there, or what ends the run."""
-        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
+        return self._fatal is not None or (
+            bool(self._places) and self._places[0].outcome is not None
+        )
 
     @property
     def has_room(self) -> bool:
@@ -267,7 +281,14 @@ class _Window:
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        self._answers.append(asyncio.run_coroutine_threadsafe(self._answer(request), event_loop()))
+        self._places.append(_Place(request))
+        self._unstarted.append(self._places[-1])
+
+    def start(self) -> None:
+        """Hand over what was added, all at once: waking the other thread takes time."""
+        if self._unstarted:
+            places, self._unstarted = self._unstarted, []
+            event_loop().call_soon_threadsafe(self._start, places)
 
     def wait(self) -> None:
         """Wait until some are answered."""
@@ -281,15 +302,18 @@ class _Window:
         """
         if self._fatal is not None:
             raise self._fatal
-        return self._answers.popleft().result()
+        outcome = self._places.popleft().outcome
+        if isinstance(outcome, Response):
+            return outcome
+        assert outcome is not None
+        raise outcome
 
     def close(self, grace: float) -> None:
         """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
         self.stopped = True
-        if unfinished := [answer for answer in self._answers if not answer.done()]:
+        if self._tasks:
             self._await_sent(grace)
-            for answer in unfinished:
-                answer.cancel()
+            event_loop().call_soon_threadsafe(self._cancel)
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
@@ -298,23 +322,33 @@ class _Window:
         while self._client.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
-    async def _answer(self, request: Request) -> Response:
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, places: Sequence[_Place]) -> None:
+        for place in places:
+            task = asyncio.create_task(self._answer(place))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, place: _Place) -> None:
+        assert place.request is not None
         try:
-            return await self._client.answer(request, self)
-        except Exception as error:
-            if not isinstance(error, BudgetSpentError):
+            place.outcome = await self._client.answer(place.request, self)
+        except BaseException as error:  # noqa: BLE001 - raised again by `take`
+            place.outcome = error
+            if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
                 self._fatal = error
-            raise
-        finally:
-            self._n_answered += 1
-            if not self._wakes:
-                self._wakes = True
-                asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
+        place.request = None
+        self._n_answered += 1
+        if not self._wakes:
+            self._wakes = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
 
     def _wake(self) -> None:
         self._wakes = False
-        # One turn later, when the future of what has just been answered is done as well.
-        asyncio.get_running_loop().call_soon(self._awake.set)
+        self._awake.set()
 
 
 class Client:
@@ -404,6 +438,7 @@ class Client:
                 while more and not window.ready and window.has_room and self._may_ask(window):
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
+                window.start()
                 if window.ready:
                     yield self._counted(window.take())
                 elif window:
@@ -432,7 +467,7 @@ class Client:
 
     def _answer_now(self, request: Request) -> Response:
         """Of a model in this process: at once, without retries, and nothing to keep."""
-        job = _Job(request)
+        job = _Job(request, cached=False)
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
             raise BudgetSpentError("what is left of the budget is set aside for other requests")
@@ -444,7 +479,6 @@ class Client:
             return job.response()
         self.account.settle(booking, completion)
         job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
-        job.cached = False
         for number, reply in enumerate(completion.replies):
             job.read(number, reply)
         return job.response()
@@ -507,7 +541,8 @@ class Client:
         if job.fresh and job.request.restate is not None:
             messages = job.request.restate(messages)
         try:
-            completion, cached = await self._complete(job, messages, sampling)
+            key = request_key(self._identity, self.model.name, messages, sampling)
+            completion, cached = await self._complete(job, key, messages, sampling)
         except (TransientError, RefusedError) as error:
             _log.info("%s", error)
             job.errors.append(str(error))
@@ -520,20 +555,17 @@ class Client:
             job.read(number, reply)
         # Where nothing could be read, another run may have more luck.
         if self.cache is not None and not cached and len(job.parsed) > n_parsed:
-            self.cache.put(self._key(messages, sampling), completion)
+            self.cache.put(key, completion)
         return len(completion.replies)
 
-    def _key(self, messages: Sequence[Message], sampling: Sampling) -> bytes:
-        return request_key(self._identity, self.model.name, messages, sampling)
-
     async def _complete(
-        self, job: _Job, messages: Sequence[Message], sampling: Sampling
+        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> tuple[Completion, bool]:
         """From the run's store, the cache, an identical request under way, or the model.
 
         Returns the answer, and whether it came without sending.
         """
-        key, store = self._key(messages, sampling), self.account.budget.store
+        store = self.account.budget.store
         while True:
             if store is not None and (stored := store.get(key)) is not None:
                 return stored, True
@@ -712,7 +744,10 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 
 def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
     async def close_all() -> None:
-        await asyncio.gather(*(close() for close in _at_end), return_exceptions=True)
+        # Libraries leave tasks of their own here.
+        for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
+            task.cancel()
+        await asyncio.gather(*others, *(close() for close in _at_end), return_exceptions=True)
         loop.stop()
 
     if os.getpid() == process:

@@ -13,10 +13,19 @@ from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
+from judges.client.budget import Budget
+from judges.client.client import (
+    ATTEMPTS,
+    TIMEOUT,
+    Client,
+    FailureMonitor,
+    answers_in_process,
+    close_at_end,
+)
 from judges.client.keys import (
     EMBEDDED_MODELS,
     KEY_FOR_NAME,
@@ -27,13 +36,9 @@ from judges.client.keys import (
     read_key,
     without_secrets,
 )
+from judges.client.prices import Price, find_price, price_of
 from judges.client.protocol import EMBEDDED, FatalModelError, Model, is_embedded
-from judges.client.store import CACHE_VARIABLE
-
-if TYPE_CHECKING:
-    from judges.client.client import Client
-    from judges.client.prices import Price
-    from judges.client.store import ReplyCache
+from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # Those that DSPy asks and whose models a file may name by itself. A provider whose model names may
@@ -78,18 +83,16 @@ def open_model(
         _check_variable(api_key_env)
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
-    url = provider.url(provider.base(api_base), name) if provider else api_base
+    url = provider.base(api_base) if provider else api_base
     opening = lm, url, variable, key
     if opening not in _opened:
         model: Model
         if provider:
             model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
         else:
-            from judges.client.dspy import DspyModel
+            from judges.client.dspy import open_dspy
 
-            model = DspyModel(lm, api_base=api_base, api_key=key or None)
-        from judges.client.client import close_at_end
-
+            model = open_dspy(lm, api_base, key)
         _opened[opening] = model
         close_at_end(close_models)
     return _opened[opening]
@@ -120,9 +123,8 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
         )
     return EndpointModel(
         name,
-        url=provider.url(base, name),
+        url=base + provider.path,
         endpoint=endpoint,
-        headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
         key=key,
         key_variable=variable,
     )
@@ -220,9 +222,6 @@ class Session:
         models: Mapping[str, Model] | None = None,
         **options: Unpack[ModelOptions],
     ) -> None:
-        from judges.client.budget import Budget
-        from judges.client.store import Store
-
         self._options = ModelOptions(**{"concurrency": 64, **options})
         max_calls, max_cost = options.get("max_calls"), options.get("max_cost")
         check_limits(
@@ -248,27 +247,16 @@ class Session:
         api_base: str | None = None,
         keep_going: bool | None = None,
         api_key_env: str | None = None,
-        price: "tuple[float, float] | Price | None" = None,
+        price: tuple[float, float] | Price | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
         free: bool = False,
-    ) -> "Client":
+    ) -> Client:
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
         What is not said here is as the session's options say; an `api_base` of "" is the provider's
         own. What is `free` takes nothing of the session's limits.
         """
-        from judges.client.budget import Budget
-        from judges.client.client import (
-            ATTEMPTS,
-            TIMEOUT,
-            Client,
-            FailureMonitor,
-            answers_in_process,
-        )
-        from judges.client.prices import find_price, price_of
-        from judges.client.store import open_cache
-
         role, options = role or lm, self._options
         if role in self._clients:
             return self._clients[role]
@@ -299,7 +287,7 @@ class Session:
             reasoning_effort=reasoning_effort or options.get("reasoning_effort"),
         )
 
-        def open_sibling(other: str, other_base: str | None) -> "Client":
+        def open_sibling(other: str, other_base: str | None) -> Client:
             """What asks another model; a price given is this one's, where no table knows it."""
             if (other, other_base) in ((lm, base), (lm, api_base or None)):
                 return client
@@ -335,19 +323,19 @@ def open_client(
     keep_going: bool = True,
     models: Mapping[str, Model] | None = None,
     **options: Unpack[ModelOptions],
-) -> Iterator["Client"]:
+) -> Iterator[Client]:
     """Open what asks one model; `models` are open already and stand for their names."""
     with Session(keep_going=keep_going, models=models, **options) as session:
         yield session.client(options.get("lm") or EMBEDDED)
 
 
-def shared_client(lm: str, api_base: str | None = None) -> "Client":
+def shared_client(lm: str, api_base: str | None = None) -> Client:
     """The client of this process for a model, without limits: made once, whoever asks it."""
     return _shared_client(lm, api_base, _environment(lm))
 
 
 @lru_cache(maxsize=64)
-def _shared_client(lm: str, api_base: str | None, environment: object) -> "Client":
+def _shared_client(lm: str, api_base: str | None, environment: object) -> Client:
     return Session(lm=lm, api_base=api_base).client(lm)
 
 

@@ -35,7 +35,6 @@ from judges.terminal import (
     print_lines,
     print_note,
     run_command,
-    verbose_logging,
 )
 from optimize.cli.tool import INTERRUPTED_RUN, Parser, add_label_flags, add_level_flag, print_json
 from optimize.cli.verify import recorded_scale
@@ -183,8 +182,7 @@ class JudgesRun:
         flags, results = self.flags, list[dict[str, Any]]()
 
         def print_result() -> int:
-            with verbose_logging(flags.verbose):
-                result = self.execute()
+            result = self.execute()
             if result is not None:
                 results.append(result)
                 if flags.json:
@@ -198,7 +196,7 @@ class JudgesRun:
             print_result,
             verbose=flags.verbose,
             quiet=flags.quiet,
-            interrupted=lambda: INTERRUPTED_RUN,
+            interrupted=INTERRUPTED_RUN,
         )
         return next(iter(results), None), code
 

@@ -141,7 +141,7 @@ def command(arguments: Sequence[str]) -> int:
         work,
         verbose=bool(flags.get("verbose")),
         quiet=quiet,
-        interrupted=lambda: INTERRUPTED_RUN,
+        interrupted=INTERRUPTED_RUN,
     )
 
 

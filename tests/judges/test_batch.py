@@ -53,7 +53,7 @@ def submit(folder: Path, rows: Sequence[dict[str, str]] = ROWS) -> State:
 
 def collect(folder: Path) -> list[str]:
     with closing(Store(folder / "store")) as store:
-        return Batch(folder / "out.csv").collect(store, PRICE)
+        return Batch(folder / "out.csv", LM).collect(store, PRICE)
 
 
 def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(
@@ -61,7 +61,7 @@ def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(
 ) -> None:
     state = submit(tmp_path, [*ROWS, ROWS[0]])
     assert (state.n_requests, state.done) == (25, False)  # the row that comes twice is asked once
-    assert Batch(tmp_path / "out.csv").refresh().done
+    assert Batch(tmp_path / "out.csv", LM).refresh().done
     assert collect(tmp_path) == []
     judgements = judge_all(tmp_path / "store")
     assert openai_server.log == []
@@ -129,33 +129,25 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
         patched.setattr("judges.batch.write_atomically", killed)
         with pytest.raises(KeyboardInterrupt):
             submit(tmp_path)
-    batch = Batch(tmp_path / "out.csv")
-    assert batch.is_queued
+    batch = Batch(tmp_path / "out.csv", LM)
+    assert batch.state.run
     assert batch.submit() == batch.submit()
     assert len(openai_server.batches) == 1
     assert collect(tmp_path) == []
 
 
-def test_the_set_up_is_checked_in_one_line(
-    openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path: Path) -> None:
     with pytest.raises(FatalModelError, match="openai/NAME"):
         Batch(tmp_path / "out.csv", "anthropic/claude")
-    with pytest.raises(FatalModelError, match="no batch is submitted"):
-        Batch(tmp_path / "out.csv")
     elsewhere = Batch(tmp_path / "out.csv", LM, api_base="http://127.0.0.1:9/v1")
     with closing(Store(tmp_path / "store")) as store:
         judge_all(None, queue=elsewhere.queue(store))
     with pytest.raises(UnreachableError, match="no connection to"):
         elsewhere.submit()
-    with pytest.raises(FatalModelError, match=r"and not openai/judge-1 at http.*say the same"):
-        Batch(tmp_path / "out.csv")
+    with pytest.raises(FatalModelError, match="its batch asks openai/judge-1 at http"):
+        Batch(tmp_path / "out.csv", LM)
     with pytest.raises(FatalModelError, match="no batch is submitted"):
         elsewhere.refresh()
-    (tmp_path / "out.csv.batch.json").unlink()
-    monkeypatch.setattr("judges.batch.MOST_REQUESTS", 10)
-    with pytest.raises(FatalModelError, match=r"a batch takes 10 requests .* split the table"):
-        queue(tmp_path)
 
 
 def test_what_a_batch_may_cost_is_checked_before_it_is_submitted(

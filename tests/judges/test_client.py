@@ -138,7 +138,8 @@ def test_memory_stays_flat_over_many_rows(endpoint: str) -> None:
         tracemalloc.stop()
         return size
 
-    assert peak(4_000) - peak(1_000) < 500_000
+    # 3,000 responses with their futures would take over 4 MB.
+    assert peak(4_000) - peak(1_000) < 2_000_000
 
 
 def test_it_works_where_an_event_loop_is_running_and_leaves_it_free() -> None:
@@ -209,7 +210,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
                     event_loop().call_soon(ended.set)
             return await super().complete(messages, sampling)
 
-    with Session(store=tmp_path / "s", models={"m": Reluctant(echo)}) as session:
+    with Session(store=tmp_path / "s", models={"m": Reluctant(echo, wait=0.5)}) as session:
         responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
         assert next(responses).parsed == (0,)
         responses.close()  # type: ignore[attr-defined]

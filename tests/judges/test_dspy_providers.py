@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
 import pytest
 from aiohttp import web
 from openai_replies import completion
@@ -12,7 +11,6 @@ from openai_server import Serving
 
 import judges
 from judges.client.protocol import FatalModelError
-from judges.judge import FailedJudgementWarning
 from judges.judgement import AnyJudgement
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
@@ -70,10 +68,8 @@ def text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def routed(rating: str, finish: str = "stop") -> dict[str, Any]:
-    answer = completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating])
-    answer["choices"][0]["finish_reason"] = finish
-    return answer
+def routed(rating: str) -> dict[str, Any]:
+    return completion({"model": "openai/gpt-4o-mini", "messages": []}, [rating])
 
 
 def refused(message: str, status: int = 429) -> tuple[int, dict[str, Any]]:
@@ -145,18 +141,6 @@ WITHHELD: list[tuple[str, str, Respond, str]] = [
         "Prompt blocked: PROHIBITED_CONTENT",
     ),
     (
-        "a reply broken off for a reason of Gemini's own",
-        GEMINI,
-        lambda _, rating: gemini({"text": rating}, finish="OTHER" if rating == "2" else "STOP"),
-        "cut short",
-    ),
-    (
-        "a reply broken off by the router",
-        ROUTED,
-        lambda _, rating: routed(rating, "error" if rating == "2" else "stop"),
-        "cut short",
-    ),
-    (
         "a text that the router's moderation flags",
         ROUTED,
         lambda _, rating: (
@@ -212,15 +196,3 @@ def test_dspy_does_not_warn_of_every_reply_that_is_asked_again(
         dspy_logger.removeHandler(handler)
     assert "its limit of tokens" in str(judgements[0].failure)
     assert ["another's" in record.getMessage() for record in records] == [True]
-
-
-def test_a_reply_broken_off_is_no_score_of_a_configured_lm_either() -> None:
-    import dspy
-
-    finishes = {"1": "stop", "2": "error", "3": "stop"}
-    provider = Provider(lambda _, rating: routed(rating, finishes[rating]))
-    with Serving(provider):  # type: ignore[arg-type]
-        lm = dspy.LM(ROUTED, api_base=provider.url, api_key="none", cache=False)
-        with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning, match="cut short"):
-            scores = judges.load("relevance").score(pd.DataFrame(ROWS))
-    assert list(scores.fillna(0)) == [1, 0, 3]
