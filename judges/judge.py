@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -343,11 +342,15 @@ class Judge:
                 f"{self.name}: its messages are its file's own, and a DSPy program would send "
                 "others; use the judge as it is, or tune it again"
             )
-        from judges.client.dspy import open_lm
+        from judges.client.dspy import as_lm
         from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
         kind: Any = PairwiseJudge if isinstance(self.subject, Comparison) else RatingJudge
-        own_lm = partial(open_lm, self.open_client)
+
+        def own_lm() -> Any:
+            with self.open_client() as client:
+                return as_lm(client)
+
         module = kind(self.subject, prompt=self.prompt, own_lm=own_lm)
         module.judge.demos = demos_of(self.prompt)
         return module

@@ -22,7 +22,6 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    check_probabilities,
     margin_of,
     read_sample,
     sampling_of,
@@ -102,13 +101,12 @@ class Asking:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
         plan, prompt = judge.plan_for(client.model), judge.prompt
-        check_probabilities(plan, prompt, client.model)
         self.subject, self.client = judge.subject, client
         self.sides = BOTH if isinstance(judge.subject, Comparison) else BOTH[:1]
         self._prompt, self._plan, self._template = prompt, plan, judge.template()
         # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
         restate = None if plan.kind == "mean" else partial(restated, prompt)
-        sampling = sampling_of(plan, prompt, seed=seed)
+        sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities = False
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 DONE, FAILED = 0, 1
 QUIET = "print no progress and no notes"
-LONGEST_LINE = 400
-# Seconds between two lines: on a terminal one is rewritten, elsewhere they pile up.
-TERMINAL_INTERVAL, FILE_INTERVAL = 0.25, 30.0
 INVISIBLE = re.compile(
     r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
     r"\ud800-\udfff]"
@@ -83,7 +80,7 @@ class _LogLines(logging.Handler):
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
-        line = textwrap.shorten(record.getMessage(), LONGEST_LINE, placeholder=" ...")
+        line = textwrap.shorten(record.getMessage(), 400, placeholder=" ...")
         print_error(line, self._stream)
 
 
@@ -125,7 +122,8 @@ class Progress:
         self.name, self.total = name, total
         self.done = self.failed = 0
         self._budget, self._refresh = budget, refresh
-        self._interval = TERMINAL_INTERVAL if stream.isatty() else FILE_INTERVAL
+        # Seconds between two lines: a terminal's is rewritten, elsewhere they pile up.
+        self._interval = 0.25 if stream.isatty() else 30.0
         self._drawn_at = time.monotonic()
         # Warnings that nobody handles would be written into the line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
@@ -145,9 +143,10 @@ class Progress:
         self.failed += failed
         if time.monotonic() - self._drawn_at >= self._interval:
             self._drawn_at = time.monotonic()
-            self._draw()
+            self._update()
+            self._bar.refresh()
 
-    def _draw(self) -> None:
+    def _update(self) -> None:
         self._refresh(self)
         bar, budget = self._bar, self._budget
         bar.n, bar.total, bar.desc = self.done, max(self.total, self.done), visible(self.name)
@@ -155,7 +154,7 @@ class Progress:
         if budget is not None and (budget.cost or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
             parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
-        bar.set_postfix_str(", ".join(parts))
+        bar.set_postfix_str(", ".join(parts), refresh=False)
 
     def __enter__(self) -> "Progress":
         self._warnings.__enter__()
@@ -163,7 +162,7 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._warnings.__exit__(None, None, None)
-        self._draw()
+        self._update()
         self._bar.close()
 
 
@@ -230,7 +229,8 @@ def _stoppable() -> Iterator[list[int]]:
             signal.signal(each, signal.SIG_DFL)
         raise KeyboardInterrupt
 
-    names = ("SIGINT", "SIGTERM", "SIGHUP") if _in_main_thread() else ()
+    in_main = threading.current_thread() is threading.main_thread()
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if in_main else ()
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     handlers = {number: signal.getsignal(number) for number in numbers}
     before = {n: old for n, old in handlers.items() if old not in (signal.SIG_IGN, None)}
@@ -241,10 +241,6 @@ def _stoppable() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _discard_stdout() -> None:

@@ -90,9 +90,8 @@ def estimate_runs(
         tokens_in = (estimate_tokens(part.template()) * prompts + texts) * times
         tokens_out = reply_tokens(part.prompt) * prompts * samples
         listed = find_price(part.lm)
-        cost = None
-        if used := (price or listed if part is judge else listed or price):
-            cost = used.cost(tokens_in, tokens_out)
+        used = price or listed if part is judge else listed or price
+        cost = used.cost(tokens_in, tokens_out) if used else None
         estimates.append(Estimate(part.lm, requests, tokens_in, tokens_out, cost))
     return estimates
 
@@ -113,17 +112,15 @@ def total_estimate(estimates: Sequence[Estimate]) -> Estimate:
 class TableRun:
     """Judges, the table they read, and what a run over it would take.
 
-    `columns` are all columns of the table in the order met, `new_columns` those that judgements
-    get in a flat file; `texts` says, for each judge, which column holds which of its texts.
-    `id_column` holds the rows' ids, by the rule of those who read labels from the same file; None:
-    the rows' numbers are their ids.
+    `columns` are those to write; `texts` says, for each judge, which column holds which of its
+    texts. `id_column` holds the rows' ids, by the rule of those who read labels from the same file;
+    None: the rows' numbers are their ids.
     """
 
     judges: tuple[Judge, ...]
     args: argparse.Namespace
     n_rows: int
-    columns: tuple[str, ...]
-    new_columns: tuple[str, ...]
+    columns: list[str]
     id_column: str | None
     texts: Mapping[str, Mapping[str, str]]
     estimates: tuple[Estimate, ...]
@@ -138,17 +135,13 @@ class TableRun:
         for line, cells in read_table_rows(self.args.data):
             yield {**cells, ID: cells.get(self.id_column) if self.id_column else line}
 
-    @property
-    def written_columns(self) -> list[str]:
-        return list(dict.fromkeys([*self.columns, ID, *self.new_columns]))
-
     def digest(self) -> str:
         """Of everything that determines an output but the replies."""
         path, sheet = split_sheet(self.args.data)
         with path.open("rb") as file:
             data = file_digest(file, "sha256").hexdigest()
         judges = [judge.dumps() for judge in self.judges]
-        asked = [self.args.order, self.args.seed, self.new_columns, self.texts, self.id_column]
+        asked = [self.args.order, self.args.seed, self.columns, self.texts, self.id_column]
         return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
 
 
@@ -190,32 +183,29 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
             characters[name] += sum(len(str(row.cells.get(c, ""))) for c in of_judge.values())
     for note in notes:
         print_note(f"note: {args.data}: {note}")
-    names = tuple(columns)
-    table = Table(name="", sha256="", typed=True, columns=names, rows=())
-    orders = 2 if args.order == "both" else 1
+    table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
+    estimates: list[Estimate] = []
+    for judge in judges:
+        estimates += estimate_runs(
+            judge,
+            n_rows=n_rows,
+            characters=characters[judge.name],
+            orders=2 if args.order == "both" else 1,
+            price=price_of(args.price),
+        )
+    new_columns = results.new_columns(columns) if form and form.flat else []
     run = TableRun(
         judges=tuple(judges),
         args=args,
         n_rows=n_rows,
-        columns=names,
-        new_columns=tuple(results.new_columns(columns) if form and form.flat else ()),
+        columns=list(dict.fromkeys([*columns, ID, *new_columns])),
         id_column=Columns(table, {ID: mapped.get(ID, "")}).find(ID),
         texts=texts,
-        estimates=tuple(
-            estimate
-            for judge in judges
-            for estimate in estimate_runs(
-                judge,
-                n_rows=n_rows,
-                characters=characters[judge.name],
-                orders=orders,
-                price=price_of(args.price),
-            )
-        ),
+        estimates=tuple(estimates),
     )
     if form and form.open_writer is ParquetSink and not args.dry_run:
         # A column that Parquet cannot hold is found before anything is asked and paid for.
-        sink = ParquetSink(args.out, run.written_columns)
+        sink = ParquetSink(args.out, run.columns)
         for cells in run.rows():
             sink.write(cells)
         sink.table()
@@ -226,7 +216,8 @@ def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
     """The columns that --map names; a mapping file may name those of labels, too."""
     columns = mapping(words)
     known = {name for judge in judges for name in judge.texts} | {ID}
-    for name in (word.partition("=")[0] for word in words if "=" in word):
+    typed = [word.partition("=")[0] for word in words if "=" in word]
+    for name in [*typed, *(known & columns.keys())]:
         if name not in known or not isinstance(columns[name], str):
             raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(known))}")
     return {name: columns[name] for name in known & columns.keys()}
@@ -297,7 +288,7 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
-                RowWriter(out, columns=run.written_columns, overwrite=True) as writer,
+                RowWriter(out, columns=run.columns, overwrite=True) as writer,
                 progress,
                 closing(_judged(run, session)) as judged,
             ):
@@ -341,19 +332,17 @@ def _cost(session: Session) -> dict[str, Any]:
 
     Dollars hold at worst the requests whose answer never came: `cost_unconfirmed_usd`.
     """
-    accounts = session.budget.accounts.values()
-    known = all(account.price for account in accounts)
-    unconfirmed = round(math.fsum(account.cost_unconfirmed for account in accounts), 6)
+    budget, accounts = session.budget, session.budget.accounts.values()
     return {
-        "lm": sorted(session.budget.accounts),
-        "lm_calls": session.budget.calls,
+        "lm": sorted(budget.accounts),
+        "lm_calls": budget.calls,
         "cached_calls": sum(account.cached for account in accounts),
         "tokens": {
             "in": sum(account.tokens_in for account in accounts),
             "out": sum(account.tokens_out for account in accounts),
         },
-        "cost_usd": round(session.budget.cost, 6) if known else None,
-        **({"cost_unconfirmed_usd": unconfirmed} if unconfirmed else {}),
+        "cost_usd": round(budget.cost, 6) if all(each.price for each in accounts) else None,
+        "cost_unconfirmed_usd": round(sum(each.cost_unconfirmed for each in accounts), 6),
     }
 
 
@@ -444,7 +433,7 @@ class Scores:
             values = (rounded, judgement.failure, judgement.rationale)
             # A judge without a rationale has one column less; JSON Lines have none.
             cells.update(zip(self.columns.get(name, ()), values, strict=False))
-        if run.new_columns:
+        if self.columns:
             return cells
         earlier = row.get("judgements")
         return {"judgements": {**(earlier if isinstance(earlier, dict) else {}), **entries}}
@@ -493,9 +482,11 @@ class Verdicts:
         self.verdicts: list[Verdict] = []
         self.documents: list[int] = []
         self.lengths: list[tuple[int, int]] = []
+        self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        return _free_names("verdict", [f"_{key}" for key in self.KEYS], columns)
+        self.columns = _free_names("verdict", [f"_{key}" for key in self.KEYS], columns)
+        return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
         from judges.winrate import text_length  # which loads NumPy
@@ -507,9 +498,9 @@ class Verdicts:
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
         entry = {key: getattr(verdict, key) for key in self.KEYS}
-        if not run.new_columns:
-            return {"verdict": entry}
-        return dict(zip(run.new_columns, entry.values(), strict=True))
+        if self.columns:
+            return dict(zip(self.columns, entry.values(), strict=True))
+        return {"verdict": entry}
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         from judges.winrate import win_rate
@@ -524,16 +515,13 @@ class Verdicts:
 
 
 def _win_rate_text(name: str, rate: "WinRate") -> str:
-    figures: dict[str, object] = {"name": name}
-    for key, value in rate.summary().items():
-        whole = f"{value:.3f}" if isinstance(value, float) else value
-        figures[key] = "undefined" if value is None else whole
-    return (
-        "{name} win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
-        "{n_failed} failed)\n"
-        "  choices that flip with the order   {flip_rate}\n"
-        "  preference for the first place     {position_bias} [{position_bias_low}, "
-        "{position_bias_high}]\n"
-        "  preference for the longer output   {length_bias} (in characters)\n"
-        "  win rate of A at equal length      {length_controlled_win_rate_a}"
-    ).format_map(figures)
+    figures = {
+        key: "undefined" if value is None else f"{value:.3f}" if isinstance(value, float) else value
+        for key, value in rate.summary().items()
+    }
+    first = "win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
+    first += "{n_failed} failed)"
+    lines = [f"{name} {first.format_map(figures)}"]
+    biases = ("flip_rate", "position_bias", "length_bias", "length_controlled_win_rate_a")
+    lines += [f"  {key.replace('_', ' '):<30}{figures[key]}" for key in biases]
+    return "\n".join(lines)

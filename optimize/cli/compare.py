@@ -15,9 +15,9 @@ from judges.cli.flags import (
     constructed_note,
     count,
     mapping,
-    plan_of,
     positive,
     price,
+    read_plan,
     seed,
     split_name,
 )
@@ -301,7 +301,7 @@ class JudgesRun:
             assert subject is not None
             of_models.append((_entry(name or lm, "model", lm), Judge.of(subject, lm=lm)))
         judges = [*of_models, *loaded]
-        plan = plan_of(flags)
+        plan = read_plan(flags.plan, flags.samples, flags.temperature)
         if (plan or flags.reasoning) and all(judge.is_frozen for _, judge in judges):
             raise SettingsError(
                 "--plan, --samples, --temperature and --reasoning are of judges that are asked and "

@@ -158,9 +158,7 @@ def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply() -> No
     for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
         subset, preferred = gold[pair.id]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
-        for text, answer in zip(
-            pair.replies, (preferred, "AB".strip(preferred)), strict=True
-        ):
+        for text, answer in zip(pair.replies, (preferred, "AB".strip(preferred)), strict=True):
             asked[subset, pair.prompt] += 1
             right[subset, pair.prompt] += _chooses(text, answer)
     cells = json.loads((DATA / "llmbar" / "published_statistics_GPT-4.json").read_text("utf-8"))
