@@ -245,7 +245,8 @@ class Judge:
 
     def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
-        return Asking(self, client, seed)
+        plan = self.plan_for(client.model)
+        return Asking(self.subject, self.prompt, plan, self.template(), client, seed)
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:

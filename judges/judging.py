@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
-from judges.client import Reply
+from judges.client import Message, Reply
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
 from judges.prompt import Prompt, fill, restated
@@ -30,7 +30,6 @@ from judges.scoring import (
 
 if TYPE_CHECKING:
     from judges.client import Client, Request, Response
-    from judges.judge import Judge
 
 Order = Literal["both", "random"]
 Sides = Literal["ab", "ba"]  # which output is shown first
@@ -97,13 +96,20 @@ class Asking:
     follow the judge's plan.
     """
 
-    def __init__(self, judge: "Judge", client: "Client", seed: int = 0) -> None:
+    def __init__(
+        self,
+        subject: Subject,
+        prompt: Prompt,
+        plan: SamplingPlan,
+        template: Sequence[Message],
+        client: "Client",
+        seed: int = 0,
+    ) -> None:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
-        plan, prompt = judge.plan_for(client.model), judge.prompt
-        self.subject, self.client = judge.subject, client
-        self.sides = BOTH if isinstance(judge.subject, Comparison) else BOTH[:1]
-        self._prompt, self._plan, self._template = prompt, plan, judge.template()
+        self.subject, self.client = subject, client
+        self.sides = BOTH if isinstance(subject, Comparison) else BOTH[:1]
+        self._prompt, self._plan, self._template = prompt, plan, template
         # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
         restate = None if plan.kind == "mean" else partial(restated, prompt)
         sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
