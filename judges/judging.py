@@ -92,8 +92,8 @@ def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]
 class Asking:
     """How a judge asks one client and reads its replies: all that is the same for every row.
 
-    `template` is what is sent, with slots for texts; `seed` is the model's, for what it draws.
-    Raises NoProbabilitiesError where the model cannot follow the plan.
+    `seed` is the model's, for what it draws. Raises NoProbabilitiesError where the model cannot
+    follow the judge's plan.
     """
 
     def __init__(
