@@ -19,7 +19,7 @@ from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.client import open_model
 from judges.client.keys import read_key
-from judges.client.openai import EndpointModel, read_error, retry_after_of
+from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import (
     Completion,
@@ -28,7 +28,6 @@ from judges.client.protocol import (
     ModelError,
     RefusedError,
     Sampling,
-    UnreachableError,
 )
 from judges.client.store import ANSWERED, Store, request_key
 
@@ -105,16 +104,15 @@ class QueueModel:
         if max_cost is not None and self.worst_cost > max_cost:
             raise OptionError(
                 f"the batch may cost ${self.worst_cost:.4f} with each reply at its longest (inf: "
-                f"give the price, --price IN,OUT); max_cost is ${max_cost:g}: raise it, or lower "
-                "max_tokens"
+                f"give the price, --price IN,OUT); max_cost is ${max_cost:g}"
             )
 
 
 class Batch:
     """The batch of the run that writes the file `out`.
 
-    Raises FatalModelError for a model that is not openai/NAME, and where a batch was begun with
-    another model or endpoint: no file chooses where texts and keys go.
+    Raises FatalModelError where it was begun with another model or endpoint: no file chooses where
+    texts and keys go.
     """
 
     def __init__(
@@ -231,11 +229,9 @@ class Batch:
         try:
             with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
                 yield c
-        except openai.APIStatusError as error:
-            answer, wait = error.response.content, retry_after_of(error.response.headers)
-            raise read_error(model, error.status_code, wait, answer) from None
-        except openai.APIConnectionError:
-            raise UnreachableError(f"no connection to {model.endpoint}") from None
+        except openai.OpenAIError as error:
+            said = " ".join(model.secrets.redact(str(error)).split())[:LONGEST_EXCERPT]
+            raise FatalModelError(f"{model.endpoint}: {said}") from None
 
 
 class _Response(Struct):

@@ -35,11 +35,10 @@ class OpenJudge:
         values: Any = {**options}
         check_options(values)
         self.judge = judge
-        subject = judge.subject
-        is_pair = isinstance(subject, Comparison)
-        # What a tool's record of one side calls its text.
-        self._candidate = subject.candidate if is_pair else ""
-        sides = subject.fields if is_pair else judge.texts[-1:]
+        # What a tool's record of one side of a pair calls its text.
+        self._candidate, sides = "", judge.texts[-1:]
+        if isinstance(judge.subject, Comparison):
+            self._candidate, sides = judge.subject.candidate, judge.subject.fields
         others = [name for name in judge.texts if name not in sides]
         # A text whose name the tool's row does not have.
         self._default = {others[0]: input} if len(others) == 1 else {}
@@ -55,10 +54,10 @@ class OpenJudge:
             (judgement,) = self._judge_rows([texts])
         except BudgetSpentError as error:
             return failed(self.judge.subject, f"not asked: {error}")
-        if judgement.failure is not None and None in texts.values():
-            among = f"{judgement.failure} among {', '.join(sorted(row))}; map= names its key"
-            return failed(self.judge.subject, among)
-        return judgement
+        if None not in texts.values():
+            return judgement
+        keys = ", ".join(sorted(row))
+        return failed(self.judge.subject, f"{judgement.failure} among {keys}; map= names its key")
 
     def _find(self, name: str, row: Mapping[str, object]) -> object:
         """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""

@@ -8,10 +8,9 @@
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -72,7 +71,7 @@ class _Kept:
     asking: Asking | None = None
     is_checked = False
 
-    def __reduce__(self) -> "tuple[type[_Kept], tuple[()]]":
+    def __reduce__(self) -> Any:
         return _Kept, ()
 
 
@@ -80,11 +79,10 @@ class _Kept:
 class Judge:
     """A rating judge or a pairwise judge, ready to run.
 
-    `plan` None leaves the way to a score to the model (`scoring.default_plan`), as catalogue
-    judges do; a frozen judge has its own. `lm` is the model it asks, and `api_base` the endpoint,
-    which only its user names. Where nobody named a model, the LM that DSPy is configured with is
-    asked, if it is. `stored_messages` are its file's, where its program would render others: they
-    are sent as they stand.
+    `plan` None leaves the way to a score to the model, as catalogue judges do. `lm` is the model it
+    asks, and `api_base` the endpoint, which only its user names. Where nobody named a model, the LM
+    that DSPy is configured with is asked, if it is. `stored_messages` are its file's, where its
+    program would render others: they are sent as they stand.
     """
 
     subject: Subject
@@ -104,11 +102,10 @@ class Judge:
 
     def __repr__(self) -> str:
         """On one line: a prompt with demos holds whole documents."""
-        plan = f"plan {self.plan.kind}" if self.plan else "the model's own plan"
-        origin = "frozen after tuning" if self.provenance else "not tuned"
+        plan = self.plan.kind if self.plan else "the model's own"
         return (
             f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, "
-            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, {plan}, {origin})"
+            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, plan {plan})"
         )
 
     @classmethod
@@ -158,17 +155,15 @@ class Judge:
     @property
     def constructed(self) -> bool:
         """Whether it was tuned on constructed labels, which no person gave."""
-        source = (self.provenance or {}).get("data")
-        if not isinstance(source, Mapping) or (self.provenance or {}).get("shipped") == "seed":
-            return False
-        return bool(source.get("constructed"))
+        provenance: Mapping[str, Any] = self.provenance or {}
+        is_tuned = provenance.get("shipped") != "seed"
+        return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
 
     def check_origins(self) -> None:
-        """Raise FatalModelError where only a file names what may be a stranger's choice.
+        """Raise FatalModelError where a file alone, maybe a stranger's, makes a dangerous choice.
 
-        That is a model which is no known provider's plain name (it might hold an address, a path or
-        a program), and a plan of very many replies. Where its run asked a private endpoint, the
-        public one is not asked in its place in silence.
+        That is a model that may be an address, a path or a program; very many replies; and the
+        public endpoint in the place of the private one that it was made at.
         """
         for judge in self.parts:
             if problem := judge._foreign_choice():
@@ -180,8 +175,8 @@ class Judge:
                 f"its file names the model {self.lm[:200]!r}, which is no plain PROVIDER/NAME of a "
                 "known provider; to ask it, name it yourself: --lm MODEL (lm=...)"
             )
-        made_at, asked_at = (self.provenance or {}).get("endpoint"), endpoint_of(self.lm)
-        if self.lm_from == "file" and made_at and not self.api_base and made_at != asked_at:
+        made_at = (self.provenance or {}).get("endpoint") if self.lm_from == "file" else None
+        if made_at and not self.api_base and made_at != (asked_at := endpoint_of(self.lm)):
             return (
                 f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
                 "--api-base URL (api_base=...)"
@@ -204,15 +199,9 @@ class Judge:
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
-        expected = self.subject.texts
-        if texts.keys() != set(expected):
-            missing = [name for name in expected if name not in texts]
-            unknown = sorted(texts.keys() - set(expected))
-            raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(expected)}"
-                + (f"; not given: {', '.join(missing)}" if missing else "")
-                + (f"; not known: {', '.join(unknown)}" if unknown else "")
-            )
+        if texts.keys() != set(self.subject.texts):
+            given, names = ", ".join(texts) or "nothing", ", ".join(self.texts)
+            raise TypeError(f"the judge {self.name!r} reads {names}; given: {given}")
         with self.open_client() as client:
             return self.judge_one(texts, client)
 
@@ -238,10 +227,10 @@ class Judge:
 
     def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
         """Judge one row, which fails where it lacks a text; a pair in both orders."""
-        kept = self._kept
-        if kept.asking is None or kept.asking.client is not client:
-            kept.asking = self._asking(client)
-        return judge_one(kept.asking, row)
+        asking = self._kept.asking
+        if asking is None or asking.client is not client:
+            asking = self._kept.asking = self._asking(client)
+        return judge_one(asking, row)
 
     def judge_rows(
         self,
@@ -250,7 +239,7 @@ class Judge:
         *,
         order: Order = "both",
         seed: int = 0,
-    ) -> Iterator[AnyJudgement]:
+    ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
         return judge_rows(self._asking(client, seed), rows, order, seed)
 
@@ -263,8 +252,8 @@ class Judge:
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
         """Open its model once for many calls, with options as for `score`.
 
-        Yields a function from rows to their judgements, which any thread may call. One budget holds
-        for all calls; rows that it has no room for are failed judgements that say so.
+        Yields a function from rows to their judgements, for any thread. Rows that the budget has no
+        room for are failed judgements that say so.
         """
         values: dict[str, Any] = {**options}
         check_options(values)
@@ -275,8 +264,9 @@ class Judge:
         values.pop("progress", None)
 
         def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            texts = ({name: row.get(columns[name]) for name in columns} for row in rows)
-            texts, remaining = tee(texts)
+            texts, remaining = tee(
+                {name: row.get(column) for name, column in columns.items()} for row in rows
+            )
             try:
                 for judgement in judge.judge_rows(texts, client, **draws):
                     next(remaining)
@@ -313,9 +303,8 @@ class Judge:
         mapping = pop_map(options)
         progress = options.pop("progress", False)
         columns = self.find_columns([str(name) for name in frame.columns], mapping)
-        for column in columns.values():
-            if list(frame.columns).count(column) > 1:
-                raise MissingColumnError(f"two columns are called {column!r}; rename one")
+        if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
+            raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr) if progress else nullcontext() as bar:
@@ -328,13 +317,9 @@ class Judge:
         series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:
-            reason, count = reasons.most_common(1)[0]
-            warnings.warn(
-                f"{self.name}: {reasons.total()} of {len(frame)} judgements failed; {count} of "
-                f"them: {reason}",
-                FailedJudgementWarning,
-                stacklevel=2,
-            )
+            (reason, count), n = reasons.most_common(1)[0], reasons.total()
+            message = f"{n} of {len(frame)} judgements failed; {count} of them: {reason}"
+            warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
 
     def template(self) -> list[Message]:
@@ -358,11 +343,15 @@ class Judge:
                 f"{self.name}: its messages are its file's own, and a DSPy program would send "
                 "others; use the judge as it is, or tune it again"
             )
-        from judges.client.dspy import open_lm
+        from judges.client.dspy import as_lm
         from judges.modules import PairwiseJudge, RatingJudge, demos_of
 
         kind: Any = PairwiseJudge if isinstance(self.subject, Comparison) else RatingJudge
-        own_lm = partial(open_lm, self.open_client)
+
+        def own_lm() -> Any:
+            with self.open_client() as client:
+                return as_lm(client)
+
         module = kind(self.subject, prompt=self.prompt, own_lm=own_lm)
         module.judge.demos = demos_of(self.prompt)
         return module

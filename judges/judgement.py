@@ -59,9 +59,8 @@ class Verdict:
 
     `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
     (None: not judged, or failed). `margin` in [-1, 1] is the mean over the orders judged, positive
-    for A; NaN when failed; `margin_ab` and `margin_ba` are those of each order, NaN where it was
-    not asked or not recorded. A choice that follows the position is a tie. A panel's verdict has
-    its `members`' own margins, by name.
+    for A; `margin_ab` and `margin_ba` are those of each order; NaN: failed or not asked. A choice
+    that follows the position is a tie. A panel's verdict has its `members`' own margins.
     """
 
     margin: float

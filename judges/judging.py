@@ -22,7 +22,6 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    check_probabilities,
     margin_of,
     read_sample,
     sampling_of,
@@ -51,11 +50,10 @@ def find_columns(
     available: Collection[str],
     mapping: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Text name -> column; raises MissingColumnError.
+    """Text name -> column, by `mapping` first; raises MissingColumnError.
 
-    `mapping` goes from text name to column and beats everything. A pair's texts may also stand
-    under the names of labelled pairs (`prompt`, `response_a`, `response_b`). Names may differ in
-    case and spaces where one column has them.
+    A pair's texts may also stand under the names of labelled pairs (`prompt`, `response_a`, ...).
+    Names may differ in case and spaces where one column has them.
     """
     mapping = mapping or {}
     columns = {}
@@ -94,9 +92,8 @@ def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]
 class Asking:
     """How a judge asks one client and reads its replies: all that is the same for every row.
 
-    `template` is what is sent, with slots for texts; `prompt` says how replies are read; `seed` is
-    handed to the model, for the samples it draws. Raises NoProbabilitiesError where the model
-    cannot follow the plan.
+    `template` is what is sent, with slots for texts; `seed` is the model's, for what it draws.
+    Raises NoProbabilitiesError where the model cannot follow the plan.
     """
 
     def __init__(
@@ -110,13 +107,12 @@ class Asking:
     ) -> None:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
-        check_probabilities(plan, prompt, client.model)
         self.subject, self.client = subject, client
         self.sides = BOTH if isinstance(subject, Comparison) else BOTH[:1]
         self._prompt, self._plan, self._template = prompt, plan, template
         # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
         restate = None if plan.kind == "mean" else partial(restated, prompt)
-        sampling = sampling_of(plan, prompt, seed=seed)
+        sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities = False
 
@@ -239,29 +235,30 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
 
 def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
-    letters = cast("tuple[Choice, Choice]", prompt.answer.choices)[:2]
-    margins: dict[Sides, float] = {}
+    letters = prompt.answer.choices or ()
+    margins: dict[str, float] = {}
     comparison, failure = None, None
     for sides, response in responses.items():
         samples = cast(list[Sample], response.parsed)
-        if not samples:
+        if samples:
+            margin = margin_of(samples, letters)
+            margins[sides] = margin if sides == "ab" else -margin
+            comparison = comparison or next((s.text for s in samples if s.text), None)
+        else:
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
-            continue
-        margin = margin_of(samples, letters)
-        margins[sides] = margin if sides == "ab" else -margin
-        comparison = comparison or next((sample.text for sample in samples if sample.text), None)
-    choices = {sides: choice_of(margin) for sides, margin in margins.items()}
-    agreed = set(choices.values())
+    margin_ab, margin_ba = margins.get("ab", math.nan), margins.get("ba", math.nan)
+    chosen = {choice_of(margin) for margin in margins.values()}
+    agreed = chosen.pop() if len(chosen) == 1 else None
     return Verdict(
         margin=math.nan if failure else sum(margins.values()) / len(margins),
-        preferred=None if failure else (agreed.pop() if len(agreed) == 1 else None) or "tie",
-        order_ab=choices.get("ab"),
-        order_ba=choices.get("ba"),
+        preferred=None if failure else agreed or "tie",
+        order_ab=choice_of(margin_ab),
+        order_ba=choice_of(margin_ba),
         comparison=comparison,
         failure=failure,
-        margin_ab=margins.get("ab", math.nan),
-        margin_ba=margins.get("ba", math.nan),
+        margin_ab=margin_ab,
+        margin_ba=margin_ba,
     )
 
 

@@ -1,8 +1,7 @@
 """A judge in DSPy: its two modules, and the same prompt and strict reader as a frozen judge's."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,19 +14,21 @@ from judges.judgement import NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
 from judges.reading import read
 
-OpenLM = Callable[[], AbstractContextManager[dspy.LM]]
-
 
 class _Judge(dspy.Module):  # type: ignore[misc]
     """One predictor, `judge`, that is asked and read by `JudgeAdapter`.
 
     `prompt` replaces the subject's own, as for a tuned judge (its demos are the predictor's).
-    `own_lm` opens the LM that is asked where neither DSPy nor the predictor has one; `save` does
+    `own_lm` makes the LM that is asked where neither DSPy nor the predictor has one; `save` does
     not write it.
     """
 
     def __init__(
-        self, subject: Subject, *, prompt: Prompt | None = None, own_lm: OpenLM | None = None
+        self,
+        subject: Subject,
+        *,
+        prompt: Prompt | None = None,
+        own_lm: Callable[[], dspy.LM] | None = None,
     ) -> None:
         super().__init__()
         self.subject, self.own_lm = subject, own_lm
@@ -41,15 +42,12 @@ class _Judge(dspy.Module):  # type: ignore[misc]
         with self._settings():
             return await self.judge.acall(**texts)
 
-    @contextmanager
-    def _settings(self) -> Iterator[None]:
+    def _settings(self) -> Any:
         """DSPy's settings for one call."""
         lm = dspy.settings.lm
-        with ExitStack() as stack:
-            if self.own_lm is not None and lm is None and self.judge.lm is None:
-                lm = stack.enter_context(self.own_lm())
-            stack.enter_context(dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm))
-            yield
+        if self.own_lm is not None and lm is None and self.judge.lm is None:
+            lm = self.own_lm()
+        return dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm)
 
 
 class RatingJudge(_Judge):

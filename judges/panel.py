@@ -1,12 +1,12 @@
 """Several judges joined in one: each asks its own model.
 
 A panel's score is the weighted mean of its members' scores, each put on a common scale by a
-straight line of its own. Members, lines and weights are learned elsewhere (dspy-judges panel).
+straight line of its own. Lines and weights are learned elsewhere (dspy-judges panel).
 """
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from itertools import tee
@@ -46,8 +46,7 @@ class Panel(Judge):
     """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
 
     Of pairs, margins are joined, in each order and over both. Where a member gives no score, the
-    panel's judgement has failed and names the member. `lm` is the first model that is not embedded;
-    `prompt` is no model's, and `template()` refuses.
+    panel's judgement has failed. `lm` is the first model that is not embedded.
     """
 
     members: tuple[Member, ...]
@@ -111,8 +110,8 @@ class Panel(Judge):
         models = list(dict.fromkeys(judge.lm for judge in self.parts))
         if unknown := [name for name in named if name not in models]:
             raise PanelError(
-                f"{self.name} is a panel, whose members ask {', '.join(models)}: its "
-                f"weights hold for these alone, so it cannot ask {unknown[0]}; leave the model out"
+                f"{self.name} is a panel, and its weights hold for the models that its "
+                f"members ask, {', '.join(models)}: it cannot ask {unknown[0]}; leave the model out"
             )
 
         def bound(judge: Judge) -> Judge:
@@ -135,7 +134,7 @@ class Panel(Judge):
         *,
         order: Order = "both",
         seed: int = 0,
-    ) -> Iterator[AnyJudgement]:
+    ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
         rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
@@ -208,10 +207,7 @@ class Panel(Judge):
         if client.open_sibling is not None:
             return client.open_sibling(judge.lm, judge.api_base)
         if len({part.lm for part in self.parts}) > 1:
-            raise PanelError(
-                f"{self.name}: its members ask several models: open what asks them by "
-                "panel.open_client() or a Session"
-            )
+            raise PanelError(f"{self.name} asks several models: open it by panel.open_client()")
         return client
 
     def freeze(self) -> PanelFile:

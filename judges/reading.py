@@ -17,14 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from judges.judgement import NoScoreError, shortened
-from judges.prompt import (
-    FIELD_HEADER,
-    THOUGHT_END,
-    THOUGHT_START,
-    Field,
-    Value,
-    thinks_at_length,
-)
+from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, thinks_at_length
 
 # A longer answer is none to our question.
 MAX_LENGTH = 20_000
@@ -45,9 +38,7 @@ _ANSWER = _words(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-_BESIDE = _words(
-    "the a an my your our is i it for of on this here s total would give out from to level"
-)
+_BESIDE = _words("the a an my your our is i it for of on this here s total would give to level")
 # What these name is no answer: "word count", "confidence in it"; nor is a "previous rating".
 _OTHER = _words(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
@@ -184,8 +175,8 @@ def read(
 ) -> Reading:
     """Return what a judge's reply says in every field; NoScoreError, which quotes it, if unclear.
 
-    `names` are what the dimension is called. A free text is what stands under its header, else the
-    rest of the reply. A reply that was cut short (`truncated`) holds an answer only where another
+    `names` are what the dimension is called. A free text is what stands under its header, else what
+    stands under none. A reply that was cut short (`truncated`) holds an answer only where another
     header closes its section: even a lone "1" may be the beginning of "10".
     """
     start, end = answer_span(reply)
@@ -208,14 +199,13 @@ def read(
         ends_of_scale = f"{wanted.choices[0]} to {wanted.choices[-1]}"
         said = shortened(reply[start:end])
         raise NoScoreError(f"no {field.name} from {ends_of_scale} in {said}")
-    span = place[0] + answer.start, place[0] + answer.end
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
-    if len(outputs) == 1:
-        return Reading({field.name: value}, span)
-    rest = _rest(reply[start : span[0]], reply[span[1] : end])
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
+    lead = reply[start : headers[0].start() if headers else end].strip()
+    rest = lead if " " in lead else ""
     values: dict[str, Value] = {output.name: texts.get(output.name, rest) for output in outputs}
-    return Reading(values | {field.name: value}, span)
+    values[field.name] = value
+    return Reading(values, (place[0] + answer.start, place[0] + answer.end))
 
 
 def find_answer(
@@ -251,9 +241,8 @@ def answer_span(reply: str) -> tuple[int, int]:
     if THOUGHT_START.search(reply, start):
         raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
     done = _DONE.search(reply, start)
-    if done and reply[start : done.start()].strip():
-        return start, done.start()
-    return start, len(reply)
+    marked = done and reply[start : done.start()].strip()
+    return start, done.start() if done and marked else len(reply)
 
 
 def plain_text(text: str, wanted: Wanted) -> str:
@@ -273,14 +262,6 @@ def plain_text(text: str, wanted: Wanted) -> str:
     return _MARKUP.sub(label, text)
 
 
-def _rest(before: str, after: str) -> str:
-    """What a reply says beside its answer; "" where that is no sentence."""
-    # What stands before the answer in its own line is its label.
-    text = before[: before.rfind("\n") + 1] + after.lstrip(" .:,;)]}*_`\"'-–—")
-    text = _HEADER.sub("\n", text).strip()
-    return text if len(text.split()) > 1 else ""
-
-
 def _answers(
     plain: str, wanted: Wanted, own_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
@@ -297,20 +278,18 @@ def _answers(
         reason = match and _REASON.match(content, match.end()) and content[match.end() :]
         alone = reason is not None and not reason.strip(_MARKS + "}|$.!")
         rank = _rank(label["label"], own_words) if label else above if alone else None
-        if above == 0:  # "The text says:"
-            rank = 0
+        rank = 0 if above == 0 else rank  # "The text says:"
         above = rank if label and not content[start:].strip(_MARKS) else None
-        if match is None or reason is None:
-            asides.append((place, content))
-            if rank and (match or (rank > 1 and _UNCLEAR.match(content, start))):
-                answers.append(Answer(None, rank, place, place))
-        elif rank is not None or alone or (number == 0 and not content.endswith("?")):
+        first = number == 0 and not content.endswith("?")
+        if match and reason is not None and (rank is not None or alone or first):
             asides.append((place + match.end(), reason))
             value = None if rank == 0 else wanted.value(match)
             rank = 1 + alone if rank is None else max(rank, 1)
             answers.append(Answer(value, rank, place + match.start("value"), place + match.end()))
-        else:
-            asides.append((place, content))
+            continue
+        asides.append((place, content))
+        if rank and (match or (rank > 1 and _UNCLEAR.match(content, start))):
+            answers.append(Answer(None, rank, place, place))
     return answers, asides
 
 

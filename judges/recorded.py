@@ -2,9 +2,7 @@
 
 A reply is read as our own judges' are, then by the sentences in which other prompts' judges answer:
 "I would give it a score of 4.", "Therefore, Output (a) is better." Published tables were often made
-with readers that find a number in nearly any reply, so their figures may differ a little: on
-SummEval, GPT-4's dataset-level rho for relevance is .422 here and .427 in print, where three
-replies of 1200 were misread.
+with readers that find a number in nearly any reply, so their figures may differ a little.
 """
 
 import math
@@ -84,16 +82,18 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             if judged is None:
                 continue
             name = str(row["id"]).strip()
-            score = judged[_score_column(judged, dimension)]
-            if isinstance(score, bool):
-                raise TypeError
+            # A column NAME alone may hold people's ratings.
+            given = (
+                name for name in (f"{dimension}_judge", dimension) if f"{name}_failure" in judged
+            )
+            score = judged[next(given, "score" if "score" in judged else dimension)]
             value = math.nan if score in (None, "") else float(score)
-            if abs(value) > LARGEST_SCORE:
+            if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
-                f'{where}: expected {{"id", "dimension", "score"}}, with a number up to '
-                f"{LARGEST_SCORE:g} as score"
+                f'{where}: expected {{"id", "dimension", "score"}}, with a number as '
+                f"score, at most {LARGEST_SCORE:g}"
             ) from error
         if name in scores:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
@@ -101,14 +101,6 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     if not scores:
         raise RecordingError(f"{path.name}: no score on {dimension!r}")
     return scores
-
-
-def _score_column(row: Mapping[str, object], dimension: str) -> str:
-    """The column of a row's score: a column NAME alone may hold people's ratings."""
-    for name in (f"{dimension}_judge", dimension):
-        if f"{name}_failure" in row:
-            return name
-    return "score" if "score" in row else dimension
 
 
 # How other prompts' judges put a rating or a choice into a sentence.
@@ -132,28 +124,11 @@ _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
 # A clause that denies, wishes or reports what it states; and a sentence that supposes it.
 _UNLIKE = re.compile(
     r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
-    r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest|perfect \w+ (?:is|gets)"
-    r"|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
+    r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest"
+    r"|perfect \w+ (?:is|gets)|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
 _SUPPOSED = ("if ", "unless ", "for example")
-
-
-def read_score(
-    text: str,
-    scale: Sequence[int],
-    *,
-    letters: Mapping[str, float] | None = None,
-    names: Collection[str] = (),
-) -> float:
-    """The one score that a reply states, between two ratings too; else NoScoreError.
-
-    `letters` ({"A": 1, ...}) are for prompts that offered words; without it a word is no score.
-    """
-    if letters:
-        with suppress(NoScoreError):
-            return float(letters[read_choice(text, list(letters))])
-    return float(_read(text, wanted_of(tuple(scale), True), names))
 
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
@@ -197,19 +172,22 @@ def judgement(
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
-    `values` are ratings of words; `names` are labels that the score may have beside the usual
-    ones: the dimension's own.
+    `values` are ratings of words; `names` are what the dimension is called.
     """
     letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
+    wanted = wanted_of(tuple(scale), True)
     scores, failures = [], []
     for reply in replies:
+        with suppress(NoScoreError):
+            if letters:
+                scores.append(letters[read_choice(reply, list(letters))])
+                continue
         try:
-            scores.append(read_score(reply, scale, letters=letters, names=names))
+            scores.append(float(_read(reply, wanted, names)))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
-        reason = failures[0] if failures else "no reply"
-        return Judgement.failed(reason, unparsable=len(failures))
+        return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     score = math.fsum(scores) / len(scores)
     return Judgement(
         score=score,
@@ -225,13 +203,13 @@ def verdict(pair: RecordedReplies, *, values: Values | None = None) -> Verdict:
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
     A and B themselves.
     """
-    votes = {"A": "A", "B": "B"}
-    votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
-    worth = {"A": 1, "B": -1}
+    words = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
+    votes = {"A": "A", "B": "B", **words}
     try:
         first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
     except NoScoreError as error:
         return Verdict.failed(str(error))
+    worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
     margin_ab, margin_ba = worth.get(first, 0), -worth.get(second, 0)
     sides: dict[int, Choice] = {1: "A", -1: "B"}

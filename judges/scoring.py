@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
-from judges.client.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
+from judges.client.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length
 from judges.reading import NUMBER_WORDS, read
@@ -29,6 +29,12 @@ MAX_TOTAL = 1.01  # of a token's probabilities, which are rounded
 
 class NoProbabilitiesError(FatalModelError):
     """The plan needs log-probabilities and the model gives none: a wrong set-up, not a failure."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the plan 'weighted' needs log-probabilities of ratings, and {reason}; use the plan "
+            "'one' (a single reply) or 'mean' (--plan mean --samples 20)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,8 @@ def default_plan(model: Model) -> SamplingPlan:
     """The plan of its endpoint, at the model's own temperature where it has one."""
     if is_embedded(model.endpoint):
         return WEIGHTED
-    return replace(ONE, temperature=getattr(model, "temperature", ONE.temperature))
+    own = getattr(model, "temperature", ONE.temperature)
+    return ONE if own == ONE.temperature else replace(ONE, temperature=own)
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
@@ -78,8 +85,20 @@ def plan_at(endpoint: str) -> SamplingPlan:
     return WEIGHTED if is_embedded(endpoint) else ONE
 
 
-def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Sampling:
-    """Return what to ask a model for under `plan`; what thinks in writing may write for longer."""
+def sampling_of(
+    plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, model: Model | None = None
+) -> Sampling:
+    """Return what to ask a model for under `plan`; what thinks in writing may write for longer.
+
+    Raises NoProbabilitiesError where it asks for what `model` is known not to give. A language
+    model may write "10" as two tokens: the probability of its "1" is then no rating's.
+    """
+    if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
+        if model.has_logprobs is False:
+            raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
+        choices = prompt.answer.choices or ()
+        if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
+            raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
     return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
@@ -92,23 +111,6 @@ def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Samplin
 def reply_tokens(prompt: Prompt) -> int:
     """About how many tokens a reply has that no thoughts precede."""
     return REPLY_TOKENS[reasoning_of(prompt)]
-
-
-def check_probabilities(plan: SamplingPlan, prompt: Prompt, model: Model) -> None:
-    """Raise NoProbabilitiesError where the plan asks for what the model is known not to give.
-
-    A language model may write "10" as two tokens: the probability of its "1" is then no rating's.
-    """
-    if plan.kind != "weighted":
-        return
-    if model.has_logprobs is False:
-        raise NoProbabilitiesError(_no_probabilities(model.name))
-    longer = [choice for choice in prompt.answer.choices or () if choice not in range(10)]
-    if not is_embedded(model.endpoint) and any(isinstance(choice, int) for choice in longer):
-        raise NoProbabilitiesError(
-            f"the plan 'weighted' needs ratings of one digit, and {longer[0]} is on this scale; "
-            "use the plan 'one' or 'mean'"
-        )
 
 
 def read_sample(
@@ -126,9 +128,9 @@ def read_sample(
     if plan.kind != "weighted":
         return sample
     if not any(token.top for token in reply.tokens):
-        raise NoProbabilitiesError(_no_probabilities("the model"))
-    token = token_at(reply, reading.span[0], sample.value)
-    return replace(sample, probabilities=over_choices(token, field.choices or ()))
+        raise NoProbabilitiesError("the model gives no log-probabilities")
+    probabilities = _probabilities(reply, reading.span[0], sample.value, field.choices or ())
+    return replace(sample, probabilities=probabilities)
 
 
 def score_of(
@@ -139,8 +141,7 @@ def score_of(
     Unparsable samples are left out and counted; with nothing else the judgement has failed.
     """
     if not samples:
-        reason = failures[0] if failures else "no reply"
-        return Judgement.failed(reason, unparsable=len(failures))
+        return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
     score = math.fsum(ratings) / len(ratings)
     distribution: dict[int, float] | None = None
@@ -169,56 +170,39 @@ def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
     return (values.count(first) - values.count(second)) / len(values)
 
 
-def _no_probabilities(model: str) -> str:
-    return (
-        f"{model} gives no log-probabilities, which the plan 'weighted' needs; use the plan 'one' "
-        "(a single reply) or 'mean' (--plan mean --samples 20) instead"
-    )
+def _probabilities(
+    reply: Reply, place: int, value: Value, choices: Sequence[Value]
+) -> dict[Value, float]:
+    """Return each choice's share of what is on any, where the reply says `value` at `place`.
 
-
-def token_at(reply: Reply, place: int, value: Value) -> Token:
-    """The token at this place of a reply, which is the choice that was read off there.
-
-    Raises NoScoreError where no token is the choice alone.
+    A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
+    where no token is the choice alone, and where log-probabilities are impossible.
     """
+    written: dict[str, Value] = {str(choice): choice for choice in choices}
+    written |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+
+    def choice_of(text: str) -> Value | None:
+        word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
+        # "a" is an article more often than a choice.
+        return written.get(word, written.get(word.lower()))
+
     texts = [token.text.translate(_RAW) for token in reply.tokens]
     # A token that ends the turn, or blanks, may stand beside what is the reply's text.
     start = "".join(texts).find(reply.text)
-    ends = accumulate(map(len, texts), initial=-start)
-    next(ends)
-    found = next(
-        (token for token, end in zip(reply.tokens, ends, strict=True) if end > place), None
-    )
-    if found is None or start < 0 or _choice_of_token(found.text, (value,)) != value:
+    ends = accumulate(map(len, texts))
+    at_place = (t for t, end in zip(reply.tokens, ends, strict=True) if end - start > place)
+    token = next(at_place, None)
+    if token is None or start < 0 or choice_of(token.text) != value:
         raise NoScoreError(f"no token of the reply is its choice {value!r}")
-    return found
-
-
-def over_choices(token: Token, choices: Sequence[Value]) -> dict[Value, float]:
-    """Return the probability of each choice, summing to 1, as of all that is on a choice.
-
-    A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
-    where log-probabilities are impossible: not every client checks them.
-    """
     logprobs = token.top.values()
-    # Any above 0, or undefined, would overflow or spoil the sum.
+    # One above 0, or undefined, would overflow or spoil the sum.
     if not all(p <= MAX_TOTAL - 1 for p in logprobs) or sum(map(math.exp, logprobs)) > MAX_TOTAL:
         raise NoScoreError("the log-probabilities of a token are impossible")
     mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        choice = _choice_of_token(text, choices)
-        if choice is not None:
+        if (choice := choice_of(text)) is not None:
             mass[choice] += math.exp(logprob)
     total = math.fsum(mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
     return {choice: p / total for choice, p in mass.items()}
-
-
-def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
-    """Return the choice a whole token stands for, but for markup and blanks around it, if any."""
-    word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
-    if word.lower() in NUMBER_WORDS:
-        word = str(NUMBER_WORDS.index(word.lower()))
-    # In its own case: "a" is an article more often than a choice.
-    return next((choice for choice in choices if str(choice) == word), None)

@@ -107,7 +107,7 @@ def length_controlled(wins: Vector, longer: Vector) -> float:
 
     def loss(weights: Vector) -> tuple[float, Vector]:
         z = design @ weights
-        return np.mean(np.logaddexp(0, z) - wins * z), design.T @ (expit(z) - wins) / len(z)
+        return float(np.mean(np.logaddexp(0, z) - wins * z)), design.T @ (expit(z) - wins) / len(z)
 
     return float(expit(minimize(loss, np.zeros(2), jac=True, options={"gtol": 1e-9}).x[0]))
 
@@ -150,8 +150,7 @@ def share_interval_of_sums(
     """As `share_interval`, from each document's sum of values and their number.
 
     The two documents that are added have `added` times the average size. With `degree` 2 the
-    values are of pairs across documents, each in the sums of both: leaving a document out then
-    moves the mean by twice its part of it.
+    values are of pairs across documents, each in the sums of both.
     """
     from scipy.special import stdtrit  # which judging does without
 

@@ -8,17 +8,16 @@ import contextvars
 import errno
 import itertools
 import json
-import logging
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -30,6 +29,7 @@ from judges.client.protocol import (
     Completion,
     FatalModelError,
     Message,
+    Model,
     ModelError,
     NoConnectionsError,
     RefusedError,
@@ -44,25 +44,15 @@ if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
-    from judges.client.client import Client, Request
+    from judges.client.client import Request, Response
 
 TIMEOUT = 120.0
 # What DSPy's engines let through of an answer that is none.
-MALFORMED = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 # Keys and addresses; the rest of an LM's arguments decides on its replies.
-UNDECIDING = frozenset(
-    {
-        *("api_key", "api_base", "base_url", "headers", "extra_headers", "timeout", "rollout_id"),
-        *("organization", "project", "azure_ad_token_provider"),
-    }
-)
+UNDECIDING = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
 # Prices and capabilities are looked up on this machine, not in the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-# DSPy warns of every reply that is cut short; the client asks again, and says so once.
-OWN_REQUEST = contextvars.ContextVar("own_request", default=False)
-logging.getLogger("dspy.clients.lm").addFilter(
-    lambda record: not (OWN_REQUEST.get() and "truncated" in record.getMessage())
-)
 
 
 class DspyModel:
@@ -74,7 +64,7 @@ class DspyModel:
     """
 
     native_n = False
-    has_logprobs = False
+    has_logprobs: bool | None = False
 
     def __init__(self, lm: Any, context: contextvars.Context | None = None) -> None:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
@@ -120,8 +110,6 @@ class DspyModel:
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
-        except OSError as error:
-            raise _lost(error, f"{self.name}: {self.secrets.redact(str(error))}") from None
         for change in entry.get("adaptations") or ():
             if change.action in ("dropped", "clamped", "substituted"):
                 name = change.field.removeprefix("config.")
@@ -136,7 +124,6 @@ class DspyModel:
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
-        OWN_REQUEST.set(True)
         adapter, signature = _plain_adapter()
         # A copy's record tells this request from those beside it.
         lm, entries = self._lm.copy(), list[Mapping[str, Any]]()
@@ -243,8 +230,17 @@ def _lost(error: BaseException | None, message: str) -> ModelError:
     return UnreachableError(message)
 
 
+class Asker(Protocol):
+    """What a client does for DSPy, from any thread or event loop."""
+
+    @property
+    def model(self) -> Model: ...
+    def ask(self, request: "Request") -> "Response": ...
+    async def ask_async(self, request: "Request") -> "Response": ...
+
+
 def as_lm(
-    client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
+    client: Asker, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM":
     """A client as `dspy.LM`, for DSPy's programs and optimizers.
 
@@ -266,13 +262,6 @@ def as_lm(
     )
 
 
-@contextmanager
-def open_lm(open_client: Callable[[], AbstractContextManager["Client"]]) -> "Iterator[dspy.LM]":
-    """Open a client and give it as `dspy.LM`."""
-    with open_client() as client:
-        yield as_lm(client)
-
-
 class ClientEngine:
     """Answers DSPy's requests by a client.
 
@@ -280,7 +269,7 @@ class ClientEngine:
     asked with another seed, the same one in a run that is repeated.
     """
 
-    def __init__(self, client: "Client", seed: int) -> None:
+    def __init__(self, client: Asker, seed: int) -> None:
         self.client, self.seed = client, seed
         self.stopped: JudgesError | None = None
         self._times: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
@@ -328,7 +317,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
     return messages
 
 
-def _dspy_response(request: "lm15.Request", response: Any) -> "lm15.Response":
+def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
     """DSPy's form of a response; raises its ServerError where there is none."""
     from dspy import lm15
 

@@ -41,11 +41,6 @@ class Provider:
         """The address to ask, as its user, the environment or the provider names it."""
         return (api_base or os.environ.get(self.address_variable) or self.address).rstrip("/")
 
-    def url(self, base: str) -> str:
-        """Where requests go; a query of the address stays behind the path."""
-        parts = urlsplit(base)
-        return urlunsplit(parts._replace(path=parts.path.rstrip("/") + self.path))
-
 
 # Those that our own client asks.
 PROVIDERS: Mapping[str, Provider] = {
@@ -101,7 +96,8 @@ class Redactor:
             # Tokens spell a key piece by piece.
             texts.append("".join([token.text for token in reply.tokens]))
             texts += [text for token in reply.tokens for text in token.top]
-        if not self.holds("\0".join(texts)):
+        whole = "\0".join(texts)
+        if not any(secret in whole for secret in self._secrets):
             return completion
         cleaned = [
             Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))

@@ -83,7 +83,7 @@ def open_model(
         _check_variable(api_key_env)
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
-    url = provider.url(provider.base(api_base)) if provider else api_base
+    url = provider.base(api_base) if provider else api_base
     opening = lm, url, variable, key
     if opening not in _opened:
         model: Model
@@ -123,7 +123,7 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
         )
     return EndpointModel(
         name,
-        url=provider.url(base),
+        url=base + provider.path,
         endpoint=endpoint,
         key=key,
         key_variable=variable,

@@ -2,7 +2,6 @@
 
 import errno
 import logging
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -43,21 +42,14 @@ LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
 OTHER_FILES = 64  # that this process may open beside its connections
 ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 
-# What may be left out of a request: how a refusal names it, and what is said of that ("": that it
-# is left out).
+# What requests can do without, and how a refusal names it.
 OPTIONAL = {
-    "max_tokens": (r"use .?max_completion_tokens", "max_completion_tokens for a limit"),
-    "temperature": (r"\btemperature\b", ""),
-    "seed": (r"\bseed\b", ""),
-    "reasoning_effort": (r"\breasoning_effort\b", ""),
-    "n": (
-        r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
-        "one reply a request (several are asked for one by one)",
-    ),
-    "system": (
-        r"\bsystem\b|developer instruction|roles must alternate",
-        "no system message (joined to the first of the user)",
-    ),
+    "max_tokens": r"use .?max_completion_tokens",
+    "temperature": r"\btemperature\b",
+    "seed": r"\bseed\b",
+    "reasoning_effort": r"\breasoning_effort\b",
+    "n": r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
+    "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
 # The fields of an error that say what is wrong.
 GEMINI = ("details", "violations", "quotaId")
@@ -83,7 +75,7 @@ class Spelling:
         self.changes: list[str] = []
         self.refused: set[str] = set()
         if OPENAI_REASONING.match(model):
-            self.refused.add("max_tokens")
+            self.refuse("max_tokens")
             self.refuse("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
@@ -91,7 +83,7 @@ class Spelling:
         limit = "max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": _without_system(messages) if "system" in self.refused else messages,
+            "messages": _joined(messages) if "system message" in self.refused else messages,
             limit: sampling.max_tokens,
             "temperature": sampling.temperature,
             "seed": sampling.seed,
@@ -113,25 +105,21 @@ class Spelling:
         """
         asked = dict(body)
         if body["messages"][0]["role"] == "system":
-            asked["system"] = True
+            asked["system message"] = True
         if not self.refused.isdisjoint(asked):
             return True  # sent before the refusal of another request had taught the same
         said = complaint(answer)
-        for name, (cue, _) in OPTIONAL.items():
+        for name, cue in OPTIONAL.items():
             if name in asked and re.search(cue, said, re.I):
-                self.refuse(name, asked[name])
+                self.refuse(name)
                 return True
         return False
 
-    def refuse(self, name: str, asked: object = None) -> None:
-        """Leave a parameter out from now on; `asked` is what was asked for."""
-        if name not in self.refused:
-            self.refused.add(name)
-            why = "asked without, so runs repeat less exactly"
-            if name == "temperature" and asked:
-                why = f"replies are drawn at its own, not at {asked:g}"
-            _, note = OPTIONAL.get(name, ("", ""))
-            self.note(note or f"no {name} ({why})")
+    def refuse(self, name: str) -> None:
+        """Leave a parameter out from now on."""
+        self.refused.add(name)
+        if name != "max_tokens":  # max_completion_tokens takes its place
+            self.note(f"no {name} (requests go without it)")
 
     def note(self, change: str) -> None:
         """Say a change, once."""
@@ -410,15 +398,13 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """How many seconds an answer asks to wait: a number, also in milliseconds."""
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        with suppress(ValueError):
-            seconds = float(headers.get(name, "")) * unit
-            return max(0.0, seconds) if math.isfinite(seconds) else None
+    """How many seconds an answer asks to wait; None where it does not say."""
+    with suppress(ValueError):
+        return max(0.0, float(headers.get("retry-after", "")))
     return None
 
 
-def _without_system(messages: Sequence[Message]) -> Sequence[Message]:
+def _joined(messages: Sequence[Message]) -> Sequence[Message]:
     """The same with the system's message at the head of the user's first."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages

@@ -58,10 +58,8 @@ class Price:
 
     def worst(self, tokens_in: int, tokens_out: int) -> float:
         """The most that a request of so many tokens can cost, or of fewer, whatever their kinds."""
-        cost = self.cost(tokens_in, tokens_out)
-        if self.per_cache_write is not None and self.per_cache_write > self.per_token_in:
-            cost += tokens_in * (self.per_cache_write - self.per_token_in)
-        return cost * self.long_factor if tokens_in > self.long_prompt else cost
+        cost = self.cost_of(Usage(tokens_in, tokens_out))
+        return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))
 
 
 FREE = Price(per_token_in=0.0, per_token_out=0.0)
@@ -138,10 +136,6 @@ def token_bound(messages: Sequence[Message]) -> int:
 @lru_cache(maxsize=1)
 def _table() -> dict[str, dict[str, Any]]:
     spec = find_spec("litellm")
-    if spec is None or spec.origin is None:
-        return {}
-    path = Path(spec.origin).parent / TABLE
-    if not path.exists():
-        return {}
-    table: dict[str, dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    path = Path(spec.origin).parent / TABLE if spec and spec.origin else None
+    table: dict[str, Any] = json.loads(path.read_bytes()) if path and path.exists() else {}
     return table

@@ -110,9 +110,8 @@ class Model(Protocol):
     """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
 
     `name` is the model's exact name and `endpoint` where it answers; both enter a request's key.
-    `native_n` says whether n replies cost one request, `has_logprobs` whether it can give
-    log-probabilities (None: only asking tells). A model that answers in this process, at once and
-    for free, has `in_process` true as well: it is asked one request at a time, without retries.
+    `native_n`: n replies cost one request. `has_logprobs` None: only asking tells. A model that
+    answers in this process, at once and for free, has `in_process` true as well.
     """
 
     name: str
@@ -136,8 +135,7 @@ class ModelError(JudgesError):
 class TransientError(ModelError):
     """What may pass when asked again: 5xx, a dropped or hung connection, a malformed body.
 
-    `retry_after` is the server's own wish, in seconds; `billed` says that the provider may charge
-    for it though nothing usable came back.
+    `retry_after` is the server's own wish, in seconds; `billed`: the provider may charge for it.
     """
 
     def __init__(

@@ -99,8 +99,8 @@ def _content(judged: JudgedText, document: Source) -> Iterable[float]:
         for index, value in match.weights.items():
             shared[index] = max(shared[index], value)
     # Where facts are given, too, the source has more sentences than its document.
-    points = dict(enumerate(document.points))
-    said = [points[at][0] * min(1.0, n / points[at][1]) for at, n in shared.items() if at in points]
+    pairs = [(n, *document.points[at]) for at, n in shared.items() if at < len(document.points)]
+    said = [says * min(1.0, n / enough) for n, says, enough in pairs]
     return likeness, sum(said), salience
 
 
@@ -159,12 +159,17 @@ def _order(judged: JudgedText, document: Source) -> Iterable[float]:
 
 
 def _wording(judged: JudgedText, _: str) -> Iterable[float]:
-    """Links from sentence to sentence, what was said before, full sentences and varied words."""
-    text, stems, links = judged.text, judged.text.stems, [] if len(judged.sentences) > 1 else [0.4]
-    for first, second in pairwise(judged.sentences):
-        # A link is a word shared with the sentence before, or one that points back to it.
-        kinds = dict.fromkeys(second.stems)
-        shared = [stem for stem in kinds if stem in first.stems]
+    """Links from sentence to sentence, scraps; what was said before; fullness, variety, openings.
+
+    A link is a word shared with the sentence before, or one that points back to it.
+    """
+    text, stems, sentences = judged.text, judged.text.stems, judged.sentences
+    links, scraps = [0.4], 0
+    if len(sentences) > 1:
+        links, scraps = [], sum([len(sentence.words) < 9 for sentence in sentences])
+    for first, second in pairwise(sentences):
+        kinds, before = dict.fromkeys(second.stems), set(first.stems)
+        shared = [stem for stem in kinds if stem in before]
         link = 0.5 * min(1.0, total_weight(shared))
         link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
         # Nothing new is no step on.
@@ -172,11 +177,13 @@ def _wording(judged: JudgedText, _: str) -> Iterable[float]:
     pairs = list(pairwise(stems))
     return (
         sum(links) / len(links),
+        scraps / len(sentences),
         (len(stems) - len(judged.stems)) / max(4, len(stems)),
         (len(pairs) - len(set(pairs))) / max(4, len(pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
         # Types per root of tokens hardly depend on length.
         len(judged.stems) / math.sqrt(max(1, len(stems))),
+        1 - len({sentence.words[0] for sentence in sentences}) / len(sentences),
     )
 
 
@@ -352,7 +359,7 @@ MEASURES = (
     Measure(_order, "document", 4),
     Measure(_support, "source", 4),
     Measure(_answer, "turns", 3),
-    Measure(_wording, "", 5),
+    Measure(_wording, "", 7),
     Measure(_grammar, "", 3),
 )
 PARTS = (
@@ -373,12 +380,15 @@ PARTS = (
     Part("coverage", 1.8, 0.6, 1.0),
     Part("focus", 0.15, 0.2, 0.6),
     Part("support", 0.8, 0.8, 1.0),
-    # Of any text: links, stems and pairs said twice, fullness, variety; faults, of form, breaks.
+    # Of any text: links, scraps; stems, pairs said twice; fullness, variety, openings; faults of
+    # grammar, of form, a broken end.
     Part("connection", 0.4, 0.3, 0.5),
+    Part("connection", 0.1, -0.2, 0.4),
     Part("repetition", 0.12, -0.1, 1.0),
     Part("repetition", 0.02, -0.08, 1.0),
     Part("style", 2.9, 0.35, 0.7),
     Part("style", 4.8, 1.0, 0.5),
+    Part("style", 0.1, -0.2, 0.4),
     Part("grammar", 0.2, -0.7, 1.4),
     Part("grammar", 0.07, -0.3, 0.8),
     Part("grammar", 0.1, -0.7, 0.4),
@@ -388,14 +398,14 @@ _MEANS, _SDS, SHARES = np.array([part[1:] for part in PARTS]).T
 FACET_OF = np.array([INDEX[part.facet] for part in PARTS])
 # No part counts beyond so many spreads; a text without words has nothing good: this on every part.
 FARTHEST, EMPTY = 3.0, -2.0
-# What is remembered of longer texts would fill the memory.
-LONG = 20_000
+# What is remembered of texts longer in sum would fill the memory.
+MAX_REMEMBERED = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The parts of all facets, in spreads of ordinary texts; "" stands for a source not given."""
     n = len(text) + len(document) + len(turns) + len(knowledge)
-    measured = _measure if n <= LONG else _measure.__wrapped__
+    measured = _measure if n <= MAX_REMEMBERED else _measure.__wrapped__
     return measured(text, document, turns, knowledge)
 
 

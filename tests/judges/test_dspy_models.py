@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import json
 import logging
 from collections.abc import Mapping
 from contextlib import closing
@@ -24,13 +23,12 @@ import judges
 import optimize
 from judges.catalog import RELEVANCE
 from judges.client.budget import Budget, BudgetSpentError
-from judges.client.client import Client, Request
+from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.protocol import (
     Message,
     ModelError,
     NoConnectionsError,
-    RefusedError,
     Sampling,
     ThrottledError,
     TransientError,
@@ -66,13 +64,6 @@ def sent(server: OpenAIServer) -> list[Mapping[str, Any]]:
     ]
 
 
-def gates(server: OpenAIServer) -> set[str | None]:
-    return {
-        {name.lower(): value for name, value in seen.headers.items()}.get("x-gate")
-        for seen in server.log
-    }
-
-
 def test_key_address_limits_and_arguments_go_with_every_request(server: OpenAIServer) -> None:
     lm = lm_of(server, temperature=0.3, max_tokens=77, top_p=0.9, presence_penalty=0.5)
     with dspy.context(lm=lm):
@@ -93,53 +84,17 @@ def test_key_address_limits_and_arguments_go_with_every_request(server: OpenAISe
 def test_headers_go_along_and_stay_out_of_what_is_written(
     server: OpenAIServer, tmp_path: Path
 ) -> None:
-    def habit(number: int, body: dict[str, Any]) -> web.Response | None:
-        # As careless servers repeat what they were shown.
-        return error(400, f"Bearer {GATE} may not ask this", "refused") if number else None
-
-    server.habit = habit
+    # As careless servers repeat what they were shown.
+    said = error(400, f"Bearer {GATE} may not ask this", "refused")
+    server.habit = lambda number, body: said if number else None
     lm = lm_of(server, extra_body={"user": "me"}, extra_headers={"X-Gate": f"Bearer {GATE}"})
     store = tmp_path / "replies.sqlite"
     with dspy.context(lm=lm), pytest.warns(FailedJudgementWarning) as caught:
-        judges.load("fluency").score(ROWS, store=store, concurrency=1)
+        judges.load("fluency").score(ROWS[:2], store=store, concurrency=1)
     assert "may not ask this" in str(caught[0].message)
     assert GATE not in str(caught[0].message)
     assert GATE.encode() not in store.read_bytes()
-    assert gates(server) == {f"Bearer {GATE}"}
-
-
-def test_the_lms_own_temperature_and_limit_hold_and_without_one_judges_ask_at_0() -> None:
-    assert DspyModel(dspy.LM("openai/judge-1")).temperature == 0
-    thinking = DspyModel(dspy.LM("openai/gpt-5-mini", temperature=1.0, max_tokens=20_000))
-    assert (thinking.temperature, thinking.max_tokens) == (1, 20_000)
-
-
-def test_a_context_beats_what_is_configured_and_a_named_model_beats_both(
-    server: OpenAIServer,
-) -> None:
-    nowhere = dspy.LM("openai/none", api_key=KEY, api_base="http://127.0.0.1:9/v1")
-    with dspy.context(lm=nowhere), dspy.context(lm=lm_of(server)):
-        judges.load("fluency")(summary="A summary.")
-        assert len(server.log) == 1
-        judges.load("fluency", lm="embedded")(summary="A summary.")
-        judges.load("fluency").score(ROWS, lm="embedded")
-    assert len(server.log) == 1
-
-
-def test_a_frozen_judge_asks_its_own_model(server: OpenAIServer, tmp_path: Path) -> None:
-    path = judges.load("fluency").save(tmp_path / "judge.json")
-    with dspy.context(lm=lm_of(server)):
-        assert judges.load(path)(summary="A summary.").failure is None
-    assert not server.log
-
-
-def test_saving_needs_no_key(tmp_path: Path) -> None:
-    judge = judges.load("fluency", lm="openai/judge-1")
-    path = judge.save(tmp_path / "judge.json")
-    assert judges.load(path).plan == judge.resolved_plan()
-    program = judge.program()
-    program.save(tmp_path / "program.json")
-    judge.program().load(tmp_path / "program.json")
+    assert all(GATE in str(seen.headers) for seen in server.log)
 
 
 def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
@@ -200,7 +155,7 @@ def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(
     with dspy.context(lm=lm_of(server)), caplog.at_level(logging.WARNING):
         assert judges.load("fluency").score(ROWS).notna().all()
     assert [record.message for record in caplog.records if "judge-1" in record.message] == [
-        "openai/judge-1 takes no temperature (asked without, so runs repeat less exactly)"
+        "openai/judge-1 takes no temperature (requests go without it)"
     ]
 
 
@@ -226,14 +181,6 @@ def test_clients_of_ones_own_are_asked_as_well() -> None:
         assert judges.load("fluency")(summary="A summary.").score == 4
 
 
-def test_a_wrong_key_ends_the_run_without_repeating_it(server: OpenAIServer) -> None:
-    wrong = "sk-Wr0ngKeyAbCdEf123456"
-    lm = dspy.LM("openai/judge-1", api_key=wrong, api_base=server.url)
-    with dspy.context(lm=lm), pytest.raises(ModelError) as caught:
-        judges.load("fluency").score(ROWS)
-    assert wrong not in json.dumps(str(caught.value))
-
-
 def through_dspy(server: OpenAIServer) -> DspyModel:
     return open_dspy("openai/judge-1", server.url)
 
@@ -250,15 +197,6 @@ def test_any_dspy_model_answers_with_counts(
     assert seen.body["messages"][0]["content"] == "You rate."
     assert seen.body["seed"] == 9
     assert seen.body["temperature"] == 0.0
-
-
-def test_samples_of_a_dspy_model_are_asked_together(openai_server: OpenAIServer) -> None:
-    openai_server.judge = lambda body: "4"
-    openai_server.latency = 0.2
-    client = Client(through_dspy(openai_server))
-    (answer,) = client.run([Request(ASKED, Sampling(n=5), lambda reply: reply.text)])
-    assert answer.parsed == ("4",) * 5
-    assert openai_server.max_at_once == 5
 
 
 @pytest.mark.parametrize(
@@ -337,11 +275,3 @@ def test_what_ended_the_run_is_kept_for_whoever_asks_dspy() -> None:
     with pytest.raises(Exception, match="budget of 1 calls"):
         lm("hello again")
     assert isinstance(lm.engine.stopped, BudgetSpentError)
-
-
-def test_a_failed_request_is_dspys_own_kind_of_error() -> None:
-    def refuse(*_: object) -> str:
-        raise RefusedError("context too long")
-
-    with pytest.raises(dspy.LMError, match="context too long"):
-        as_lm(Client(Model(refuse)))("hello")

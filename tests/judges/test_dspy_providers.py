@@ -1,6 +1,5 @@
 """What providers answer whom only DSPy's clients ask, from a judge's rows and back."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -179,20 +178,3 @@ def test_a_quota_that_is_gone_ends_the_run_at_once(monkeypatch: pytest.MonkeyPat
     with pytest.raises(FatalModelError, match="please check your plan"):
         score(GEMINI, lambda *_: asked.append(1) or refused(QUOTA), monkeypatch)
     assert len(asked) < len(ROWS)
-
-
-def test_dspy_does_not_warn_of_every_reply_that_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    records: list[logging.LogRecord] = []
-    handler = logging.Handler()
-    handler.emit = records.append  # type: ignore[method-assign]
-    dspy_logger = logging.getLogger("dspy.clients.lm")
-    dspy_logger.addHandler(handler)
-    try:
-        judgements, _ = score(CLAUDE, lambda *_: claude(THOUGHT, stop="max_tokens"), monkeypatch)
-        dspy_logger.warning("LM response was truncated, of another's request")
-    finally:
-        dspy_logger.removeHandler(handler)
-    assert "its limit of tokens" in str(judgements[0].failure)
-    assert ["another's" in record.getMessage() for record in records] == [True]

@@ -110,11 +110,6 @@ def test_azure_is_asked_at_its_own_address_with_its_own_key(
         open_model("azure/judge-1")
 
 
-def test_an_addresss_query_stays_behind_the_path(openai_server: OpenAIServer) -> None:
-    complete(api_base=f"{openai_server.url}/?v=2")
-    assert openai_server.log[0].path == "/v1/chat/completions"
-
-
 def test_a_model_is_opened_once_a_process_for_each_address_and_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

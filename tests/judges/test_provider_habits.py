@@ -93,7 +93,7 @@ class Habit:
     finish: str = "stop"
 
 
-EXACT = "(asked without, so runs repeat less exactly)"
+WITHOUT = "(requests go without it)"
 UNSUPPORTED = "Unsupported parameter: '{}' is not supported with this model."
 FORBIDDEN = {
     "type": "extra_forbidden",
@@ -108,33 +108,26 @@ SPELLINGS = [
             "temperature",
             fail(400, "Unsupported value: 'temperature' does not support 0 with this model."),
         ),
-        changes=(f"no temperature {EXACT}",),
+        changes=(f"no temperature {WITHOUT}",),
         sent={"temperature": None, "seed": 0},
-    ),
-    Habit(
-        "temperature of a mean refused by Anthropic's kind",
-        when("temperature", fail(400, "`temperature` is deprecated for this model.")),
-        MEAN,
-        ("4", "4", "4"),
-        changes=("no temperature (replies are drawn at its own, not at 1)",),
     ),
     Habit(
         "seed unrecognized by OpenAI",
         when("seed", fail(400, "Unrecognized request argument supplied: seed")),
-        changes=(f"no seed {EXACT}",),
+        changes=(f"no seed {WITHOUT}",),
         sent={"seed": None},
     ),
     Habit(
         "seed forbidden by Mistral, which repeats the request",
         when("seed", lambda _: say(422, {"detail": [FORBIDDEN]})),
-        changes=(f"no seed {EXACT}",),
+        changes=(f"no seed {WITHOUT}",),
         sent={"seed": None, "temperature": 0},
     ),
     Habit(
         "n refused",
         when("n", fail(400, "'n' : number must be at most 1", param="n")),
         MEAN,
-        changes=("one reply a request (several are asked for one by one)",),
+        changes=(f"no n {WITHOUT}",),
         sent={"n": None},
     ),
     Habit("n ignored", lambda body: replying()({**body, "n": 1}), MEAN),
@@ -142,7 +135,7 @@ SPELLINGS = [
         "reasoning_effort refused",
         when("reasoning_effort", fail(400, UNSUPPORTED.format("reasoning_effort"))),
         Sampling(reasoning_effort="low"),
-        changes=(f"no reasoning_effort {EXACT}",),
+        changes=(f"no reasoning_effort {WITHOUT}",),
     ),
     Habit(
         "logprobs refused, which no plan gives up in silence",
@@ -164,7 +157,6 @@ SPELLINGS = [
             "max_tokens",
             fail(400, f"{UNSUPPORTED.format('max_tokens')} Use 'max_completion_tokens' instead."),
         ),
-        changes=("max_completion_tokens for a limit",),
         sent={"max_completion_tokens": 512, "max_tokens": None},
     ),
     Habit(
@@ -177,7 +169,7 @@ SPELLINGS = [
     Habit(
         "no system role",
         with_system(fail(400, "System role not supported")),
-        changes=("no system message (joined to the first of the user)",),
+        changes=(f"no system message {WITHOUT}",),
         sent={"messages": [{"role": "user", "content": "You rate.\n\nRate it from 1 to 5."}]},
     ),
     Habit(
@@ -185,7 +177,7 @@ SPELLINGS = [
         with_system(
             lambda _: say(400, [{"error": {"message": "Developer instruction is not enabled"}}])
         ),
-        changes=("no system message (joined to the first of the user)",),
+        changes=(f"no system message {WITHOUT}",),
     ),
     Habit(
         "everything refused in turn",
@@ -201,10 +193,9 @@ SPELLINGS = [
         ),
         MEAN,
         changes=(
-            "max_completion_tokens for a limit",
-            "no temperature (replies are drawn at its own, not at 1)",
-            f"no seed {EXACT}",
-            "one reply a request (several are asked for one by one)",
+            f"no temperature {WITHOUT}",
+            f"no seed {WITHOUT}",
+            f"no n {WITHOUT}",
         ),
     ),
     Habit(
@@ -224,7 +215,6 @@ REPLIES = [
         finish="refusal",
     ),
     Habit("thoughts in reasoning_content", replying(reasoning_content="Say 1? Say 2?")),
-    Habit("thoughts in reasoning", replying(reasoning="Rating: 1", thinking_blocks=[])),
     Habit("cut short", replying(choice={"finish_reason": "length"}), finish="length"),
     Habit("no reason to end", replying(choice={"finish_reason": None})),
 ]
@@ -280,13 +270,6 @@ ERRORS = [
     Habit("a rate limit", throttled(), error=ThrottledError),
     Habit("Retry-After", throttled(Retry_After="2.5"), error=ThrottledError, wait=2.5),
     Habit(
-        "retry-after-ms",
-        throttled(retry_after_ms="200", Retry_After="60"),
-        error=ThrottledError,
-        wait=0.2,
-    ),
-    Habit("no date of any calendar", throttled(Retry_After="soon"), error=ThrottledError),
-    Habit(
         "a gateway's page", lambda _: web.Response(status=502, text="<html>"), error=TransientError
     ),
     Habit(
@@ -295,7 +278,6 @@ ERRORS = [
     Habit(
         "a context too long", fail(400, VLLM_CONTEXT), error=RefusedError, said="maximum context"
     ),
-    Habit("a body too large", fail(413, "Too large."), error=RefusedError),
     Habit(
         "filtered by Azure",
         lambda _: say(400, {"error": CONTENT_FILTERED}),
@@ -377,7 +359,7 @@ def test_openais_reasoning_models_are_known_by_name(name: str) -> None:
     body = model.spelling.body(ASKED, Sampling())
     assert body["max_completion_tokens"] == 512
     assert body.keys().isdisjoint({"temperature", "max_tokens"})
-    assert model.changes == [f"no temperature {EXACT}"]
+    assert model.changes == [f"no temperature {WITHOUT}"]
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "gpt-4.1-mini", "gpt-5-chat-latest", "olmo-2"])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from openai_server import OpenAIServer
 
 import judges
 from dspy_judges.errors import OptionError
@@ -37,8 +38,10 @@ def test_a_pickled_callable_gives_both_kinds_of_batch_the_local_scores() -> None
     assert isinstance(call(columns)["relevance"], np.ndarray)
 
 
-def test_each_worker_spends_its_share_and_the_rows_left_say_so() -> None:
-    judge = judges.load("relevance")
+def test_each_worker_spends_its_share_and_the_rows_left_say_so(
+    openai_server: OpenAIServer,
+) -> None:
+    judge = judges.load("relevance", lm="openai/judge-1")
     call = JudgeBatch(judge, workers=2, max_calls=7, map={"summary": "draft"})
     frame = pd.DataFrame(ROWS[8:13]).rename(columns={"summary": "draft"})
     judged = call(frame)
