@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from judges.define import read_subject
 
 import data
 from data.types import LabelledOutput
@@ -24,6 +23,7 @@ from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_OF, NAMES, Vector
 from judges.embedded.model import make_judge, measure_all, read_task
+from judges.loading import read_subject
 from judges.prompt import fill
 from optimize.statistics.agreement import summary_level
 
@@ -126,7 +126,8 @@ def _taught(
 
 
 def _rho(judge: Vector, human: Vector, document: np.ndarray) -> float:
-    return summary_level(judge, human, document, resamples=0).value
+    # The order in which a processor adds must not break ties.
+    return summary_level(np.round(judge, 9), human, document, resamples=0).value
 
 
 if __name__ == "__main__":

@@ -107,12 +107,12 @@ def faulty(server: OpenAIServer, folder: Path, rows: int) -> Figures:
 
 def killed(server: OpenAIServer, folder: Path, rows: int, whole: Path) -> Figures:
     for times in (1, 2, 3):
-        process = start(folder, rows, *(["--resume"] if times > 1 else []))
+        process = start(folder, rows)
         while len(server.log) < rows * times // 4 and process.poll() is None:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-    process = start(folder, rows, "--resume")
+    process = start(folder, rows)
     process.communicate()
     again = sum(times - 1 for times in server.n_answered.values())
     same = process.returncode == 0 and output(folder) == output(whole)
@@ -137,7 +137,7 @@ def limited(server: OpenAIServer, folder: Path, rows: int) -> Figures:
 
 
 def tuning(folder: Path, limit: tuple[str, str]) -> Figures:
-    """Tune under a limit with two in five replies spoiled, killed twice and resumed.
+    """Tune under a limit with two in five replies spoiled, killed twice and run again.
 
     Half of every prompt is cached, and every reply takes thoughts.
     """
@@ -151,12 +151,12 @@ def tuning(folder: Path, limit: tuple[str, str]) -> Figures:
     with Serving(server):
         os.environ["OPENAI_BASE_URL"] = server.url
         for share in (1, 2):
-            process = subprocess.Popen([*command, *(["--resume"] if share == 2 else [])], **QUIET)
+            process = subprocess.Popen(command, **QUIET)
             while len(server.log) < 150 * share and process.poll() is None:
                 time.sleep(0.005)
             process.send_signal(signal.SIGKILL)
             process.wait()
-        code = subprocess.run([*command, "--resume"], check=False, **QUIET).returncode
+        code = subprocess.run(command, check=False, **QUIET).returncode
         price = find_price(lm)
         assert price is not None
         dollars = server.dollars(price)

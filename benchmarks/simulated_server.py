@@ -51,9 +51,7 @@ class SimulatedServer:
             price = find_price(f"openai/{model}")
             if price is None:
                 raise LookupError(f"no list price for {model}")
-            total += price.cost(
-                self.tokens_in[model], self.tokens_out[model], self.n_requests[model]
-            )
+            total += price.cost(self.tokens_in[model], self.tokens_out[model])
         return total
 
     async def chat(self, request: web.Request) -> web.Response:

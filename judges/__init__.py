@@ -6,30 +6,23 @@ from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
     from dspy_judges.errors import JudgesError
-    from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
-    from judges.frozen import FrozenJudgeError
+    from judges.dimension import Comparison, Dimension, UnknownDimensionError
     from judges.judge import Judge
-    from judges.judgement import Judgement, NoScoreError, Verdict
+    from judges.judgement import Judgement, Verdict
     from judges.loading import load, read_subject
     from judges.modules import PairwiseJudge, RatingJudge
-    from judges.panel import Member, Panel, PanelError
-    from judges.prompt import Prompt
+    from judges.panel import Member, Panel
     from judges.scoring import SamplingPlan
 
 __all__ = [
     "Comparison",
     "Dimension",
-    "DimensionError",
-    "FrozenJudgeError",
     "Judge",
     "Judgement",
     "JudgesError",
     "Member",
-    "NoScoreError",
     "PairwiseJudge",
     "Panel",
-    "PanelError",
-    "Prompt",
     "RatingJudge",
     "SamplingPlan",
     "UnknownDimensionError",
@@ -39,15 +32,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "judges.dimension": "Comparison Dimension DimensionError UnknownDimensionError",
+    "judges.dimension": "Comparison Dimension UnknownDimensionError",
     "dspy_judges.errors": "JudgesError",
-    "judges.frozen": "FrozenJudgeError",
     "judges.judge": "Judge",
-    "judges.judgement": "Judgement NoScoreError Verdict",
+    "judges.judgement": "Judgement Verdict",
     "judges.loading": "load read_subject",
     "judges.modules": "PairwiseJudge RatingJudge",
-    "judges.panel": "Member Panel PanelError",
-    "judges.prompt": "Prompt",
+    "judges.panel": "Member Panel",
     "judges.scoring": "SamplingPlan",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

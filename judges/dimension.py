@@ -4,15 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from fractions import Fraction
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import (
     Field,
     Prompt,
     Reasoning,
-    Value,
-    describe_scale,
     reasoning_of,
     with_reasoning,
 )
@@ -55,18 +52,15 @@ class Dimension:
     anchors: Mapping[int, str]
     instruction: str
     source: str = ""
+    texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
+        object.__setattr__(self, "texts", tuple(self.inputs))
         if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
             raise DimensionError(
                 f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
             )
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The names of the texts it is judged from, in the order shown."""
-        return tuple(self.inputs)
 
     @property
     def scale(self) -> tuple[int, ...]:
@@ -75,8 +69,7 @@ class Dimension:
     def on_scale(self, low: int, high: int) -> "Dimension":
         """The same quality rated from `low` to `high`; anchors move with their places.
 
-        An anchor whose place falls between two ratings is left out. An instruction that names the
-        old scale's ends, as in "1 to 5" or "1 (lowest) to 5", names the new ones.
+        An anchor whose place falls between two ratings is left out.
         """
         if (low, high) == (self.scale[0], self.scale[-1]):
             return self
@@ -84,19 +77,15 @@ class Dimension:
             raise DimensionError(
                 f"{self.name}: a scale from {low} to {high}; it has 2 to {MAX_RATINGS} ratings"
             )
-        first, last = self.scale[0], self.scale[-1]
-        moved = {
-            Fraction((rating - first) * (high - low), last - first) + low: meaning
-            for rating, meaning in self.anchors.items()
-        }
-        anchors = {rating: moved.get(Fraction(rating), "") for rating in range(low, high + 1)}
-        ends = rf"(?<![\w.-]){first}( \(\w+\))?(\s?(?:to|-|–|and)\s?){last}(?![\w.]\w|\w)"
-        instruction = re.sub(ends, rf"{low}\g<1>\g<2>{high}", self.instruction)
-        return replace(self, anchors=anchors, instruction=instruction)
+        first, width = self.scale[0], self.scale[-1] - self.scale[0]
+        moved = {low + (r - first) * (high - low) / width: text for r, text in self.anchors.items()}
+        anchors = {rating: moved.get(rating, "") for rating in range(low, high + 1)}
+        return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
         """The prompt of the untuned judge: the texts in, a rating out."""
-        description = describe_scale(self.definition, self.anchors)
+        meanings = "; ".join(f"{rating} = {text}" for rating, text in self.anchors.items() if text)
+        description = f"{self.definition} ({meanings})" if meanings else self.definition
         rating = Field(name="rating", description=description, role="output", choices=self.scale)
         return Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), rating))
 
@@ -115,16 +104,13 @@ class Comparison:
     candidate: str
     instruction: str
     source: str = ""
-    fields: tuple[str, str] = dataclass_field(init=False)
+    fields: tuple[str, str] = dataclass_field(init=False, repr=False)
+    texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, {**self.inputs, self.candidate: ""})
         object.__setattr__(self, "fields", (f"{self.candidate}_a", f"{self.candidate}_b"))
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The names of the texts it is judged from, in the order shown."""
-        return (*self.inputs, *self.fields)
+        object.__setattr__(self, "texts", (*self.inputs, *self.fields))
 
     @property
     def scale(self) -> tuple[int, ...]:
@@ -148,56 +134,40 @@ Subject = Dimension | Comparison
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The prompt of a subject that nobody tuned.
-
-    Without `reasoning` a dimension's asks for the rating alone, and a comparison's for one sentence
-    before the choice.
-    """
+    """The untuned prompt; without `reasoning` a dimension's has none, a comparison's is brief."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
-    """A judge's prompt reads its subject's texts and writes on its subject's scale.
-
-    Raises DimensionError.
-    """
-    for name in (field.name for field in prompt.inputs):
-        if name in RESERVED:
-            raise DimensionError(
-                f"{subject.name}: a text may not be called {name!r}, which a judge or DSPy keeps "
-                "for itself; call it otherwise and map the column to it"
-            )
+    """Raise DimensionError unless a prompt reads its subject's texts and writes on its scale."""
+    if reserved := sorted(RESERVED & {field.name for field in prompt.inputs}):
+        raise DimensionError(
+            f"{subject.name}: a text may not be called {reserved[0]!r}, which a judge or DSPy "
+            "keeps for itself; call it otherwise and map the column to it"
+        )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
     expected = untuned_prompt(subject, reasoning_of(prompt))
-    if [_form(field) for field in prompt.fields] != [_form(field) for field in expected.fields]:
+    if [(f.name, f.role, f.choices) for f in prompt.fields] != [
+        (f.name, f.role, f.choices) for f in expected.fields
+    ]:
+        names, wanted = (", ".join(f.name for f in p.fields) for p in (prompt, expected))
         raise DimensionError(
-            f"{subject.name}: the prompt's fields ({_names(prompt)}) are not those of what it "
-            f"judges ({_names(expected)})"
+            f"{subject.name}: the prompt's fields ({names}) are not those of what it judges "
+            f"({wanted})"
         )
     for number, demo in enumerate(prompt.demos):
-        _check_demo(f"{subject.name}: demo {number}", demo, prompt)
-
-
-def _check_demo(where: str, demo: Mapping[str, Value], prompt: Prompt) -> None:
-    """Raise DimensionError unless the demo has the prompt's fields, each with a value it allows."""
-    if demo.keys() != {field.name for field in prompt.fields}:
-        raise DimensionError(f"{where} has {', '.join(demo)}; a demo has exactly {_names(prompt)}")
-    for field in prompt.fields:
-        value = demo[field.name]
-        if field.choices and not any(type(value) is type(c) and value == c for c in field.choices):
-            raise DimensionError(f"{where} has {field.name} {value!r}; allowed: {field.choices}")
-        if not field.choices and not isinstance(value, str):
-            raise DimensionError(f"{where} has {field.name} {value!r}; a text belongs there")
-
-
-def _form(field: Field) -> tuple[object, ...]:
-    return field.name, field.role, field.choices
-
-
-def _names(prompt: Prompt) -> str:
-    return ", ".join(field.name for field in prompt.fields)
+        where = f"{subject.name}: demo {number} has"
+        if demo.keys() != {field.name for field in prompt.fields}:
+            raise DimensionError(f"{where} {', '.join(demo)}; it has exactly the prompt's fields")
+        for field in prompt.fields:
+            value, choices = demo[field.name], field.choices
+            is_text = isinstance(value, str)
+            fits = any(type(value) is type(c) and value == c for c in choices or ())
+            if not (fits if choices else is_text):
+                allowed = choices or "a text"
+                raise DimensionError(f"{where} {field.name} {value!r}; allowed: {allowed}")
 
 
 def _inputs(inputs: Mapping[str, str]) -> list[Field]:

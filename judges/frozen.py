@@ -1,7 +1,7 @@
 """The frozen judge's file: one JSON document that anybody can load, and that can hold no code.
 
-Everything in it is checked before any of it is used: size, types, lengths, digest, and that what it
-says twice agrees. Its messages are what is sent, word for word. It holds no endpoint and no key.
+All of it is checked before any of it is used. Its messages are what is sent, word for word. It
+holds no endpoint and no key.
 """
 
 import hashlib
@@ -72,21 +72,17 @@ class SubjectEntry(_Strict):
         return Comparison(**entries, candidate=candidate or "")
 
 
-class _Data(Struct):
+class _Labels(Struct):
     """Of a provenance what is read has its type; the rest is plain data."""
 
-    name: Named
     sha256: Hash
+    name: Named = ""
     constructed: bool = False
 
 
-class _Split(Struct):
-    sha256: Hash
-
-
 class _Provenance(Struct, kw_only=True):
-    data: _Data | UnsetType = UNSET
-    split: _Split | UnsetType = UNSET
+    data: _Labels | UnsetType = UNSET
+    split: _Labels | UnsetType = UNSET
     optimizer: Named = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Named = "seed"
@@ -192,16 +188,10 @@ def dumps(judge: AnyFile) -> str:
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if Redactor().holds(text):
         raise FrozenJudgeError(
-            "its texts hold a key that an environment variable (*_KEY, *_TOKEN, *_SECRET) has; "
-            "take it out of the instruction, the definition or the labels"
+            "its texts hold a key of an environment variable (*_KEY, *_TOKEN, *_SECRET); take it "
+            "out of the instruction, the definition or the labels"
         )
-    try:
-        loads(text.encode("utf-8"))  # what could not be read back is not written
-    except UnicodeEncodeError as error:
-        context = text[: error.start][-40:]
-        raise FrozenJudgeError(
-            f"a broken character (a lone surrogate) after {context!r}"
-        ) from error
+    loads(text.encode("utf-8"))  # what could not be read back is not written
     return text
 
 
@@ -215,21 +205,16 @@ def loads(raw: bytes) -> AnyFile:
             raise FrozenJudgeError(f"no {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        if document.get("kind") == "panel":
-            panel = convert(document, PanelFile, str_keys=True)
-            _check_shared(panel)
-            for member in panel.members:
-                _check_judge(member.judge)
-            return panel
-        judge = convert(document, JudgeFile, str_keys=True)
-        _check_judge(judge)
+        kind: Any = PanelFile if document.get("kind") == "panel" else JudgeFile
+        file: AnyFile = convert(document, kind, str_keys=True)
+        _check(file)
     except RecursionError as error:
         raise FrozenJudgeError("no frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
     except ValueError as error:  # msgspec's, DimensionError, an impossible plan
         raise FrozenJudgeError(f"no frozen judge: {shortened(error)}") from error
-    return judge
+    return file
 
 
 def digest(document: Mapping[str, object]) -> str:
@@ -249,34 +234,29 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
         return None
 
 
-def _check_judge(judge: JudgeFile) -> None:
-    """Its prompt is its subject's, and its messages are texts that hold a slot for each text."""
-    _check_shared(judge)
-    check_prompt(judge.subject.read(), judge.program)
-    if judge.program.normalised() != judge.program:
-        raise FrozenJudgeError("its 'program' is not spelled as DSPy keeps it")
-    messages = judge.messages
-    roles = "".join(f" {message['role']}" for message in messages)
-    slots = sorted(SLOT.findall(messages[-1]["content"]))
-    if not ROLES.fullmatch(roles) or slots != sorted(judge.texts):
-        raise FrozenJudgeError(
-            "its messages must be the system's, demonstrations as a user's and an assistant's, and "
-            f"the user's with one {{{{slot}}}} for each of {', '.join(judge.texts)}"
-        )
-    if any(CUSTOM_TYPE in message["content"] for message in messages):
-        raise FrozenJudgeError(
-            f"its messages hold {CUSTOM_TYPE!r}, by which DSPy sends something other than text"
-        )
-
-
-def _check_shared(file: AnyFile) -> None:
+def _check(file: AnyFile) -> None:
     """What the file says twice must agree, or a reader would see one judge and run another."""
     if file.provenance is not None:
         convert(file.provenance, _Provenance)
-    expected = shared_entries(file.subject.read(), file.provenance, panel=file.kind == "panel")
+    subject = file.subject.read()
+    expected = shared_entries(subject, file.provenance, panel=file.kind == "panel")
     for name, value in expected.items():
         if getattr(file, name) != value:
             raise FrozenJudgeError(f"its {name!r} does not follow from its subject")
+    if isinstance(file, PanelFile):
+        for member in file.members:
+            _check(member.judge)
+        return
+    check_prompt(subject, file.program)
+    roles = "".join(f" {message['role']}" for message in file.messages)
+    slots = sorted(SLOT.findall(file.messages[-1]["content"]))
+    if not ROLES.fullmatch(roles) or slots != sorted(file.texts):
+        raise FrozenJudgeError(
+            "its messages must be the system's, demonstrations as a user's and an assistant's, and "
+            f"the user's with one {{{{slot}}}} for each of {', '.join(file.texts)}"
+        )
+    if any(CUSTOM_TYPE in message["content"] for message in file.messages):
+        raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE!r}: something other than text")
 
 
 def shortened(message: object) -> str:
@@ -291,9 +271,8 @@ def plain(value: object) -> Any:
         return {encodable(str(name)): plain(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(entry) for entry in value]
-    unwrap = getattr(value, "item", None)
-    scalar = unwrap() if callable(unwrap) else value
-    if isinstance(scalar, str):
-        # A file's name may hold bytes that are no text.
-        return encodable(scalar)
-    return None if isinstance(scalar, float) and not math.isfinite(scalar) else scalar
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return encodable(value) if isinstance(value, str) else value

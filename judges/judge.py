@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from dspy_judges.errors import OptionError
 from judges.client import (
     EMBEDDED,
+    BudgetSpentError,
     FatalModelError,
     Message,
     ModelOptions,
@@ -32,10 +33,12 @@ from judges.client import (
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
 from judges.judging import (
+    Asking,
     MissingColumnError,
     Order,
     failed,
     find_columns,
+    judge_one,
     judge_rows,
     rows_of,
 )
@@ -61,15 +64,25 @@ class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
 
 
+class _Kept:
+    """What a judge has worked out once; none of it travels to another process."""
+
+    template: tuple[Message, ...] | None = None
+    asking: Asking | None = None
+    is_checked = False
+
+    def __reduce__(self) -> Any:
+        return _Kept, ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
     """A rating judge or a pairwise judge, ready to run.
 
-    `plan` None leaves the way to a score to the model (`scoring.default_plan`), as catalogue
-    judges do; a frozen judge has its own. `lm` is the model it asks, and `api_base` the endpoint,
-    which only its user names. Where nobody named a model, the LM that DSPy is configured with is
-    asked, if it is. `stored_messages` are its file's, where its program would render others: they
-    are sent as they stand.
+    `plan` None leaves the way to a score to the model, as catalogue judges do. `lm` is the model it
+    asks, and `api_base` the endpoint, which only its user names. Where nobody named a model, the LM
+    that DSPy is configured with is asked, if it is. `stored_messages` are its file's, where its
+    program would render others: they are sent as they stand.
     """
 
     subject: Subject
@@ -81,8 +94,7 @@ class Judge:
     lm_from: Origin = field(default="default", compare=False, repr=False)
     plan_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
-    # Rendered once: demonstrations may be whole documents.
-    _template: tuple[Message, ...] = field(default=(), init=False, compare=False, repr=False)
+    _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
@@ -90,11 +102,10 @@ class Judge:
 
     def __repr__(self) -> str:
         """On one line: a prompt with demos holds whole documents."""
-        sampling = f"plan {self.plan.kind}" if self.plan else "the model's own plan"
-        origin = "frozen after tuning" if self.provenance else "not tuned"
+        plan = self.plan.kind if self.plan else "the model's own"
         return (
             f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, "
-            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, {sampling}, {origin})"
+            f"{len(self.prompt.demos)} demos, lm {self.lm!r}, plan {plan})"
         )
 
     @classmethod
@@ -112,8 +123,7 @@ class Judge:
         predictors = program.predictors()
         if len(predictors) != 1:
             raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
-        prompt = prompt_of(predictors[0].signature, predictors[0].demos)
-        return cls(subject=subject, prompt=prompt)
+        return cls(subject=subject, prompt=prompt_of(predictors[0].signature, predictors[0].demos))
 
     @property
     def name(self) -> str:
@@ -145,39 +155,38 @@ class Judge:
     @property
     def constructed(self) -> bool:
         """Whether it was tuned on constructed labels, which no person gave."""
-        source = (self.provenance or {}).get("data")
-        if not isinstance(source, Mapping) or (self.provenance or {}).get("shipped") == "seed":
-            return False
-        return bool(source.get("constructed"))
+        provenance: Mapping[str, Any] = self.provenance or {}
+        is_tuned = provenance.get("shipped") != "seed"
+        return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
 
     def check_origins(self) -> None:
-        """Raise FatalModelError where only a file names what may be a stranger's choice.
+        """Raise FatalModelError where a file alone, maybe a stranger's, makes a dangerous choice.
 
-        That is a model which is no known provider's plain name (it might hold an address, a path or
-        a program), and a plan of very many replies. Where its run asked a private endpoint, the
-        public one is not asked in its place in silence.
+        That is a model that may be an address, a path or a program; very many replies; and the
+        public endpoint in the place of the private one that it was made at.
         """
         for judge in self.parts:
-            made_at = (judge.provenance or {}).get("endpoint")
-            if judge.lm_from == "file":
-                if not is_plain(judge.lm):
-                    raise FatalModelError(
-                        f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no "
-                        "plain PROVIDER/NAME of a known provider; to ask it all the same, name it "
-                        "yourself: --lm MODEL (in code: lm=...)"
-                    )
-                if made_at and not judge.api_base and made_at != endpoint_of(judge.lm):
-                    raise FatalModelError(
-                        f"{judge.name}: it was made at {str(made_at)[:200]!r}, and "
-                        f"{endpoint_of(judge.lm)} would be asked; say where, as in --api-base URL "
-                        "(in code: api_base=...)"
-                    )
-            if judge.plan_from == "file" and judge.plan and judge.plan.samples > MOST_SAMPLES:
-                samples = judge.plan.samples
-                raise FatalModelError(
-                    f"{judge.name}: its file asks for {samples} replies a row; to ask for so many, "
-                    f"say so yourself: --plan mean --samples {samples} (in code: judge.with_plan)"
-                )
+            if problem := judge._foreign_choice():
+                raise FatalModelError(f"{judge.name}: {problem}")
+
+    def _foreign_choice(self) -> str | None:
+        if self.lm_from == "file" and not is_plain(self.lm):
+            return (
+                f"its file names the model {self.lm[:200]!r}, which is no plain PROVIDER/NAME of a "
+                "known provider; to ask it, name it yourself: --lm MODEL (lm=...)"
+            )
+        made_at = (self.provenance or {}).get("endpoint") if self.lm_from == "file" else None
+        if made_at and not self.api_base and made_at != (asked_at := endpoint_of(self.lm)):
+            return (
+                f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
+                "--api-base URL (api_base=...)"
+            )
+        if self.plan_from == "file" and self.plan and self.plan.samples > MOST_SAMPLES:
+            return (
+                f"its file asks for {self.plan.samples} replies a row; to ask for so many, say "
+                f"--plan mean --samples {self.plan.samples} (judge.with_plan)"
+            )
+        return None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
@@ -185,30 +194,24 @@ class Judge:
 
     def resolved_plan(self) -> SamplingPlan:
         """The plan it follows with its own model."""
-        if self.plan is not None:
-            return self.plan
-        # By its name alone: what is only saved needs no key.
-        return plan_at(endpoint_of(self.lm, self.api_base))
+        # By its model's name alone: what is only saved needs no key.
+        return self.plan or plan_at(endpoint_of(self.lm, self.api_base))
 
     def __call__(self, **texts: str) -> AnyJudgement:
         """Judge one output, or one pair in both orders; a failed judgement says why."""
         if texts.keys() != set(self.subject.texts):
-            unknown = texts.keys() - set(self.texts)
-            missing = [name for name in self.texts if name not in texts]
-            raise TypeError(
-                f"the judge {self.name!r} reads {', '.join(self.texts)}"
-                + (f"; not given: {', '.join(missing)}" if missing else "")
-                + (f"; not known: {', '.join(sorted(unknown))}" if unknown else "")
-            )
+            given, names = ", ".join(texts) or "nothing", ", ".join(self.texts)
+            raise TypeError(f"the judge {self.name!r} reads {names}; given: {given}")
         with self.open_client() as client:
-            (result,) = self.judge_rows([texts], client)
-        return result
+            return self.judge_one(texts, client)
 
     def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
     ) -> AbstractContextManager["Client"]:
         """Open what asks its model; without options it is the process's own, which stays open."""
-        self.check_origins()
+        if not self._kept.is_checked:
+            self.check_origins()
+            self._kept.is_checked = True
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         is_tuned = self.plan is not None and self.plan_from != "user"
@@ -222,6 +225,13 @@ class Judge:
             return nullcontext(shared_client(self.lm, self.api_base))
         return open_client(keep_going=keep_going, **opening, **options)
 
+    def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
+        """Judge one row, which fails where it lacks a text; a pair in both orders."""
+        asking = self._kept.asking
+        if asking is None or asking.client is not client:
+            asking = self._kept.asking = self._asking(client)
+        return judge_one(asking, row)
+
     def judge_rows(
         self,
         rows: Iterable[Mapping[str, object]],
@@ -231,18 +241,19 @@ class Judge:
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
+        return judge_rows(self._asking(client, seed), rows, order, seed)
+
+    def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
-        template, plan = self.template(), self.plan_for(client.model)
-        return judge_rows(
-            self.subject, self.prompt, plan, rows, client, template=template, order=order, seed=seed
-        )
+        plan = self.plan_for(client.model)
+        return Asking(self.subject, self.prompt, plan, self.template(), client, seed)
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
         """Open its model once for many calls, with options as for `score`.
 
-        Yields a function from rows to their judgements, which any thread may call; one budget holds
-        for all calls, and BudgetSpentError says that it has ended.
+        Yields a function from rows to their judgements, for any thread. Rows that the budget has no
+        room for are failed judgements that say so.
         """
         values: dict[str, Any] = {**options}
         check_options(values)
@@ -251,32 +262,28 @@ class Judge:
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
         draws: Any = {name: values.pop(name) for name in ("order", "seed") if name in values}
         values.pop("progress", None)
-        with judge.open_client(**values) as client:
-            yield lambda rows: judge.judge_rows(
-                ({name: row.get(column) for name, column in columns.items()} for row in rows),
-                client,
-                **draws,
+
+        def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
+            texts, remaining = tee(
+                {name: row.get(column) for name, column in columns.items()} for row in rows
             )
-
-    def judge_all(
-        self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
-    ) -> Iterator[AnyJudgement]:
-        """Judge a stream of rows with options as for `score`, rationales and all.
-
-        Where the budget ends, the rows left are failed judgements that say so: nothing that was
-        paid for is lost.
-        """
-        from judges.client import BudgetSpentError
-
-        rows, remaining = tee(rows)
-        with self.open(**options) as judge_rows:
             try:
-                for judgement in judge_rows(rows):
+                for judgement in judge.judge_rows(texts, client, **draws):
                     next(remaining)
                     yield judgement
             except BudgetSpentError as error:
                 for _ in remaining:
                     yield failed(self.subject, f"not asked: {error}")
+
+        with judge.open_client(**values) as client:
+            yield judged
+
+    def judge_all(
+        self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
+    ) -> Iterator[AnyJudgement]:
+        """Judge a stream of rows with options as for `score`, rationales and all."""
+        with self.open(**options) as judge_rows:
+            yield from judge_rows(rows)
 
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
         """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
@@ -296,9 +303,8 @@ class Judge:
         mapping = pop_map(options)
         progress = options.pop("progress", False)
         columns = self.find_columns([str(name) for name in frame.columns], mapping)
-        for column in columns.values():
-            if list(frame.columns).count(column) > 1:
-                raise MissingColumnError(f"two columns are called {column!r}; rename one")
+        if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
+            raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
         with Progress(self.name, len(frame), sys.stderr) if progress else nullcontext() as bar:
@@ -311,21 +317,16 @@ class Judge:
         series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:
-            reason, count = reasons.most_common(1)[0]
-            warnings.warn(
-                f"{self.name}: {reasons.total()} of {len(frame)} judgements failed; {count} of "
-                f"them: {reason}",
-                FailedJudgementWarning,
-                stacklevel=2,
-            )
+            (reason, count), n = reasons.most_common(1)[0], reasons.total()
+            message = f"{n} of {len(frame)} judgements failed; {count} of them: {reason}"
+            warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
         return series
 
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
-        if not self._template:
-            messages = self.stored_messages or self.prompt.template()
-            object.__setattr__(self, "_template", tuple(messages))
-        return list(self._template)
+        if self._kept.template is None:
+            self._kept.template = tuple(self.stored_messages or self.prompt.template())
+        return list(self._kept.template)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """What it sends for one output; KeyError names a text that is missing."""
@@ -363,7 +364,8 @@ class Judge:
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Judge":
         """The same judge with the model that its user names, or the endpoint."""
-        check_address(api_base)
+        if api_base is not None and not api_base.strip():
+            raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_from="user")
         return judge if api_base is None else replace(judge, api_base=api_base)
 
@@ -371,14 +373,9 @@ class Judge:
         """The same judge with another way from replies to a score."""
         return replace(self, plan=plan, plan_from="user")
 
-    def with_prompt(self, *, instruction: str | None = None, demos: Any = None) -> "Judge":
-        """The same judge with another instruction or other demos, rendered as of this release."""
-        prompt = replace(
-            self.prompt,
-            instruction=self.prompt.instruction if instruction is None else instruction,
-            demos=self.prompt.demos if demos is None else tuple(demos),
-        )
-        return replace(self, prompt=prompt, stored_messages=None)
+    def with_prompt(self, **changes: Any) -> "Judge":
+        """The same judge with another `instruction` or other `demos`."""
+        return replace(self, prompt=replace(self.prompt, **changes), stored_messages=None)
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
@@ -419,9 +416,3 @@ class Judge:
                 None if file.messages == file.program.template() else tuple(file.messages)
             ),
         )
-
-
-def check_address(api_base: str | None) -> None:
-    """Raise OptionError for an endpoint that is named and empty."""
-    if api_base is not None and not api_base.strip():
-        raise OptionError("api_base is empty: give an address, or leave it out")

@@ -23,9 +23,8 @@ class Judgement:
 
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
     `distribution` maps each rating to its probability (or share of samples), summing to 1, where
-    the plan gives one; `outside` is the probability the model put on no rating at all, before
-    that. `samples` replies made the score; `unparsable` more held none and were left out. A panel's
-    judgement has its `members`' own scores, by name.
+    the plan gives one. `samples` replies made the score; `unparsable` more held none and were left
+    out. A panel's judgement has its `members`' own scores, by name.
     """
 
     score: float
@@ -35,7 +34,6 @@ class Judgement:
     failure: str | None = None
     samples: int = 0
     unparsable: int = 0
-    outside: float | None = None
     members: Mapping[str, float] | None = None
 
     @classmethod
@@ -61,9 +59,8 @@ class Verdict:
 
     `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
     (None: not judged, or failed). `margin` in [-1, 1] is the mean over the orders judged, positive
-    for A; NaN when failed; `margin_ab` and `margin_ba` are those of each order, NaN where it was
-    not asked or not recorded. A choice that follows the position is a tie. A panel's verdict has
-    its `members`' own margins, by name.
+    for A; `margin_ab` and `margin_ba` are those of each order; NaN: failed or not asked. A choice
+    that follows the position is a tie. A panel's verdict has its `members`' own margins.
     """
 
     margin: float

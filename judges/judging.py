@@ -7,8 +7,9 @@ import math
 import random
 import unicodedata
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from dspy_judges.column_names import name_key
@@ -21,7 +22,6 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    check_probabilities,
     margin_of,
     read_sample,
     sampling_of,
@@ -50,43 +50,29 @@ def find_columns(
     available: Collection[str],
     mapping: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Text name -> column; raises MissingColumnError.
+    """Text name -> column, by `mapping` first; raises MissingColumnError.
 
-    `mapping` goes from text name to column and beats everything. A pair's texts may also stand
-    under the names of labelled pairs (`prompt`, `response_a`, `response_b`). Names may differ in
-    case and spaces where one column has them.
+    A pair's texts may also stand under the names of labelled pairs (`prompt`, `response_a`, ...).
+    Names may differ in case and spaces where one column has them.
     """
     mapping = mapping or {}
-    columns, missing = {}, {}
+    columns = {}
     for name in subject.texts:
-        candidates = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
-        column = _first_of(candidates, available)
-        if column is None:
-            missing[name] = candidates[0]
-        else:
-            columns[name] = column
-    if missing:
-        wanted = " or ".join(map(repr, missing.values()))
-        proposed = dict.fromkeys(missing, "COLUMN")
+        names = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
+        exact = [column for column in names if column in available]
+        keys = {name_key(column) for column in names}
+        alike = [column for column in available if name_key(column) in keys]
+        if exact or len(alike) == 1:
+            columns[name] = (exact or alike)[0]
+    if missing := [name for name in subject.texts if name not in columns]:
+        wanted = " or ".join(repr(mapping.get(name, name)) for name in missing)
         flags = " ".join(f"--map {name}=COLUMN" for name in missing)
         raise MissingColumnError(
             f"no column {wanted}, which the judge {subject.name!r} reads; columns: "
             f"{', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
-            f"or, in Python, map={proposed}"
+            f"or, in Python, map={dict.fromkeys(missing, 'COLUMN')}"
         )
     return columns
-
-
-def _first_of(names: Iterable[str], available: Collection[str]) -> str | None:
-    """The column of the first of these names that there is, else the one that is alike."""
-    names = list(names)
-    if (exact := next((name for name in names if name in available), None)) is not None:
-        return exact
-    for name in names:
-        alike = [column for column in available if name_key(column) == name_key(name)]
-        if len(alike) == 1:
-            return alike[0]
-    return None
 
 
 def _synonyms(subject: Subject, name: str) -> list[str]:
@@ -103,75 +89,100 @@ def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]
         yield dict(zip(texts, values, strict=True))
 
 
-def judge_rows(
-    subject: Subject,
-    prompt: Prompt,
-    plan: SamplingPlan,
-    rows: Iterable[Mapping[str, object]],
-    client: "Client",
-    *,
-    template: list[Message],
-    order: Order = "both",
-    seed: int = 0,
-) -> Generator[AnyJudgement, None, None]:
-    """One judgement or verdict for each row, in order and streaming: rows are pulled as needed.
+class Asking:
+    """How a judge asks one client and reads its replies: all that is the same for every row.
 
-    `template` is what is sent, with slots for texts; `prompt` says how replies are read. `seed` is
-    handed to the model, for the samples it draws. Of a pair, "both" asks twice, the second time
-    with the sides swapped, and a choice that follows the position is a tie; "random" asks once, in
-    an order drawn for each pair from `seed`, which `order_ab` or `order_ba` then tells.
-    Raises NoProbabilitiesError before anything is sent where the model cannot follow the plan.
+    `template` is what is sent, with slots for texts; `seed` is the model's, for what it draws.
+    Raises NoProbabilitiesError where the model cannot follow the plan.
     """
-    from judges.client import Request  # asyncio takes longer to load than a judge
 
-    check_probabilities(plan, prompt, client.model)
-    sampling, draw = sampling_of(plan, prompt, seed=seed), random.Random(seed)
-    # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges.
-    restate = None if plan.kind == "mean" else partial(restated, prompt)
-    gives_probabilities = False
-    # Of each row pulled so far: why it cannot be sent, or in which orders it is.
-    pending: deque[str | tuple[Sides, ...]] = deque()
+    def __init__(
+        self,
+        subject: Subject,
+        prompt: Prompt,
+        plan: SamplingPlan,
+        template: Sequence[Message],
+        client: "Client",
+        seed: int = 0,
+    ) -> None:
+        from judges.client import Request  # asyncio takes longer to load than a judge
 
-    def accept(reply: Reply) -> Sample:
-        """Read the score off a reply; NoProbabilitiesError only while no reply has given any."""
-        nonlocal gives_probabilities
-        gives_probabilities = gives_probabilities or bool(reply.tokens)
+        self.subject, self.client = subject, client
+        self.sides = BOTH if isinstance(subject, Comparison) else BOTH[:1]
+        self._prompt, self._plan, self._template = prompt, plan, template
+        # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
+        restate = None if plan.kind == "mean" else partial(restated, prompt)
+        sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
+        self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
+        self._gives_probabilities = False
+
+    def requests(self, texts: Mapping[str, str], sides: Iterable[Sides]) -> "list[Request]":
+        """A request for each order in which the texts are shown."""
+        shown = {"ab": texts}
+        if isinstance(self.subject, Comparison):
+            a, b = self.subject.fields
+            shown["ba"] = {**texts, a: texts[b], b: texts[a]}
+        return [self._request(fill(self._template, shown[order])) for order in sides]
+
+    def judgement(self, sides: Sequence[Sides], responses: "Sequence[Response]") -> AnyJudgement:
+        """What the responses to these requests say."""
+        if isinstance(self.subject, Comparison):
+            by_order = dict(zip(sides, responses, strict=True))
+            return _verdict(self._prompt, self._plan, by_order)
+        (response,) = responses
+        failures = response.failures or ((response.error,) if response.error else ())
+        return score_of(self._plan, cast(list[Sample], response.parsed), failures)
+
+    def _accept(self, reply: Reply) -> Sample:
+        """What a reply says; NoProbabilitiesError only while no reply has given any."""
+        self._gives_probabilities = self._gives_probabilities or bool(reply.tokens)
         try:
-            return read_sample(plan, prompt, reply, names=(subject.name,))
+            return read_sample(self._plan, self._prompt, reply, names=(self.subject.name,))
         except NoProbabilitiesError as error:
-            if gives_probabilities:  # though not with this reply
+            if self._gives_probabilities:  # though not with this reply
                 raise NoScoreError(str(error)) from error
             raise
 
+
+def judge_one(asking: Asking, row: Mapping[str, object]) -> AnyJudgement:
+    """The judgement of one row, or its verdict, asked in both orders at once."""
+    texts = readable_texts(asking.subject, row)
+    if isinstance(texts, str):
+        return failed(asking.subject, texts)
+    requests, client = asking.requests(texts, asking.sides), asking.client
+    several = len(requests) > 1
+    responses = list(client.run(requests)) if several else [client.ask(requests[0])]
+    return asking.judgement(asking.sides, responses)
+
+
+def judge_rows(
+    asking: Asking, rows: Iterable[Mapping[str, object]], order: Order = "both", seed: int = 0
+) -> Generator[AnyJudgement, None, None]:
+    """One judgement or verdict for each row, in order and streaming: rows are pulled as needed.
+
+    Of a pair, "both" asks twice, the second time with the sides swapped, and a choice that follows
+    the position is a tie; "random" asks once, in an order drawn for each pair from `seed`, which
+    `order_ab` or `order_ba` then tells.
+    """
+    subject, draw = asking.subject, random.Random(seed)
+    # Of each row pulled so far: why it cannot be sent, or in which orders it is.
+    pending: deque[str | tuple[Sides, ...]] = deque()
+
     def requests() -> "Iterator[Request]":
-        """Yield the requests of all rows; what to expect of each row is added to `pending`."""
         for row in rows:
             texts = readable_texts(subject, row)
             if isinstance(texts, str):
                 pending.append(texts)
                 continue
-            shown: dict[Sides, dict[str, str]] = {"ab": texts}
-            if isinstance(subject, Comparison):
-                field_a, field_b = subject.fields
-                swapped = {**texts, field_a: texts[field_b], field_b: texts[field_a]}
-                shown = {"ab": texts, "ba": swapped}
-                if order == "random":
-                    sides = draw.choice(BOTH)
-                    shown = {sides: shown[sides]}
-            pending.append(tuple(shown))
-            for in_order in shown.values():
-                yield Request(fill(template, in_order), sampling, accept, restate=restate)
+            sides = (draw.choice(asking.sides),) if order == "random" else asking.sides
+            pending.append(sides)
+            yield from asking.requests(texts, sides)
 
-    responses = client.run(requests())
+    responses = asking.client.run(requests())
     for response in responses:
-        while isinstance(entry := pending.popleft(), str):
-            yield failed(subject, entry)
-        if isinstance(subject, Comparison):
-            by_order = {s: response if s == entry[0] else next(responses) for s in entry}
-            yield _verdict(prompt, plan, by_order)
-        else:
-            failures = response.failures or ((response.error,) if response.error else ())
-            yield score_of(plan, cast(list[Sample], response.parsed), failures)
+        while isinstance(sides := pending.popleft(), str):
+            yield failed(subject, sides)
+        yield asking.judgement(sides, [response, *islice(responses, len(sides) - 1)])
     for entry in pending:
         yield failed(subject, entry if isinstance(entry, str) else "not asked")
 
@@ -203,8 +214,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 def joined_text(value: object) -> object:
     """A list of texts, such as reviews, as one text, as label files are read; else the value."""
-    if not isinstance(value, list | tuple) and hasattr(value, "tolist"):
-        # A data frame's cell.
+    if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
     if not isinstance(value, list | tuple) or not any(isinstance(text, str) for text in value):
         return value
@@ -215,11 +225,8 @@ def joined_text(value: object) -> object:
 
 def _missing(value: object) -> bool:
     """None, or what pandas puts in its place: NaN, NA, NaT."""
-    return (
-        value is None
-        or (isinstance(value, float) and math.isnan(value))
-        or type(value).__name__ in {"NAType", "NaTType"}
-    )
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
 def failed(subject: Subject, reason: str) -> AnyJudgement:
@@ -228,34 +235,33 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
 
 def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
-    letters = cast("tuple[Choice, Choice]", prompt.answer.choices)[:2]
-    margins: dict[Sides, float] = {}
+    letters = prompt.answer.choices or ()
+    margins: dict[str, float] = {}
     comparison, failure = None, None
     for sides, response in responses.items():
         samples = cast(list[Sample], response.parsed)
-        if not samples:
+        if samples:
+            margin = margin_of(samples, letters)
+            margins[sides] = margin if sides == "ab" else -margin
+            comparison = comparison or next((s.text for s in samples if s.text), None)
+        else:
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
-            continue
-        margin = margin_of(plan, samples, letters)
-        margins[sides] = margin if sides == "ab" else -margin
-        comparison = comparison or next((sample.text for sample in samples if sample.text), None)
-    choices = {sides: choice_of(margin) for sides, margin in margins.items()}
-    agreed = set(choices.values())
+    margin_ab, margin_ba = margins.get("ab", math.nan), margins.get("ba", math.nan)
+    chosen = {choice_of(margin) for margin in margins.values()}
+    agreed = chosen.pop() if len(chosen) == 1 else None
     return Verdict(
         margin=math.nan if failure else sum(margins.values()) / len(margins),
-        preferred=None if failure else (agreed.pop() if len(agreed) == 1 else None) or "tie",
-        order_ab=choices.get("ab"),
-        order_ba=choices.get("ba"),
+        preferred=None if failure else agreed or "tie",
+        order_ab=choice_of(margin_ab),
+        order_ba=choice_of(margin_ba),
         comparison=comparison,
         failure=failure,
-        margin_ab=margins.get("ab", math.nan),
-        margin_ba=margins.get("ba", math.nan),
+        margin_ab=margin_ab,
+        margin_ba=margin_ba,
     )
 
 
 def choice_of(margin: float) -> Choice | None:
-    """The output that a margin prefers; None: neither."""
-    if margin == 0:
-        return None
-    return "A" if margin > 0 else "B"
+    """The output that a margin prefers; None: neither, or no margin."""
+    return "A" if margin > 0 else "B" if margin < 0 else None

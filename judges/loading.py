@@ -53,20 +53,20 @@ from judges.frozen import (
 from judges.judge import Judge
 
 MAX_DEFINITION = 200_000  # bytes
+DEFINITIONS = (".yaml", ".yml")
 
 
 def load(
     judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
 ) -> Judge:
-    """The judge of a catalogue name, a frozen judge's file, a run folder, or FILE.yaml.
+    """The judge of a catalogue name, a frozen judge's or panel's file, a run folder, FILE.yaml.
 
     A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
-    name the model it asks and the endpoint, which no file chooses. A panel's file or folder gives a
-    `judges.Panel`, which is a judge (see its `with_model`).
+    name the model it asks and the endpoint, which no file chooses.
     """
     source = os.fspath(judge)
     path = Path(source)
-    if _is_definition(source):
+    if source.lower().endswith(DEFINITIONS):
         loaded = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
         loaded = Judge.of(find(source))
@@ -78,10 +78,9 @@ def load(
 def read_subject(spec: str) -> Subject:
     """The dimension or comparison of a catalogue name or FILE.yaml.
 
-    Raises DimensionError, which names file and field, or UnknownDimensionError for a name that the
-    catalogue lacks.
+    Raises DimensionError or UnknownDimensionError.
     """
-    if not _is_definition(spec):
+    if not spec.lower().endswith(DEFINITIONS):
         return find(spec)
     import yaml  # which a judge in production does without
 
@@ -112,27 +111,23 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        clause = definition.rstrip(".")
+        clause, pairwise = definition.rstrip("."), self.kind == "pairwise"
+        if pairwise != (self.candidate is not None) or (pairwise and (self.scale or self.anchors)):
+            raise DimensionError("with kind: pairwise goes a candidate and no scale, else a scale")
         shared: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
             "source": self.source,
         }
-        if self.kind == "pairwise":
-            if self.candidate is None or self.scale or self.anchors:
-                raise DimensionError("a pairwise definition has a candidate, and no scale")
+        if pairwise:
             instruction = self.instruction or f"Decide between the two: {clause}."
-            return Comparison(**shared, instruction=instruction, candidate=self.candidate)
-        if self.candidate is not None:
-            raise DimensionError("a candidate is for kind: pairwise")
-        scale = self._ratings()
+            return Comparison(**shared, instruction=instruction, candidate=self.candidate or "")
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
-            f"and choose the rating from {scale[0]} (lowest) to {scale[-1]} (highest) that fits "
-            "best."
+            "and choose the rating that fits best; a higher rating means more of it."
         )
-        anchors = {rating: self.anchors.get(rating, "") for rating in scale}
+        anchors = {rating: self.anchors.get(rating, "") for rating in self._ratings()}
         return Dimension(**shared, instruction=instruction, anchors=anchors)
 
     def _ratings(self) -> list[int]:
@@ -141,17 +136,11 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
-            raise DimensionError(
-                f"a scale has 2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]', not "
-                f"{self.scale}"
-            )
+            expected = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
+            raise DimensionError(f"a scale has {expected}, not {self.scale}")
         if outside := sorted(self.anchors.keys() - set(scale)):
             raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
         return scale
-
-
-def _is_definition(spec: str) -> bool:
-    return spec.lower().endswith((".yaml", ".yml"))
 
 
 def _read_judge(path: Path) -> Judge:

@@ -1,13 +1,13 @@
 """Render a judge's prompt as chat messages, safely: no input can add a field, a demo or an image.
 
-Everything static (field list, scale, instruction, demos) comes before the texts under judgement, so
-that providers' prompt caches apply.
+Everything static comes before the texts under judgement, so that prompt caches apply.
 """
 
 import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from textwrap import shorten
 from typing import Literal
 
@@ -17,8 +17,7 @@ Value = str | int
 # How a judge thinks before it answers: not in words, in one sentence, in steps, or by questions of
 # its own that it answers first.
 Reasoning = Literal["none", "brief", "steps", "questions"]
-# As many as a prompt of a long-context model holds; each is a request and its answer. A search
-# shows no more, a frozen judge holds so many, and the embedded model learns from all of them.
+# As many as a prompt of a long-context model holds; a search shows no more.
 MAX_DEMOS = 1000
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
@@ -45,15 +44,11 @@ THOUGHT_END = re.compile(
 # searched for quickly.
 FRAMING = re.compile(
     rf"""
-    \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\# )  # a field's header
-  | \[ (?= \|[^\[\]|\n]{{1,60}}\|\] )            # [|assistant|]
-  | \[ (?= (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
-  | \u25c1 (?= /?(?i:think)\u25b7 )              # \u25c1think\u25b7
-  | <  (?= <(?:CUSTOM-TYPE-|/?SYS>>) )           # DSPy's parts that are no text; <<SYS>>
-  | <  (?= [|\uff5c][^<>|\uff5c\n]{{1,60}}[|\uff5c]> )  # <|im_start|>, <|channel|>
-  | <  (?= /?(?i:{_THOUGHT})[\s>] )               # <think>, </think>
-  | <  (?= /?(?:s|bos|eos)> )                    # <s>, </s>
-  | <  (?= /?(?:start|end)_of_(?:turn|role)> )   # <start_of_turn>
+    \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
+        | \|\S | (?i:/?(?:INST|THINK|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_\w{{1,20}})\]) )
+  | \u25c1 (?= /?(?i:think)\u25b7 )
+  | < (?= [|\uff5c]\S | <(?:CUSTOM-TYPE-|/?SYS>>)         # <|im_start|>; DSPy's images and the like
+        | /?(?i:{_THOUGHT}|s|bos|eos|(?:start|end)_of_(?:turn|role))[\s>] )
     """,
     re.VERBOSE,
 )
@@ -61,10 +56,7 @@ FRAMING = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One text a judge reads or one field it writes.
-
-    `choices` are the only values allowed (a scale, or the letters A and B); None means free text.
-    """
+    """One text a judge reads or one field it writes; `choices` None means free text."""
 
     name: str
     description: str
@@ -72,7 +64,7 @@ class Field:
     choices: tuple[Value, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prompt:
     """An instruction, the fields read and written, and worked examples (field name -> value)."""
 
@@ -85,28 +77,24 @@ class Prompt:
         names = ", ".join(field.name for field in self.fields)
         return f"Prompt({shorten(self.instruction, 60)!r}, fields {names}, {len(self.demos)} demos)"
 
-    @property
+    @cached_property
     def answer(self) -> Field:
         """The one output that holds the score: the last with choices."""
         return next(field for field in reversed(self.outputs) if field.choices)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "input")
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Field, ...]:
         return tuple(field for field in self.fields if field.role == "output")
 
     def normalised(self) -> "Prompt":
-        """The same prompt, with every part as DSPy and UTF-8 files keep it.
-
-        DSPy keeps an instruction as a docstring, without common indents; a lone surrogate has no
-        UTF-8 (rendering replaces it just so).
-        """
+        """The same prompt as DSPy keeps it (an instruction without indents), and UTF-8 files."""
         demos = tuple(
-            {name: encodable(v) if isinstance(v, str) else v for name, v in ordered.items()}
-            for ordered in ({f.name: demo[f.name] for f in self.fields} for demo in self.demos)
+            {f.name: encodable(v) if isinstance(v := demo[f.name], str) else v for f in self.fields}
+            for demo in self.demos
         )
         # What cleandoc changes again where blanks come first; it also takes them off one by one.
         instruction = inspect.cleandoc(encodable(self.instruction).strip())
@@ -123,10 +111,7 @@ class Prompt:
             messages.append(Message(role="user", content=_user_message(self, demo)))
             messages.append(Message(role="assistant", content=_answer(self, demo)))
         slots = {field.name: f"{{{{{field.name}}}}}" for field in self.inputs}
-        messages.append(
-            Message(role="user", content=_user_message(self, slots, escape_markers=False))
-        )
-        return messages
+        return [*messages, Message(role="user", content=_user_message(self, slots))]
 
 
 # What a judge writes before a rating, and before the choice between A and B.
@@ -152,12 +137,10 @@ def reasoning_of(prompt: Prompt) -> Reasoning:
 
 
 def reasoning_in(outputs: Sequence[Field]) -> Reasoning:
-    """The same, by what a judge writes."""
     texts = [field.description for field in outputs if not field.choices]
-    for descriptions in (_RATIONALES, _COMPARISONS):
-        for reasoning, description in descriptions.items():
-            if description in texts:
-                return reasoning
+    for reasoning, description in [*_RATIONALES.items(), *_COMPARISONS.items()]:
+        if description in texts:
+            return reasoning
     return "brief" if texts else "none"
 
 
@@ -187,12 +170,6 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     return replace(prompt, fields=tuple(fields), demos=demos)
 
 
-def describe_scale(definition: str, anchors: Mapping[int, str]) -> str:
-    """A rating's description: what is rated, and what earns which rating."""
-    meanings = "; ".join(f"{rating} = {text}" for rating, text in anchors.items() if text)
-    return f"{definition} ({meanings})" if meanings else definition
-
-
 def neutralise(text: str) -> str:
     """Break what could pass for framing (see FRAMING) by a space; mend lone surrogates."""
     return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
@@ -204,9 +181,9 @@ def encodable(text: str) -> str:
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """Put neutralised texts into the slots of the last message, in one pass.
+    """Put neutralised texts into the slots of the last message, in one pass; KeyError: none given.
 
-    A slot inside a text is never filled. Raises KeyError where a text is missing.
+    A slot inside a text is never filled.
     """
     last = template[-1]
     content = SLOT.sub(lambda slot: neutralise(texts[slot.group(1)]), last["content"])
@@ -214,37 +191,30 @@ def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]
 
 
 def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """The messages to send after a reply of another form: the last one repeats what form is wanted.
+    """What is sent after a reply of another form: the last message repeats what form is wanted.
 
     What stood before comes first as it was, so that providers' prompt caches apply.
     """
-    last = messages[-1]
-    choices = [field for field in prompt.outputs if field.choices]
-    choice_rules = [
-        f"{HEADER.format(name=f.name)} is {_either(f.choices or ())} alone" for f in choices
-    ]
-    reply_format = _reply_format(prompt.outputs)
+    last, answer, wanted = messages[-1], prompt.answer, _reply_format(prompt.outputs)
     if len(prompt.outputs) > 1:
-        reply_format = (
-            f"{reply_format} What follows {' and '.join(choice_rules)}, without any other word."
+        wanted += (
+            f" What follows {HEADER.format(name=answer.name)} is {_either(answer.choices or ())} "
+            "alone, without any other word."
         )
-    note = f"An earlier reply was not of this form and was not read. {reply_format}"
+    note = f"An earlier reply was not of this form and was not read. {wanted}"
     content = f"{last['content']}\n\n{note}"
     return [*messages[:-1], Message(role=last["role"], content=content)]
 
 
 def _system(prompt: Prompt) -> str:
     """The system message: what is read, what is written, and the instruction."""
-    lines = ["You read:"]
-    lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]
+    lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
     lines += ["", "You write:"]
-    lines += [f"- {field.name}{_allowed(field)}: {field.description}" for field in prompt.outputs]
+    for field in prompt.outputs:
+        allowed = f" ({_either(field.choices)})" if field.choices else ""
+        lines.append(f"- {field.name}{allowed}: {field.description}")
     lines += ["", "Your task:", prompt.instruction.strip()]
     return "\n".join(neutralise(line) for line in lines)
-
-
-def _allowed(field: Field) -> str:
-    return f" ({_either(field.choices)})" if field.choices else ""
 
 
 def _either(choices: Sequence[Value]) -> str:
@@ -252,16 +222,17 @@ def _either(choices: Sequence[Value]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _user_message(
-    prompt: Prompt, texts: Mapping[str, Value], *, escape_markers: bool = True
-) -> str:
-    """Every input's header and text, then the form of the reply; slots are not to be escaped."""
-    blocks = []
-    for field in prompt.inputs:
-        text = str(texts[field.name])
-        text = neutralise(text) if escape_markers else text
-        blocks.append(f"{HEADER.format(name=field.name)}\n{text}")
-    return "\n\n".join([*blocks, _reply_format(prompt.outputs)])
+def _user_message(prompt: Prompt, texts: Mapping[str, Value]) -> str:
+    """Every input's header and text, then the form of the reply."""
+    return "\n\n".join([*_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
+
+
+def _blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
+    """Each field's header and value; what is lacking is empty."""
+    return [
+        f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
+        for field in fields
+    ]
 
 
 def _reply_format(outputs: Sequence[Field]) -> str:
@@ -277,13 +248,8 @@ def _reply_format(outputs: Sequence[Field]) -> str:
 
 
 def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
-    """A demo's reply in the form that is asked for; outputs that it lacks are empty."""
+    """A demo's reply in the form that is asked for."""
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])
-    texts = [neutralise(str(values.get(field.name, ""))) for field in outputs]
-    blocks = [
-        f"{HEADER.format(name=field.name)}\n{text}"
-        for field, text in zip(outputs, texts, strict=True)
-    ]
-    return "\n\n".join([*blocks, END])
+    return "\n\n".join([*_blocks(outputs, values), END])

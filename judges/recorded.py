@@ -2,9 +2,7 @@
 
 A reply is read as our own judges' are, then by the sentences in which other prompts' judges answer:
 "I would give it a score of 4.", "Therefore, Output (a) is better." Published tables were often made
-with readers that find a number in nearly any reply, so their figures may differ a little: on
-SummEval, GPT-4's dataset-level rho for relevance is .422 here and .427 in print, where three
-replies of 1200 were misread.
+with readers that find a number in nearly any reply, so their figures may differ a little.
 """
 
 import math
@@ -12,24 +10,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from data.tables.formats import READABLE, read_records
-from data.tables.problems import CellError, RowsError
-from data.tables.text import decode_json
-from data.values import RatingCells
+from data.tables.formats import read_records
+from data.tables.problems import RowsError
 from dspy_judges.errors import JudgesError
-from judges.judgement import (
-    LARGEST_SCORE,
-    Choice,
-    Judgement,
-    NoScoreError,
-    Verdict,
-    shortened,
-)
-from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, on_other_scale
+from judges.judgement import LARGEST_SCORE, Choice, Judgement, NoScoreError, Verdict, shortened
+from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, plain_text, wanted_of
 
 # Words of replies and what they stand for: a rating or, of pairs, "A", "B" or "tie".
 Values = Mapping[str, float | str | None]
@@ -41,9 +29,9 @@ class RecordingError(JudgesError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedReplies:
-    """The raw replies of one judge for one output on one dimension.
+    """One judge's raw replies for an output, or for a pair: in order, and with its sides swapped.
 
-    `prompt` tells apart several prompts in one file; None where the file names none.
+    `prompt` tells apart several prompts in one file.
     """
 
     id: str
@@ -52,82 +40,61 @@ class RecordedReplies:
     replies: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedPair:
-    """The raw replies for one pair; in `order_ba` the letters refer to the swapped places."""
-
-    id: str
-    dimension: str | None
-    prompt: str | None
-    order_ab: str
-    order_ba: str
-
-
 def read_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedReplies]:
-    """Read `{"id", "dimension", "replies": [...]}` line by line; raises RecordingError.
+    """Yield each row's replies from lines `{"id", "dimension", "replies": [...]}`.
 
-    Rows that name another dimension are passed over unread.
+    Rows that name another dimension are passed over unread. Raises RecordingError for any other
+    line.
     """
     for where, row, identity in _records(path, dimension):
-        replies = row.get("replies")
-        if isinstance(replies, str) and _is_sheet(Path(path)):
-            replies = _listed(replies)
-        if not isinstance(replies, list) or not all(isinstance(reply, str) for reply in replies):
-            raise RecordingError(f"{where}: 'replies' must be a list of texts")
-        yield RecordedReplies(**identity, replies=tuple(replies))
+        yield RecordedReplies(**identity, replies=_texts(where, row, "replies"))
 
 
-def read_pair_replies(path: str | Path, *, dimension: str | None = None) -> Iterator[RecordedPair]:
+def read_pair_replies(
+    path: str | Path, *, dimension: str | None = None
+) -> Iterator[RecordedReplies]:
     """Yield each pair's two replies from lines `{"id", "order_ab", "order_ba"}`.
 
-    Each order holds a text or a list of one; both may stand under `judge: {name: ...}`. Rows that
-    name another dimension are passed over unread. Raises RecordingError for any other line.
+    Both orders may stand under `judge: {name: ...}`. Otherwise as `read_replies`.
     """
     for where, row, identity in _records(path, dimension):
         judge = row.get("judge")
-        replies = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
-        yield RecordedPair(
-            **identity,
-            order_ab=_single(where, replies, "order_ab"),
-            order_ba=_single(where, replies, "order_ba"),
-        )
+        orders = next(iter(judge.values())) if isinstance(judge, dict) and len(judge) == 1 else row
+        replies = _texts(where, orders, "order_ab") + _texts(where, orders, "order_ba")
+        if len(replies) != 2:
+            raise RecordingError(f"{where}: 'order_ab' and 'order_ba' must hold one text each")
+        yield RecordedReplies(**identity, replies=replies)
 
 
 def read_scores(path: Path, dimension: str) -> dict[str, float]:
-    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN for a null score.
+    """Read `{"id", "dimension", "score"}` lines on a dimension; NaN where the score is empty.
 
     Rows as `dspy-judges score` writes them will do as well, with their scores under `judgements` or
     in the column NAME or NAME_judge of a sheet, beside NAME_failure.
     Raises RecordingError for any other line, a second score of an id, or none at all.
     """
-    rows = [row for row in _rows(path) if row[1].get("dimension", dimension) == dimension]
-    # How a sheet's cells are read depends on all of the column.
-    cells = RatingCells(row.get(_score_column(row, dimension)) for _, row in rows)
     scores: dict[str, float] = {}
-    for where, row in rows:
+    for where, row in _rows(path):
+        if row.get("dimension", dimension) != dimension:
+            continue
         try:
             judged = row["judgements"].get(dimension) if "judgements" in row else row
             if judged is None:
                 continue
             name = str(row["id"]).strip()
-            score = judged[_score_column(judged, dimension)]
-            if isinstance(score, bool):
-                raise TypeError
-            number = cells.read(score) if _is_sheet(path) else score
-            value = math.nan if number is None else float(number)
+            # A column NAME alone may hold people's ratings.
+            given = (
+                name for name in (f"{dimension}_judge", dimension) if f"{name}_failure" in judged
+            )
+            score = judged[next(given, "score" if "score" in judged else dimension)]
+            value = math.nan if score in (None, "") else float(score)
+            if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
+                raise ValueError
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
-                f'{where}: expected {{"id", "dimension", "score"}}, with a number as score'
+                f'{where}: expected {{"id", "dimension", "score"}}, with a number as '
+                f"score, at most {LARGEST_SCORE:g}"
             ) from error
-        except CellError as error:
-            raise RecordingError(
-                f"{where}: the score {error.value!r:.60} {error.fault}; {error.advice}"
-            ) from error
-        if abs(value) > LARGEST_SCORE:
-            raise RecordingError(
-                f"{where}: the score {value:g} is too large: rescale scores beyond "
-                f"{LARGEST_SCORE:g}"
-            )
         if name in scores:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
         scores[name] = value
@@ -136,96 +103,63 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     return scores
 
 
-def _score_column(row: Mapping[str, object], dimension: str) -> str:
-    """The column of a row's score: a column NAME alone may hold people's ratings."""
-    for name in (f"{dimension}_judge", dimension):
-        if f"{name}_failure" in row:
-            return name
-    return "score" if "score" in row else dimension
-
-
 # How other prompts' judges put a rating or a choice into a sentence.
 _RATED = (
-    r"(?:\((?=\d(?:/\d)?\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns|gets|receives|deserves"
-    r"|merits|somewhat \w+|yes|good|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign|award))\b,?"
+    r"(?:\((?=\d *\)\.?$)|\b(?:scores?|rating|rated|(?:earn|scor|giv|receiv|deserv|mak)ing|earns"
+    r"|gets|receives|deserves|merits|somewhat \w+|yes|good"
+    r"|i\b[^,.\n]{0,20}\b(?:give|rate|score|assign))\b,?"
     r"(?: (?:[a-z'-]+|\([^()]*\))){0,6}? \(?(?:an? )?)"
 )
 _BETTER = (
     r" (?:is|wins|would be)(?: (?:the|clearly|much|slightly|more)){0,2} (?:better|best|preferred)"
+    r"(?=[.!,;]|$| (?:than|overall))"
 )
 # What follows a rating, which no noun does that it counts.
 _AFTER = (
     r"(?![\w/%-]|,? (?:or|and) |, \d"
-    r"| (?!for|in|on|as|because|since|due|out|overall|stars?|points?)\w)"
+    r"| +(?!for|in|on|as|because|since|due|out|overall|stars?|points?)\w)"
 )
 # "1. Dull" is a point of a list.
 _SENTENCE_END = re.compile(r"(?<!^\d\.)(?<=[.!?;])[\"')]{0,2} +", re.MULTILINE)
 # A clause that denies, wishes or reports what it states; and a sentence that supposes it.
 _UNLIKE = re.compile(
-    r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|love to|want to|far from|doubt"
-    r"|should give|tempted|tried|considered|others?|another|confidence|best|maximum|highest|false"
-    r"|perfect \w+ (?:is|gets)|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
+    r"\b(?:not|never|no|nor|neither|cannot|could|would (?:need|have)|(?:love|want) to|far from"
+    r"|doubt|tempted|considered|others?|another|confidence|best|maximum|highest"
+    r"|perfect \w+ (?:is|gets)|false|untrue|or|maybe|says?|said|reads|claims|argues|asks)\b|n't\b",
     re.IGNORECASE,
 )
 _SUPPOSED = ("if ", "unless ", "for example")
 
 
-def read_score(
-    text: str,
-    scale: Sequence[int],
-    *,
-    letters: Mapping[str, float] | None = None,
-    names: Collection[str] = (),
-) -> float:
-    """The one score that a reply states, between two ratings too; else NoScoreError.
-
-    `letters` ({"A": 1, ...}) are for prompts that offered words; without it a word is no score.
-    """
-    if letters:
-        with suppress(NoScoreError):
-            return float(letters[read_choice(text, list(letters))])
-    return float(_read(text, Wanted(tuple(scale), fractions=True), names))
-
-
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """The one choice that a reply states; else NoScoreError."""
-    return str(_read(text, Wanted(tuple(choices))))
+    return str(_read(text, wanted_of(tuple(choices), False)))
 
 
 def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str:
     """The one answer that a reply states, in our own judges' forms or in a sentence."""
     text = text[slice(*answer_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
-    for form in (text, sentences):
-        answer = find_answer(form, wanted, names)
-        if answer and answer.value is not None:
-            return answer.value
-    pattern = _statement(wanted)
-    matches = [(line, m) for line in sentences.splitlines() for m in pattern.finditer(line)]
+    answer = find_answer(text, wanted, names) or find_answer(sentences, wanted, names)
+    if answer and answer.value is not None:
+        return answer.value
+    if wanted.numeric:
+        said = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
+    else:
+        words = "|".join(map(re.escape, wanted.alone))
+        said = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
         wanted.value(match)
-        for line, match in matches
+        for line in plain_text(sentences, wanted).splitlines()
+        for match in re.finditer(said, line, re.IGNORECASE)
         if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
         and not line.lower().startswith(_SUPPOSED)
         and not line.endswith("?")
     }
-    value = values.pop() if len(values) == 1 and not on_other_scale(text, wanted) else None
-    if value is not None:
-        return value
-    raise NoScoreError(f"no one answer in {shortened(text)}")
-
-
-@lru_cache(maxsize=64)
-def _statement(wanted: Wanted) -> re.Pattern[str]:
-    """A rating or a choice in a sentence."""
-    if wanted.numeric:
-        pattern = rf"{_RATED}(?P<value>-?{NUMBER})(?: ?(?:/|out of) ?(?P<top>{NUMBER}))?{_AFTER}"
-    else:
-        words = "|".join(re.escape(str(choice)) for choice in wanted.choices)
-        pattern = (
-            rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}(?=[.!,;]|$| (?:than|overall))"
-        )
-    return re.compile(pattern, re.IGNORECASE)
+    value = values.pop() if len(values) == 1 else None
+    if value is None:
+        raise NoScoreError(f"no one answer in {shortened(text)}")
+    return value
 
 
 def judgement(
@@ -238,19 +172,22 @@ def judgement(
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
-    `values` are ratings of words; `names` are labels that the score may have beside the usual
-    ones: the dimension's own.
+    `values` are ratings of words; `names` are what the dimension is called.
     """
     letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
+    wanted = wanted_of(tuple(scale), True)
     scores, failures = [], []
     for reply in replies:
+        with suppress(NoScoreError):
+            if letters:
+                scores.append(letters[read_choice(reply, list(letters))])
+                continue
         try:
-            scores.append(read_score(reply, scale, letters=letters, names=names))
+            scores.append(float(_read(reply, wanted, names)))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:
-        reason = failures[0] if failures else "no reply"
-        return Judgement.failed(reason, unparsable=len(failures))
+        return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     score = math.fsum(scores) / len(scores)
     return Judgement(
         score=score,
@@ -260,28 +197,27 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedPair, *, values: Values | None = None) -> Verdict:
+def verdict(pair: RecordedReplies, *, values: Values | None = None) -> Verdict:
     """Join both orders; a choice that follows the position is a tie.
 
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
     A and B themselves.
     """
-    votes = {"A": "A", "B": "B"}
-    votes |= {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
+    words = {word: vote for word, vote in (values or {}).items() if isinstance(vote, str)}
+    votes = {"A": "A", "B": "B", **words}
     try:
-        reply_ab = votes[read_choice(pair.order_ab, list(votes))]
-        reply_ba = votes[read_choice(pair.order_ba, list(votes))]
+        first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
     except NoScoreError as error:
         return Verdict.failed(str(error))
+    worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
-    sides: dict[str, Choice] = {"A": "A", "B": "B"}
-    swapped_sides: dict[str, Choice] = {"A": "B", "B": "A"}
-    ab, ba = sides.get(reply_ab), swapped_sides.get(reply_ba)
-    worth: dict[Choice | None, int] = {"A": 1, "B": -1, None: 0}
+    margin_ab, margin_ba = worth.get(first, 0), -worth.get(second, 0)
+    sides: dict[int, Choice] = {1: "A", -1: "B"}
+    ab, ba = sides.get(margin_ab), sides.get(margin_ba)
     return Verdict(
-        margin=(worth[ab] + worth[ba]) / 2,
-        margin_ab=worth[ab],
-        margin_ba=worth[ba],
+        margin=(margin_ab + margin_ba) / 2,
+        margin_ab=margin_ab,
+        margin_ba=margin_ba,
         preferred=ab if ab and ab == ba else "tie",
         order_ab=ab,
         order_ba=ba,
@@ -293,13 +229,16 @@ def _records(
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Of each row of the chosen dimension: where it stands, itself, and whose it is."""
     for where, row in _rows(Path(path)):
-        row_dimension, prompt = _word(row, "dimension"), _word(row, "prompt")
-        if dimension is not None and row_dimension not in (None, dimension):
+        identity = {
+            name: row[name] if isinstance(row.get(name), str) else None
+            for name in ("dimension", "prompt")
+        }
+        if dimension is not None and identity["dimension"] not in (None, dimension):
             continue
         name = row.get("id")
         if not isinstance(name, str | int) or name == "":
             raise RecordingError(f"{where}: 'id' is missing, so the replies belong to no output")
-        yield where, row, {"id": str(name), "dimension": row_dimension, "prompt": prompt}
+        yield where, row, {"id": str(name), **identity}
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -311,31 +250,10 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise RecordingError(str(error)) from error
 
 
-def _listed(cell: str) -> object:
-    """The replies of a sheet's cell: a list in JSON, or the one that it is."""
-    try:
-        listed = decode_json(cell) if cell.lstrip().startswith("[") else None
-    except ValueError:
-        listed = None
-    return listed if isinstance(listed, list) else [cell]
-
-
-def _is_sheet(path: Path) -> bool:
-    """Whether a file's cells are texts, which say numbers and lists in words."""
-    form = READABLE.get(path.suffix.lower())
-    return form is not None and not form.typed
-
-
-def _word(row: Mapping[str, object], name: str) -> str | None:
-    value = row.get(name)
-    return value if isinstance(value, str) else None
-
-
-def _single(where: str, row: object, name: str) -> str:
-    """A row's text, or the only one of its list; RecordingError where it is neither."""
+def _texts(where: str, row: object, name: str) -> tuple[str, ...]:
+    """A row's texts, or its only one; RecordingError where there is none."""
     value = row.get(name) if isinstance(row, dict) else None
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    if not isinstance(value, str):
-        raise RecordingError(f"{where}: {name!r} must be a text or a list of one")
-    return value
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise RecordingError(f"{where}: {name!r} must be a text or a list of texts")
+    return tuple(texts)

@@ -5,11 +5,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
-from judges.client.protocol import FatalModelError, Model, Reply, Sampling, Token, is_embedded
+from judges.client.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length
 from judges.reading import NUMBER_WORDS, read
@@ -24,11 +24,17 @@ ALTERNATIVES = 20
 # How raw vocabularies show a blank, and what may be glued to a rating inside its token.
 _RAW = str.maketrans("Ġ▁Ċ", "  \n")
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
-MAX_TOTAL_PROBABILITY = 1.01  # of a token's probabilities, which are rounded
+MAX_TOTAL = 1.01  # of a token's probabilities, which are rounded
 
 
 class NoProbabilitiesError(FatalModelError):
     """The plan needs log-probabilities and the model gives none: a wrong set-up, not a failure."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"the plan 'weighted' needs log-probabilities of ratings, and {reason}; use the plan "
+            "'one' (a single reply) or 'mean' (--plan mean --samples 20)"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +65,19 @@ class Sample:
     """What one reply says: the value of the field with choices, and the free text beside it.
 
     `probabilities` are over all the choices and sum to 1; None unless the plan is "weighted".
-    `outside` is the probability that the model put on no choice at all.
     """
 
     value: Value
     text: str | None
     probabilities: Mapping[Value, float] | None = None
-    outside: float | None = None
 
 
 def default_plan(model: Model) -> SamplingPlan:
     """The plan of its endpoint, at the model's own temperature where it has one."""
-    plan = plan_at(model.endpoint)
-    own = getattr(model, "temperature", plan.temperature)
-    return plan if own == plan.temperature else replace(plan, temperature=own)
+    if is_embedded(model.endpoint):
+        return WEIGHTED
+    own = getattr(model, "temperature", ONE.temperature)
+    return ONE if own == ONE.temperature else replace(ONE, temperature=own)
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
@@ -80,37 +85,32 @@ def plan_at(endpoint: str) -> SamplingPlan:
     return WEIGHTED if is_embedded(endpoint) else ONE
 
 
-def sampling_of(plan: SamplingPlan, prompt: Prompt, *, seed: int = 0) -> Sampling:
-    """Return what to ask a model for under `plan`; what thinks in writing may write for longer."""
-    sampling = Sampling(
+def sampling_of(
+    plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, model: Model | None = None
+) -> Sampling:
+    """Return what to ask a model for under `plan`; what thinks in writing may write for longer.
+
+    Raises NoProbabilitiesError where it asks for what `model` is known not to give. A language
+    model may write "10" as two tokens: the probability of its "1" is then no rating's.
+    """
+    if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
+        if model.has_logprobs is False:
+            raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
+        choices = prompt.answer.choices or ()
+        if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
+            raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
+    return Sampling(
         temperature=plan.temperature,
         n=plan.samples,
         seed=seed,
         max_tokens=LONG_REPLY if thinks_at_length(prompt.outputs) else SHORT_REPLY,
+        top_logprobs=ALTERNATIVES if plan.kind == "weighted" else 0,
     )
-    return replace(sampling, top_logprobs=ALTERNATIVES) if plan.kind == "weighted" else sampling
 
 
 def reply_tokens(prompt: Prompt) -> int:
     """About how many tokens a reply has that no thoughts precede."""
     return REPLY_TOKENS[reasoning_of(prompt)]
-
-
-def check_probabilities(plan: SamplingPlan, prompt: Prompt, model: Model) -> None:
-    """Raise NoProbabilitiesError where the plan asks for what the model is known not to give.
-
-    A language model may write "10" as two tokens: the probability of its "1" is then no rating's.
-    """
-    if plan.kind != "weighted":
-        return
-    if model.has_logprobs is False:
-        raise NoProbabilitiesError(_no_probabilities(model.name))
-    longer = [choice for choice in prompt.answer.choices or () if choice not in range(10)]
-    if not is_embedded(model.endpoint) and any(isinstance(choice, int) for choice in longer):
-        raise NoProbabilitiesError(
-            f"the plan 'weighted' needs ratings of one digit, and {longer[0]} is on this scale; "
-            "use the plan 'one' or 'mean'"
-        )
 
 
 def read_sample(
@@ -128,10 +128,9 @@ def read_sample(
     if plan.kind != "weighted":
         return sample
     if not any(token.top for token in reply.tokens):
-        raise NoProbabilitiesError(_no_probabilities("the model"))
-    token = token_at(reply, reading.span[0], sample.value)
-    probabilities, outside = over_choices(token, field.choices or ())
-    return replace(sample, probabilities=probabilities, outside=outside)
+        raise NoProbabilitiesError("the model gives no log-probabilities")
+    probabilities = _probabilities(reply, reading.span[0], sample.value, field.choices or ())
+    return replace(sample, probabilities=probabilities)
 
 
 def score_of(
@@ -142,16 +141,12 @@ def score_of(
     Unparsable samples are left out and counted; with nothing else the judgement has failed.
     """
     if not samples:
-        reason = failures[0] if failures else "no reply"
-        return Judgement.failed(reason, unparsable=len(failures))
+        return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
-    rationale = next((sample.text for sample in samples if sample.text), None)
     score = math.fsum(ratings) / len(ratings)
     distribution: dict[int, float] | None = None
-    outside = samples[0].outside
-    if plan.kind == "weighted":
-        assert samples[0].probabilities is not None
-        distribution = {int(rating): p for rating, p in samples[0].probabilities.items()}
+    if (probabilities := samples[0].probabilities) is not None:
+        distribution = {int(rating): p for rating, p in probabilities.items()}
         score = math.fsum(rating * p for rating, p in distribution.items())
     elif plan.kind == "mean":
         counts = Counter(ratings)
@@ -160,77 +155,54 @@ def score_of(
         score=score,
         rating=ratings[0] if len(ratings) == 1 else None,
         distribution=distribution,
-        rationale=rationale,
+        rationale=next((sample.text for sample in samples if sample.text), None),
         samples=len(samples),
         unparsable=len(failures),
-        outside=outside,
     )
 
 
-def margin_of(plan: SamplingPlan, samples: Sequence[Sample], sides: Sequence[Value]) -> float:
+def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
     """Return P(first side) - P(second side): probabilities if weighted, else shares of samples."""
     first, second = sides
-    if plan.kind == "weighted":
-        probabilities = samples[0].probabilities
-        assert probabilities is not None
+    if (probabilities := samples[0].probabilities) is not None:
         return probabilities[first] - probabilities[second]
     values = [sample.value for sample in samples]
     return (values.count(first) - values.count(second)) / len(values)
 
 
-def _no_probabilities(model: str) -> str:
-    return (
-        f"{model} gives no log-probabilities, which the plan 'weighted' needs; use the plan 'one' "
-        "(a single reply) or 'mean' (--plan mean --samples 20) instead"
-    )
+def _probabilities(
+    reply: Reply, place: int, value: Value, choices: Sequence[Value]
+) -> dict[Value, float]:
+    """Return each choice's share of what is on any, where the reply says `value` at `place`.
 
-
-def token_at(reply: Reply, place: int, value: Value) -> Token:
-    """The token at this place of a reply, which is the choice that was read off there.
-
-    Raises NoScoreError where no token is the choice alone.
+    A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
+    where no token is the choice alone, and where log-probabilities are impossible.
     """
+    written: dict[str, Value] = {str(choice): choice for choice in choices}
+    written |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+
+    def choice_of(text: str) -> Value | None:
+        word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
+        # "a" is an article more often than a choice.
+        return written.get(word, written.get(word.lower()))
+
     texts = [token.text.translate(_RAW) for token in reply.tokens]
     # A token that ends the turn, or blanks, may stand beside what is the reply's text.
     start = "".join(texts).find(reply.text)
-    ends = accumulate(map(len, texts), initial=-start)
-    for token, end in zip(reply.tokens, islice(ends, 1, None), strict=False):
-        if start >= 0 and end > place and _choice_of_token(token.text, (value,)) == value:
-            return token
-        if end > place:
-            break
-    raise NoScoreError(f"no token of the reply is its choice {value!r}")
-
-
-def over_choices(token: Token, choices: Sequence[Value]) -> tuple[dict[Value, float], float]:
-    """Return the probability of each choice, summing to 1, and the mass that was on none.
-
-    A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
-    where log-probabilities are impossible: not every client checks them.
-    """
-    if not all(logprob <= MAX_TOTAL_PROBABILITY - 1 for logprob in token.top.values()):  # nor NaN
-        raise NoScoreError("a log-probability is above 0 or undefined")
-    if math.fsum(map(math.exp, token.top.values())) > MAX_TOTAL_PROBABILITY:
-        raise NoScoreError("a token's probabilities sum to more than 1")
+    ends = accumulate(map(len, texts))
+    at_place = (t for t, end in zip(reply.tokens, ends, strict=True) if end - start > place)
+    token = next(at_place, None)
+    if token is None or start < 0 or choice_of(token.text) != value:
+        raise NoScoreError(f"no token of the reply is its choice {value!r}")
+    logprobs = token.top.values()
+    # One above 0, or undefined, would overflow or spoil the sum.
+    if not all(p <= MAX_TOTAL - 1 for p in logprobs) or sum(map(math.exp, logprobs)) > MAX_TOTAL:
+        raise NoScoreError("the log-probabilities of a token are impossible")
     mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        choice = _choice_of_token(text, choices)
-        if choice is not None:
+        if (choice := choice_of(text)) is not None:
             mass[choice] += math.exp(logprob)
     total = math.fsum(mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
-    return {choice: p / total for choice, p in mass.items()}, max(0.0, 1.0 - total)
-
-
-def _choice_of_token(text: str, choices: Sequence[Value]) -> Value | None:
-    """Return the choice a whole token stands for, but for markup and blanks around it, if any."""
-    word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
-    # "a" is an article more often than a choice.
-    if word in choices:
-        return word
-    if word.lower() in NUMBER_WORDS:
-        word = str(NUMBER_WORDS.index(word.lower()))
-    return next(
-        (choice for choice in choices if isinstance(choice, int) and str(choice) == word), None
-    )
+    return {choice: p / total for choice, p in mass.items()}

@@ -57,21 +57,16 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "an unknown text to map": (
         [*SCORE, "--map", "sumary=x"],
         2,
-        "--map sumary: no such text; they are summary",
+        "--map sumary: give one column to one of id, summary",
     ),
     "a text of two columns": (
         [*SCORE, "--map", "summary=a", "--map", "summary=b"],
         2,
-        "--map summary: a and b; a text has one column",
+        "--map summary: give one column to one of id, summary",
     ),
     "a format not known": ([*SCORE[:-1], "o.xls"], 1, "files are written as .jsonl"),
     "no output": (SCORE[:-2], 2, "--out FILE is needed"),
-    "output over input": ([*SCORE[:-1], "./in.jsonl"], 2, "--data itself"),
-    "an output that is there": (
-        [*SCORE[:-1], "in.csv"],
-        1,
-        "in.csv exists already; delete it, or name another --out",
-    ),
+    "output over input": ([*SCORE[:-1], "./in.jsonl"], 1, "in.jsonl exists already"),
     "a pairwise judge to score": (
         ["score", "tldr_concise", *SCORE[2:]],
         2,
@@ -106,18 +101,25 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     ),
     "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "judge.json: no such file"),
     "a judge of a terminal's escapes": (["score", "\x1b[2J", *SCORE[2:]], 1, "\\u001b[2J"),
-    "a batch of no output": ([*SCORE[:-2], "--batch-api", "status"], 2, "needs --out FILE"),
+    "a batch of no output": ([*SCORE[:-2], "--batch-api", "status"], 2, "--out FILE is needed"),
     "no command": (["nope"], 2, "invalid choice: 'nope'"),
     "a flag without its value": (["score", "--lm"], 2, "expected one argument"),
 }
 WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
     **{name: (judges_command, *refused) for name, refused in REFUSED.items()},
-    "no call at all": (judges_command, [*SCORE, "--max-calls", "0"], 2, "must be 1 or more"),
-    "calls below nothing": (judges_command, [*SCORE, "--max-calls", "-1"], 2, "must be 1 or more"),
-    "a seed that is none": (judges_command, [*SCORE, "--seed", "x"], 2, "'x' is no whole number"),
-    "a seed below nothing": (judges_command, [*SCORE, "--seed", "-1"], 2, "must be 0 or more"),
+    "no call at all": (
+        judges_command,
+        [*SCORE, "--max-calls", "0"],
+        2,
+        "number, 1 or more",
+    ),
+    "a seed below nothing": (
+        judges_command,
+        [*SCORE, "--seed", "-1"],
+        2,
+        "number, 0 or more",
+    ),
     "a cost that is none": (judges_command, [*SCORE, "--max-cost", "nan"], 2, "above 0"),
-    "none in flight": (judges_command, [*SCORE, "--concurrency", "0"], 2, "must be 1 or more"),
     "half a flag": (judges_command, [*SCORE, "--conc", "3"], 2, "unrecognized arguments: --conc"),
     "a key as a flag": (
         judges_command,
@@ -156,7 +158,12 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         "no/x.html: the folder no does not exist",
     ),
     "more than perfect": (verify, ["relevance", "--min-spearman", "2"], 2, "between -1 and 1"),
-    "no calls to verify": (verify, ["relevance", "--max-calls", "0"], 2, "must be 1 or more"),
+    "no calls to verify": (
+        verify,
+        ["relevance", "--max-calls", "0"],
+        2,
+        "number, 1 or more",
+    ),
     "no such scores": (
         verify,
         ["--scores", "no.jsonl", "--dimension", "relevance"],

@@ -3,6 +3,7 @@
 import argparse
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -35,38 +36,23 @@ class Parser(data.flags.Parser):
         return visible(Redactor().redact(super().one_line(message)))
 
 
-def whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
-
-
-def number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-
-
-def _bounded(
-    parse: Callable[[str], T], allowed: Callable[[T], bool], bounds: str
-) -> Callable[[str], T]:
+def _within(kind: Callable[[str], T], low: T, high: float, words: str) -> Callable[[str], T]:
     """For argparse's `type`: a number within bounds."""
 
-    def parse_within(text: str) -> T:
-        value = parse(text)
-        if not allowed(value):
-            raise argparse.ArgumentTypeError(f"{text}: must be {bounds}")
-        return value
+    def read(text: str) -> T:
+        with suppress(ValueError):
+            value = kind(text)
+            if low <= value <= high:
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {words}")
 
-    return parse_within
+    return read
 
 
-count = _bounded(whole_number, lambda n: n >= 1, "1 or more")
-seed = _bounded(whole_number, lambda n: n >= 0, "0 or more")
-positive = _bounded(number, lambda x: 0 < x < math.inf, "a number above 0")
-temperature = _bounded(number, lambda x: 0 <= x <= 10, "within 0 and 10")
+count = _within(int, 1, math.inf, "a whole number, 1 or more")
+seed = _within(int, 0, math.inf, "a whole number, 0 or more")
+positive = _within(float, 1e-12, 1e12, "a number above 0")
+temperature = _within(float, 0.0, 10.0, "a number within 0 and 10")
 
 
 def address(text: str) -> str:
@@ -146,15 +132,10 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
     add("--temperature", type=temperature, metavar="T", help=about)
 
 
-def plan_of(args: argparse.Namespace) -> "SamplingPlan | None":
-    """The plan that the flags name, or None where they leave it to the judge."""
-    return read_plan(args.plan, args.samples, args.temperature)
-
-
 def read_plan(
     kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """The same of their values; raises UsageError."""
+    """The plan that flags name, or None where they leave it to the judge; raises UsageError."""
     from judges.scoring import SamplingPlan
 
     if (kind == "mean") != (samples is not None):
@@ -190,17 +171,13 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
         help="batch files at half price: submit, status, within a day collect",
     )
     add_reporting_flags(run)
-    add_quiet_flag(run)
+    run.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def add_reporting_flags(run: Flags) -> None:
     run.add_argument("--json", action="store_true", help="print the result as JSON")
     about = "print retries, failed requests and tracebacks"
     run.add_argument("--verbose", action="store_true", help=about)
-
-
-def add_quiet_flag(parser: Flags) -> None:
-    parser.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def reasoning_as_asked(judge: "Judge", name: str, args: argparse.Namespace) -> "Judge":
@@ -217,9 +194,8 @@ def constructed_note(judge: "Judge") -> str | None:
     if not judge.constructed:
         return None
     return (
-        f"{judge.name} was tuned on constructed labels, which no person gave, so it may agree with "
-        "people less than an untuned judge: tune one on labels of your own (dspy-judges tune "
-        "--data FILE)"
+        f"{judge.name} was tuned on constructed labels, which no person gave: it may agree with "
+        "people less than an untuned judge (dspy-judges tune --data FILE)"
     )
 
 
@@ -229,7 +205,10 @@ def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
 
     if note := constructed_note(judge):
         print_note(f"note: {note}")
-    plan, named = plan_of(args), judge.with_model(args.lm, args.api_base)
+    plan, named = (
+        read_plan(args.plan, args.samples, args.temperature),
+        judge.with_model(args.lm, args.api_base),
+    )
     if isinstance(named, Panel):
         if plan is not None:
             raise UsageError(

@@ -17,7 +17,7 @@ from judges.cli.flags import (
     add_run_flags,
     add_table_flags,
 )
-from judges.terminal import run_command, verbose_logging
+from judges.terminal import run_command
 
 ABOUT = """\
 Judge texts with rating judges and pairwise judges: from the catalogue, frozen
@@ -31,25 +31,17 @@ examples:
   dspy-judges score relevance --data rows.csv --out scored.csv
   dspy-judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
 
-`dspy-judges COMMAND --help` lists a command's flags. Keys are read from
-the environment (OPENAI_API_KEY and its like) and written nowhere. Exit codes:
-0 done, 1 failed, 2 wrong usage, 130 interrupted (the same command goes on).
-`dspy-judges tune` tunes a judge, `dspy-judges verify` measures one,
-`dspy-judges check` reads a label file."""
+Keys are read from the environment (OPENAI_API_KEY and its like) and written
+nowhere. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (the same
+command goes on). See also dspy-judges tune, verify and check."""
 
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,
-and the paper that it follows. All can be scored, compared and tuned by name;
-`dspy-judges show NAME` tells all about one."""
+and the paper that it follows."""
 
 ABOUT_SHOW = """\
 Print what a judge is, where it comes from, and the very messages that a model
-gets; {{name}} is where a row's text goes. Nothing is asked.
-
-examples:
-  dspy-judges show relevance
-  dspy-judges show runs/relevance-001
-  dspy-judges show mine.yaml --json"""
+gets; {{name}} is where a row's text goes. Nothing is asked."""
 
 ABOUT_SCORE = """\
 Judge every row of a table with one or more rating judges.
@@ -57,9 +49,8 @@ Judge every row of a table with one or more rating judges.
 JSONL rows get "judgements"; CSV and Parquet rows get the columns NAME and
 NAME_failure. A score is a number with at most three decimals (4.0, 3.667). A
 row that cannot be judged has no score and a reason. Rows without an id get
-their number as `id`, so that dspy-judges verify --scores reads the file."""
+their number as `id`, so that dspy-judges verify --scores reads the file.
 
-SCORE_EXAMPLES = """\
 examples:
   dspy-judges score coherence fluency --data in.jsonl --out out.jsonl
   dspy-judges score runs/relevance-001 --data in.csv --out out.csv
@@ -71,13 +62,10 @@ Compare the two outputs of every pair, and print how often A wins.
 
 Each pair is asked in both orders; a choice that follows the position is a
 tie. The pair's texts are columns named as the judge names them (show NAME), or
-response_a, response_b and one of prompt, document, post, query."""
+response_a, response_b and one of prompt, document, post, query.
 
-WINRATE_EXAMPLES = """\
-examples:
-  dspy-judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
-  dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv \\
-      --lm openai/gpt-4.1-mini --order random --seed 7"""
+example:
+  dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv"""
 
 ABOUT_EXPORT = f"""\
 Write a judge for use elsewhere.
@@ -87,11 +75,7 @@ dspy      the state that dspy.Module.load takes
 
 A frozen judge is written with its own model and plan. Any other is written
 for {DEFAULT_LM} and one reply, unless --lm and --plan say otherwise.
-What the format does not hold is named on stderr.
-
-examples:
-  dspy-judges export relevance --to messages --lm openai/gpt-4.1
-  dspy-judges export runs/relevance-001 --to dspy --out state.json"""
+What the format does not hold is named on stderr."""
 
 
 def command(argv: Sequence[str]) -> int:
@@ -103,18 +87,8 @@ def command(argv: Sequence[str]) -> int:
         module, _, function = args.run.partition(":")
         run = getattr(import_module(module), function)
 
-    def work() -> int:
-        with verbose_logging(getattr(args, "verbose", False)):
-            code: int = run(args)
-        return code
-
-    return run_command(
-        name,
-        work,
-        verbose=getattr(args, "verbose", False),
-        quiet=getattr(args, "quiet", False),
-        interrupted=lambda: f"{name}: interrupted",
-    )
+    verbose, quiet = getattr(args, "verbose", False), getattr(args, "quiet", False)
+    return run_command(name, lambda: run(args), verbose=verbose, quiet=quiet)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -129,7 +103,6 @@ def parser() -> argparse.ArgumentParser:
         return added
 
     listing = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
-    listing.add_argument("names", nargs="*", metavar="NAME", help="these alone (all)")
     listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")
 
     show = add_command("show", "judges.cli.show:show_judge", ABOUT_SHOW)
@@ -142,7 +115,6 @@ def parser() -> argparse.ArgumentParser:
         "judges.cli.table:score",
         ABOUT_SCORE,
         usage="dspy-judges score JUDGE... --data FILE --out FILE [options]",
-        epilog=SCORE_EXAMPLES,
     )
     score.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
     add_table_flags(score, data_help="the rows to judge")
@@ -153,7 +125,6 @@ def parser() -> argparse.ArgumentParser:
         "judges.cli.table:winrate",
         ABOUT_WINRATE,
         usage="dspy-judges winrate JUDGE --data FILE --out FILE [options]",
-        epilog=WINRATE_EXAMPLES,
     )
     winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(winrate, data_help="the pairs to judge")

@@ -2,15 +2,12 @@
 
 import argparse
 import json
-import re
 import shutil
 import sys
 import tempfile
 import textwrap
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import UsageError
@@ -24,70 +21,62 @@ from judges.prompt import SLOT
 from judges.scoring import SamplingPlan, sampling_of
 from judges.terminal import print_error, print_output, visible
 
-# What a frozen judge's file calls the judge that ships, and those that were measured, in words.
-SHIPPED = {
-    "seed": "untuned judge",
-    "tuned": "tuned judge",
-    "own": "best single judge",
-    "mean": "panel (mean)",
-    "learned": "panel (learned weights)",
-}
-MEASURED = {
-    "seed_judge": SHIPPED["seed"],
-    "tuned_judge": SHIPPED["tuned"],
-    "own_judge": SHIPPED["own"],
-    "panel": "panel",
-}
-
 
 def show_list(args: argparse.Namespace) -> int:
-    subjects = [catalog.find(name) for name in args.names or catalog.names()]
+    """Print the catalogue: a line a judge, or all of it as JSON."""
+    subjects = [catalog.find(name) for name in catalog.names()]
     if args.json:
         print(json.dumps([_entry(subject) for subject in subjects], indent=1))
         return 0
-    rows = [("name", "kind", "texts", "scale")]
-    rows += [(s.name, str(_entry(s)["kind"]), _brief(s), _scale_words(s)) for s in subjects]
-    sources = ["source", *(subject.source for subject in subjects)]
+    width = shutil.get_terminal_size((80, 24)).columns
+    rows = [("name", "texts", "scale", "source")]
+    for subject in subjects:
+        sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
+        texts = ", ".join([*subject.inputs, *sides])
+        rows.append((subject.name, texts, _scale(subject), subject.source))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
-    room = shutil.get_terminal_size((80, 24)).columns - sum(widths)
-    for row, source in zip(rows, sources, strict=True):
-        cells = "".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        # Where it does not fit, without the papers' numbers.
-        shown = source if len(source) <= room else re.sub(r" \([^)]*\)", "", source)
-        print(cells + textwrap.shorten(shown, max(room, 12), placeholder=" ..."))
+    for *cells, source in rows:
+        line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
+        print(line + textwrap.shorten(source, max(width - len(line), 12), placeholder=" ..."))
     return 0
 
 
 def show_judge(args: argparse.Namespace) -> int:
-    """Print a judge, and what it asks; of a panel its members, and what each of them asks."""
+    """Print a judge, and what it asks; of a panel what each of its members asks."""
     judge = reasoning_as_asked(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
+    prompts = {m.name: m.judge.template() for m in members} or {judge.name: judge.template()}
     if args.json:
-        record = _entry(judge.subject)
-        if members:
-            record["members"] = [
-                {
-                    "name": member.name,
-                    "weight": member.weight,
-                    "lm": member.judge.lm,
-                    "messages": member.judge.template(),
-                }
-                for member in members
-            ]
-        else:
-            record["messages"] = judge.template()
+        record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         print(json.dumps(record, indent=1))
         return 0
-    lines = [line for text in describe(judge) for line in textwrap.wrap(text, 79)]
-    if members:
-        lines.append(f"a panel of {len(members)}; where a member gives no score, an output fails")
+    lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
-    prompts = [(f"{m.name}: ", m.judge.template()) for m in members] or [("", judge.template())]
-    for name, messages in prompts:
+    for name, messages in prompts.items():
         for message in messages:
-            lines += ["", f"--- {name}{message['role']} ---", message["content"]]
+            lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
     print_output("\n".join(lines))
     return 0
+
+
+def _about(judge: Judge) -> list[str]:
+    """Name, definition, texts, scale and origin of a judge, a line each."""
+    subject, plan, provenance = judge.subject, judge.plan, judge.provenance or {}
+    lines = [
+        f"{judge.name}: {subject.definition}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_scale(subject)}",
+    ]
+    if subject.source:
+        lines.append(f"source: {subject.source}")
+    if plan is not None:
+        samples = f" of {plan.samples}" if plan.kind == "mean" else ""
+        lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
+    if data := provenance.get("data"):
+        optimizer, shipped = provenance.get("optimizer", "?"), provenance.get("shipped", "?")
+        shown = "untuned" if shipped == "seed" else shipped
+        constructed = ", whose labels no person gave" if data.get("constructed") else ""
+        lines.append(f"{shown} judge of optimizer {optimizer}, on {data['name']}{constructed}")
+    return lines
 
 
 def _entry(subject: Subject) -> dict[str, object]:
@@ -102,56 +91,7 @@ def _entry(subject: Subject) -> dict[str, object]:
     }
 
 
-def _brief(subject: Subject) -> str:
-    sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
-    return ", ".join([*subject.inputs, *sides])
-
-
-def describe(judge: Judge) -> list[str]:
-    """Name, definition, texts, scale and origin of a judge, a line each."""
-    subject = judge.subject
-    lines = [
-        f"{judge.name}: {subject.definition}",
-        f"kind: {judge.kind}; reads {', '.join(judge.texts)}; scale {_scale_words(subject)}",
-    ]
-    if subject.source:
-        lines.append(f"source: {subject.source}")
-    if judge.plan is not None:
-        samples = f" of {judge.plan.samples}" if judge.plan.kind == "mean" else ""
-        lines.append(f"frozen for {judge.lm}, plan {judge.plan.kind}{samples}")
-    return lines + (_origin(judge.provenance) if judge.provenance else [])
-
-
-def _origin(provenance: Mapping[str, Any]) -> list[str]:
-    """Where a frozen judge comes from and what was measured, as far as its file says."""
-    lines = []
-    if data := provenance.get("data"):
-        lines.append(
-            f"{SHIPPED.get(provenance.get('shipped', 'tuned'), 'judge')} of optimizer "
-            f"{provenance.get('optimizer', '?')}, seed {provenance.get('seed', '?')}, on "
-            f"{data['name']} (sha256 {data['sha256'][:12]})"
-        )
-        if data.get("constructed"):
-            lines.append("its labels were constructed, no person gave them")
-    for side, name in MEASURED.items():
-        for split, cell in (provenance.get(side) or {}).items():
-            if isinstance(cell, dict) and isinstance(cell.get("value"), int | float):
-                lines.append(f"{name} on {split}: {_cell(cell)}")
-    return lines
-
-
-def _cell(cell: Mapping[str, Any]) -> str:
-    """One correlation with its interval, in words."""
-    ends = [cell.get("low"), cell.get("high")]
-    known = all(isinstance(end, int | float) for end in ends)
-    interval = f" [{ends[0]:.3f}, {ends[1]:.3f}]" if known else ""
-    return (
-        f"{cell.get('level', '')}-level {cell.get('coefficient', '')} {cell['value']:.3f}"
-        f"{interval} n={cell.get('n_documents', '?')} documents"
-    )
-
-
-def _scale_words(subject: Subject) -> str:
+def _scale(subject: Subject) -> str:
     if isinstance(subject, Comparison):
         return "A/B"
     return f"{subject.scale[0]}-{subject.scale[-1]}"

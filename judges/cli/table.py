@@ -8,7 +8,6 @@ batch files, at half price and within a day.
 import argparse
 import json
 import math
-import os
 import sys
 import time
 from array import array
@@ -19,8 +18,8 @@ from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from itertools import repeat, tee
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.columns import Columns
 from data.tables.arrow import ParquetSink
@@ -45,36 +44,33 @@ from judges.client import (
 )
 from judges.dimension import Comparison
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.judging import Order, unusable
+from judges.judgement import AnyJudgement, Verdict
 from judges.loading import load
 from judges.scoring import reply_tokens
 from judges.terminal import Progress, print_error, print_note, print_output
-from judges.winrate import WinRate, text_length, win_rate
 
 if TYPE_CHECKING:
-    from judges.batch import Batch
+    from judges.winrate import WinRate
 
 ID = "id"
 DIGITS = 3
 
 
-class UnfinishedError(JudgesError, RuntimeError):
-    """A run that ended early, in a state to go on from; the message says why and how."""
-
-
-# What a run would take
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """Requests and tokens of one model over a table; a token is taken as four characters."""
+class Estimate(NamedTuple):
+    """Of one model over a table; a token is taken as four characters. No cost: price unknown."""
 
     lm: str
     requests: int
     tokens_in: int
     tokens_out: int
-    price: Price | None = None
+    cost_usd: float | None
+
+    def __str__(self) -> str:
+        cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
+        return (
+            f"estimate: {self.requests:,} requests, about {self.tokens_in:,} tokens in and "
+            f"{self.tokens_out:,} out; {self.lm}, {cost if self.cost_usd != 0 else 'free'}"
+        )
 
 
 def estimate_runs(
@@ -89,214 +85,142 @@ def estimate_runs(
         samples, prompts = part.plan.samples if part.plan else 1, n_rows * orders
         # Samples that are asked one by one pay for the prompt each time.
         times = 1 if gives_n_replies(part.lm) else samples
+        requests = prompts * times
         texts = characters * orders // CHARACTERS_PER_TOKEN
-        estimates.append(
-            Estimate(
-                lm=part.lm,
-                requests=prompts * times,
-                tokens_in=(estimate_tokens(part.template()) * prompts + texts) * times,
-                tokens_out=reply_tokens(part.prompt) * prompts * samples,
-                price=price if part is judge else find_price(part.lm) or price,
-            )
-        )
+        tokens_in = (estimate_tokens(part.template()) * prompts + texts) * times
+        tokens_out = reply_tokens(part.prompt) * prompts * samples
+        listed = find_price(part.lm)
+        used = price or listed if part is judge else listed or price
+        cost = used.cost(tokens_in, tokens_out) if used else None
+        estimates.append(Estimate(part.lm, requests, tokens_in, tokens_out, cost))
     return estimates
 
 
-def total_price(estimates: Sequence[Estimate]) -> float | None:
-    """US dollars of all; None where a price is unknown."""
-    total = 0.0
-    for estimate in estimates:
-        price = estimate.price or find_price(estimate.lm)
-        if price is None:
-            return None
-        of_length = price.at(estimate.tokens_in / max(estimate.requests, 1))
-        total += of_length.cost(estimate.tokens_in, estimate.tokens_out, 0)
-        total += price.per_request * estimate.requests
-    return total
-
-
-def _estimate_record(estimates: Sequence[Estimate], discount: float = 1.0) -> dict[str, Any]:
-    """What --dry-run --json prints."""
-    price = total_price(estimates)
-    return {
-        "lm": sorted({estimate.lm for estimate in estimates}),
-        "requests": sum(estimate.requests for estimate in estimates),
-        "tokens": {
-            "in": sum(estimate.tokens_in for estimate in estimates),
-            "out": sum(estimate.tokens_out for estimate in estimates),
-        },
-        "cost_usd": None if price is None else price * discount,
-    }
-
-
-def _estimate_line(estimates: Sequence[Estimate], discount: float = 1.0) -> str:
-    record = _estimate_record(estimates, discount)
-    tokens, price = record["tokens"], record["cost_usd"]
-    dollars = "price unknown" if price is None else f"about ${price:,.4f}" if price else "free"
-    return (
-        f"estimate: {record['requests']:,} requests, about {tokens['in']:,} tokens in and "
-        f"{tokens['out']:,} out; {', '.join(record['lm'])}, {dollars}"
+def total_estimate(estimates: Sequence[Estimate]) -> Estimate:
+    """Of all together."""
+    costs = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
+    return Estimate(
+        ", ".join(sorted({estimate.lm for estimate in estimates})),
+        sum(estimate.requests for estimate in estimates),
+        sum(estimate.tokens_in for estimate in estimates),
+        sum(estimate.tokens_out for estimate in estimates),
+        math.fsum(costs) if len(costs) == len(estimates) else None,
     )
-
-
-# The table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
     """Judges, the table they read, and what a run over it would take.
 
-    `columns` are all columns of the table in the order met, `new_columns` those that judgements
-    get in a flat file; `texts` says, for each judge, which column holds which of its texts.
-    `id_column` holds the rows' ids: "id", another column that is copied to it, or None, where the
-    rows' numbers are their ids, as for those who read labels from the same file.
+    `columns` are those to write; `texts` says, for each judge, which column holds which of its
+    texts. `id_column` holds the rows' ids, by the rule of those who read labels from the same file;
+    None: the rows' numbers are their ids.
     """
 
     judges: tuple[Judge, ...]
     args: argparse.Namespace
     n_rows: int
-    columns: tuple[str, ...]
-    new_columns: tuple[str, ...]
+    columns: list[str]
     id_column: str | None
     texts: Mapping[str, Mapping[str, str]]
     estimates: tuple[Estimate, ...]
 
     @property
-    def store(self) -> Path | None:
-        """Where requests and replies are kept: beside the output, where they cost something."""
-        if all(is_embedded(part.lm) for judge in self.judges for part in judge.parts):
-            return None
-        out: Path = self.args.out
-        return out.with_name(f"{out.name}.replies.sqlite")
+    def paid_models(self) -> list[str]:
+        """The models elsewhere."""
+        return sorted({e.lm for e in self.estimates if not is_embedded(e.lm)})
 
     def rows(self) -> Iterator[Row]:
         """The table's rows, each with its id among its cells."""
         for line, cells in read_table_rows(self.args.data):
-            if self.id_column == ID:
-                yield cells
-            else:
-                yield {**cells, ID: cells.get(self.id_column) if self.id_column else line}
+            yield {**cells, ID: cells.get(self.id_column) if self.id_column else line}
 
-    @property
-    def written_columns(self) -> list[str]:
-        return [*self.columns, *([] if ID in self.columns else [ID]), *self.new_columns]
-
-    def settings(self) -> dict[str, Any]:
-        """Everything that determines an output but the replies: judges, models, rows, columns."""
+    def digest(self) -> str:
+        """Of everything that determines an output but the replies."""
         path, sheet = split_sheet(self.args.data)
         with path.open("rb") as file:
             data = file_digest(file, "sha256").hexdigest()
-        return {
-            "data": data if sheet is None else f"{data}:{sheet}",
-            "judges or models": [sha256(j.dumps().encode()).hexdigest() for j in self.judges],
-            "order": self.args.order,
-            "seed": self.args.seed,
-            "columns": list(self.new_columns),
-            "text columns": {name: dict(columns) for name, columns in self.texts.items()},
-            "id column": self.id_column,
-        }
+        judges = [judge.dumps() for judge in self.judges]
+        asked = [self.args.order, self.args.seed, self.columns, self.texts, self.id_column]
+        return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
 
 
 def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
-    """Estimate, submit, or judge and report, as the flags say; the exit code."""
-    if args.batch_api == "status":
-        return _batch_status(args, results.judges)
+    """Estimate, ask through batch files, or judge and report, as the flags say; the exit code."""
+    if not args.dry_run:
+        if args.out is None:
+            raise UsageError("--out FILE is needed, or --dry-run")
+        if not args.out.parent.is_dir():
+            raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
+        if args.out.exists():
+            raise RowsError(f"{args.out} exists already: name another --out")
     run = _prepare(results, args)
     if args.dry_run:
-        record = _estimate_record(run.estimates)
-        print(json.dumps(record, indent=1) if args.json else _estimate_line(run.estimates))
+        expected = total_estimate(run.estimates)
+        print(json.dumps(expected._asdict(), indent=1) if args.json else expected)
         return 0
-    if args.batch_api == "submit":
-        return _submit_batch(run)
-    if args.batch_api == "collect" and not _collect_batch(run):
-        return 1
+    if args.batch_api and not _answered_by_batch(run):
+        return 1 if args.batch_api == "collect" else 0
     results.report(run, _write(run, results))
     return 0
 
 
 def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun:
-    """Check the files, and read the whole table once; raises RowsError and MissingColumnError."""
+    """Read the whole table once; raises RowsError, MissingColumnError and UsageError."""
     judges = results.judges
-    columns_of = _text_columns(args.map, judges)
-    if not args.dry_run:
-        _check_out(args)
+    mapped = _mapped(args.map, judges)
+    form = None if args.out is None else written_format(args.out)
     n_rows = 0
     columns: dict[str, None] = {}
     texts: dict[str, dict[str, str]] = {}
-    # Of each judge: the rows that it can judge, and the characters of their texts.
-    usable_rows, characters = Counter[str](), Counter[str]()
+    characters = Counter[str]()
     notes: list[str] = []
     for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
-            texts = {judge.name: judge.find_columns(row.cells, columns_of) for judge in judges}
+            texts = {judge.name: judge.find_columns(row.cells, mapped) for judge in judges}
         columns.update(dict.fromkeys(row.cells))
-        for judge in judges:
-            row_texts = _texts_of(row.cells, texts[judge.name])
-            if unusable(judge.subject, row_texts) is None:
-                usable_rows[judge.name] += 1
-                characters[judge.name] += sum(len(str(text)) for text in row_texts.values())
+        for name, of_judge in texts.items():
+            characters[name] += sum(len(str(row.cells.get(c, ""))) for c in of_judge.values())
     for note in notes:
         print_note(f"note: {args.data}: {note}")
-    estimates = [
-        estimate
-        for judge in judges
-        for estimate in estimate_runs(
+    table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
+    estimates: list[Estimate] = []
+    for judge in judges:
+        estimates += estimate_runs(
             judge,
-            n_rows=usable_rows[judge.name],
+            n_rows=n_rows,
             characters=characters[judge.name],
             orders=2 if args.order == "both" else 1,
             price=price_of(args.price),
         )
-    ]
-    form = None if args.out is None else written_format(args.out)
+    new_columns = results.new_columns(columns) if form and form.flat else []
     run = TableRun(
         judges=tuple(judges),
         args=args,
         n_rows=n_rows,
-        columns=tuple(columns),
-        new_columns=tuple(results.new_columns(columns) if form and form.flat else ()),
-        id_column=_id_column(tuple(columns), columns_of),
+        columns=list(dict.fromkeys([*columns, ID, *new_columns])),
+        id_column=Columns(table, {ID: mapped.get(ID, "")}).find(ID),
         texts=texts,
         estimates=tuple(estimates),
     )
     if form and form.open_writer is ParquetSink and not args.dry_run:
-        # Before anything is asked and paid for.
-        sink = ParquetSink(args.out, run.written_columns)
+        # A column that Parquet cannot hold is found before anything is asked and paid for.
+        sink = ParquetSink(args.out, run.columns)
         for cells in run.rows():
             sink.write(cells)
         sink.table()
     return run
 
 
-def _text_columns(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
-    """{text: column} of --map; UsageError for what no judge reads, or a text of two columns."""
+def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
+    """The columns that --map names; a mapping file may name those of labels, too."""
     columns = mapping(words)
-    known = {name for judge in judges for name in judge.texts}
-    # A mapping file has the names of labels, too.
-    typed = {word.partition("=")[0] for word in words if "=" in word}
-    if unknown := sorted(typed - known - {ID}):
-        raise UsageError(
-            f"--map {unknown[0]}: no such text; they are {', '.join(sorted(known))} (every other "
-            "column is copied as it is, and needs no --map)"
-        )
-    for name in typed:
-        if isinstance(column := columns[name], list):
-            raise UsageError(f"--map {name}: {' and '.join(column)}; a text has one column")
-    # Rows without ids have numbers: #line.
-    return {
-        name: column
-        for name, column in columns.items()
-        if isinstance(column, str) and column != "#line"
-    }
-
-
-def _id_column(columns: tuple[str, ...], mapping: Mapping[str, str]) -> str | None:
-    """The column by which label files with these columns tell their rows apart."""
-    if ID in columns:
-        return ID
-    if ID in mapping:
-        return mapping[ID] if mapping[ID] in columns else None  # the rows' numbers: id=#line
-    return Columns(Table(name="", sha256="", typed=True, columns=columns, rows=()), {}).find(ID)
+    known = {name for judge in judges for name in judge.texts} | {ID}
+    typed = [word.partition("=")[0] for word in words if "=" in word]
+    for name in [*typed, *(known & columns.keys())]:
+        if name not in known or not isinstance(columns[name], str):
+            raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(known))}")
+    return {name: columns[name] for name in known & columns.keys()}
 
 
 def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
@@ -304,70 +228,49 @@ def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
     return {name: row.get(column) for name, column in columns.items()}
 
 
-def _free_name(name: str, suffixes: Sequence[str], columns: Collection[str]) -> str:
-    """The name for new columns NAME, NAME_SUFFIX: NAME_judge where one of these is there already.
-
-    Raises RowsError where both are taken.
-    """
+def _free_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
+    """New columns NAME_SUFFIX, or NAME_judge_SUFFIX where labels have a column of the name."""
     for free in (name, f"{name}_judge"):
-        if not {f"{free}{suffix}" for suffix in suffixes} & set(columns):
-            if free != name:
-                print_note(f"note: there is a column {name} already: scores are written to {free}")
-            return free
+        names = [f"{free}{suffix}" for suffix in suffixes]
+        if not set(names) & set(columns):
+            return names
     raise RowsError(
         f"columns {name!r} and {name}_judge are there already; write .jsonl, or rename one"
     )
 
 
-def _check_out(args: argparse.Namespace) -> None:
-    """Refuse an --out that is missing, is the input, or exists."""
-    out = args.out
-    if out is None:
-        raise UsageError("--out FILE is needed, or --dry-run")
-    written_format(out)
-    if not out.parent.is_dir():
-        raise RowsError(f"{out}: the folder {out.parent} does not exist")
-    data, _ = split_sheet(args.data)
-    # Not Path.resolve, which fails on links in a circle.
-    if os.path.realpath(out) == os.path.realpath(data):
-        raise UsageError("--out is --data itself; write to another file")
-    if out.exists():
-        raise RowsError(f"{out} exists already; delete it, or name another --out")
-
-
-# Asking
-
-
 @contextmanager
 def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
-    """A session on the run's store, whose settings are those that the run was begun with.
+    """A session on the run's store, which is beside the output where a model elsewhere is asked.
 
     The store stays only while there is something to go on from: not where nothing was answered,
     and not once the session that `is_last` has ended.
     """
     args = run.args
+    path = args.out.with_name(f"{args.out.name}.replies.sqlite") if run.paid_models else None
     limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
-    options = {**limits, **request_options(args), "store": run.store}
-    with in_use(args.out), Session(keep_going=False, **options) as session:
-        if session.store is not None:
-            settings: dict[str, Any] = json.loads(json.dumps(run.settings()))
-            begun = session.store.read_settings()
-            if begun is None:
-                session.store.write_settings(settings)
-            elif other := [name for name, value in settings.items() if begun.get(name) != value]:
+    with (
+        in_use(args.out),
+        Session(keep_going=False, store=path, **limits, **request_options(args)) as session,
+    ):
+        store, settings = session.store, {"run": run.digest()}
+        if store is not None:
+            if (begun := store.read_settings()) is None:
+                store.write_settings(settings)
+            elif begun != settings:
                 raise RowsError(
-                    f"{session.store.path} is of an unfinished run with other {', '.join(other)}: "
-                    "give the same again to go on, or delete that file, or name another --out"
+                    f"{path} is of other judges, rows or settings: give the same again to go on, "
+                    "or delete that file, or name another --out"
                 )
             elif n := session.budget.answered:
-                print_note(f"goes on with {session.store.path}: {n:,} replies are there")
+                print_note(f"goes on with {path}: {n:,} replies are there")
         ended = False
         try:
             yield session
             ended = is_last
         finally:
-            if session.store is not None and (ended or not _has_replies(session)):
-                session.store.remove()
+            if store is not None and (ended or not _has_replies(session)):
+                store.remove()
 
 
 def _has_replies(session: Session) -> bool:
@@ -379,13 +282,13 @@ def _has_replies(session: Session) -> bool:
 def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
     started = time.monotonic()
-    print_note(_estimate_line(run.estimates))
+    print_note(str(total_estimate(run.estimates)))
     out: Path = run.args.out
     with _session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
-                RowWriter(out, columns=run.written_columns, overwrite=True) as writer,
+                RowWriter(out, columns=run.columns, overwrite=True) as writer,
                 progress,
                 closing(_judged(run, session)) as judged,
             ):
@@ -396,22 +299,15 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
             kept = _has_replies(session)
             if isinstance(error, FatalModelError) and not kept:
                 raise  # a wrong key or name leaves nothing to go on with
-            raise _unfinished(error, run, progress.done, kept=kept) from error
+            reason = getattr(error, "strerror", None) or str(error) or "interrupted"
+            ended = f"{reason}: {progress.done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
+            if kept and not isinstance(error, BudgetSpentError):  # which says so itself
+                ended += "; the same command goes on"
+            kind = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
+            raise kind(ended) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
         return {**_cost(session), "seconds": round(time.monotonic() - started, 3)}
-
-
-def _unfinished(error: BaseException, run: TableRun, n_rows: int, *, kept: bool) -> BaseException:
-    """What to raise where a run ended early: how far it came, and how it goes on."""
-    rows = f"{n_rows:,} of {run.n_rows:,} rows are in {partial_path(run.args.out)}"
-    resumed = "the same command goes on" if kept else "the same command starts again"
-    if isinstance(error, KeyboardInterrupt):
-        return KeyboardInterrupt(f"interrupted: {rows}; {resumed}")
-    if isinstance(error, BudgetSpentError):  # which says itself how to go on
-        return UnfinishedError(f"{error}: {rows}")
-    reason = error.strerror if isinstance(error, OSError) else error
-    return UnfinishedError(f"{reason}: {rows}; {resumed}")
 
 
 def _judged(
@@ -419,7 +315,7 @@ def _judged(
 ) -> Generator[tuple[Row, dict[str, AnyJudgement]], None, None]:
     """Every row, with its id, and its judgements by judge; all requests are under way together."""
     rows, *copies = tee(run.rows(), len(run.judges) + 1)
-    order: Order = run.args.order or "both"
+    order = run.args.order or "both"
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
@@ -434,96 +330,58 @@ def _judged(
 def _cost(session: Session) -> dict[str, Any]:
     """Models, calls, tokens and dollars over all starts; no dollars where a price is unknown.
 
-    Dollars hold at worst the requests whose answer never came; `cost_unconfirmed_usd` says how much
-    that is, where there are any.
+    Dollars hold at worst the requests whose answer never came: `cost_unconfirmed_usd`.
     """
-    accounts = {account.name: account for account in session.accounts}
-    costs = [account.cost for account in accounts.values()]
-    known = [cost for cost in costs if cost is not None]
-    unconfirmed = math.fsum(account.cost_unconfirmed for account in accounts.values())
-    total = round(math.fsum([*known, unconfirmed]), 6)
+    budget, accounts = session.budget, session.budget.accounts.values()
     return {
-        "lm": sorted(accounts),
-        "lm_calls": sum(account.calls for account in accounts.values()),
-        "cached_calls": sum(account.cached for account in accounts.values()),
+        "lm": sorted(budget.accounts),
+        "lm_calls": budget.calls,
+        "cached_calls": sum(account.cached for account in accounts),
         "tokens": {
-            "in": sum(account.tokens_in for account in accounts.values()),
-            "out": sum(account.tokens_out for account in accounts.values()),
+            "in": sum(account.tokens_in for account in accounts),
+            "out": sum(account.tokens_out for account in accounts),
         },
-        "cost_usd": total if len(known) == len(costs) else None,
-        **({"cost_unconfirmed_usd": round(unconfirmed, 6)} if unconfirmed else {}),
+        "cost_usd": round(budget.cost, 6) if all(each.price for each in accounts) else None,
+        "cost_unconfirmed_usd": round(sum(each.cost_unconfirmed for each in accounts), 6),
     }
 
 
-# Batch files
+def _answered_by_batch(run: TableRun) -> bool:
+    """Take a step of --batch-api; whether the run's store has an answer to every request then."""
+    from judges.batch import Batch
 
-
-def _submit_batch(run: TableRun) -> int:
-    """Write down every request that nothing answers yet, and start the batch."""
-    from judges.batch import DISCOUNT
-
-    args, lm = run.args, _one_model(run.judges)
-    batch = _batch(args, lm)
-    if not batch.state.run:
-        with _session(run) as session:
-            assert session.store is not None  # of a run that asks a provider
-            queue = batch.queue(session.store, price_of(args.price) or find_price(lm))
-            recording = Session(models={lm: queue}, **request_options(args))
+    args, models = run.args, run.paid_models
+    if len(models) != 1:
+        raise UsageError(
+            f"--batch-api takes one model; these judges ask {', '.join(models) or 'none'}"
+        )
+    batch = Batch(args.out, models[0], api_base=args.api_base, api_key_env=args.api_key_env)
+    if args.batch_api == "status":
+        print_output(str(batch.refresh()))
+        return False
+    price = price_of(args.price) or find_price(models[0])
+    with _session(run) as session:
+        assert session.store is not None
+        if args.batch_api == "collect":
+            failures = batch.collect(session.store, price)
+            if failures:
+                print_error(
+                    f"{len(failures):,} requests have no answer ({failures[0]}); the others are "
+                    "kept. The same command without --batch-api asks these now"
+                )
+            return not failures
+        if not batch.state.run:
+            queue = batch.queue(session.store, price)
+            recording = Session(models={models[0]: queue}, **request_options(args))
             with recording, closing(_judged(run, recording)) as judged:
                 for _ in judged:
                     pass
-        if not queue.queued:
-            print("nothing to submit: every reply is there already; leave out --batch-api")
-            return 0
-        queue.check(args.max_calls, args.max_cost)
-    print_note(_estimate_line(run.estimates, DISCOUNT))
+            if not queue.queued:
+                print("nothing to submit: every reply is there already; leave out --batch-api")
+                return False
+            queue.check(args.max_calls, args.max_cost)
     print_output(str(batch.submit()))
-    return 0
-
-
-def _batch_status(args: argparse.Namespace, judges: Sequence[Judge]) -> int:
-    state = _batch(args, _one_model(judges)).refresh()
-    counts = {"done": state.done, "requests": state.n_requests, "answered": state.n_completed}
-    print_output(json.dumps(counts) if args.json else str(state))
-    return 0
-
-
-def _collect_batch(run: TableRun) -> bool:
-    """Fetch the answers into the store; whether there is one to every request."""
-    args, lm = run.args, _one_model(run.judges)
-    with _session(run) as session:
-        assert session.store is not None
-        price = price_of(args.price) or find_price(lm)
-        failures = _batch(args, lm).collect(session.store, price)
-    if failures:
-        print_error(
-            f"{len(failures):,} requests have no answer ({failures[0]}); the others are kept. Run "
-            "the same command without --batch-api to ask these now, or with --batch-api submit for "
-            "another batch"
-        )
-    return not failures
-
-
-def _batch(args: argparse.Namespace, lm: str) -> "Batch":
-    """The batch of the run that writes --out."""
-    from judges.batch import Batch
-
-    if args.out is None:
-        raise UsageError("--batch-api needs --out FILE, the same in all three steps")
-    return Batch(args.out, lm, api_base=args.api_base, api_key_env=args.api_key_env)
-
-
-def _one_model(judges: Sequence[Judge]) -> str:
-    """The model that all judges ask; UsageError where they ask several."""
-    models = {part.lm for judge in judges for part in judge.parts}
-    # What a panel asks here, for free, needs no batch.
-    names = sorted(name for name in models if not is_embedded(name)) or sorted(models)
-    if len(names) != 1:
-        raise UsageError(f"--batch-api takes one model; these judges ask {', '.join(names)}")
-    return names[0]
-
-
-# score
+    return False
 
 
 def score(args: argparse.Namespace) -> int:
@@ -542,15 +400,14 @@ class Scores:
     """Rating judges' scores, and each judge's mean."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.judges: list[Judge] = []
-        for source in args.judges:
-            judge = _asked(source, args)
+        self.judges = [_asked(source, args) for source in args.judges]
+        for judge in self.judges:
             if judge.kind == "pairwise":
-                raise UsageError(f"{source} compares two outputs; use: dspy-judges winrate")
-            if any(judge.name == other.name for other in self.judges):
-                raise UsageError(f"two judges are called {judge.name!r}; score them in two runs")
-            self.judges.append(judge)
-        self.averages = {judge.name: Average() for judge in self.judges}
+                raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
+        self.scores = {judge.name: array("d") for judge in self.judges}
+        self.n_failed, self.first_failure = Counter[str](), ""
+        if len(self.scores) < len(self.judges):
+            raise UsageError("two judges have one name; score them in two runs")
         # Of each judge: the columns of score, failure and, where it gives one, rationale.
         self.columns: dict[str, list[str]] = {}
 
@@ -559,78 +416,51 @@ class Scores:
             suffixes = ["", "_failure"]
             if any(output.name == "rationale" for output in judge.prompt.outputs):
                 suffixes.append("_rationale")
-            name = _free_name(judge.name, suffixes, columns)
-            self.columns[judge.name] = [f"{name}{suffix}" for suffix in suffixes]
+            self.columns[judge.name] = _free_names(judge.name, suffixes, columns)
         return [column for new in self.columns.values() for column in new]
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
         cells: dict[str, Any] = {}
         entries: dict[str, Any] = {}
         for name, judgement in judgements.items():
-            self.averages[name].add(judgement)
+            if judgement.failure is None:
+                self.scores[name].append(judgement.score)
+            else:
+                self.n_failed[name] += 1
+                self.first_failure = self.first_failure or judgement.failure
             rounded = None if judgement.failure else round(judgement.score, DIGITS)
             entries[name] = {**judgement.as_json(), "score": rounded}
             values = (rounded, judgement.failure, judgement.rationale)
             # A judge without a rationale has one column less; JSON Lines have none.
             cells.update(zip(self.columns.get(name, ()), values, strict=False))
-        if run.new_columns:
+        if self.columns:
             return cells
         earlier = row.get("judgements")
         return {"judgements": {**(earlier if isinstance(earlier, dict) else {}), **entries}}
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
-        averages = self.averages
+        averages = {name: self.average(name) for name in self.scores}
         if run.args.json:
-            record = {
-                "out": str(run.args.out),
-                "rows": run.n_rows,
-                "judges": {name: average.record() for name, average in averages.items()},
-                **cost,
-            }
+            record = {"out": str(run.args.out), "rows": run.n_rows, "judges": averages, **cost}
             print(json.dumps(record, indent=1))
         else:
             width = max(map(len, averages))
-            print_output("\n".join(f"{name:<{width}}  {a}" for name, a in averages.items()))
-        if not any(average.scores for average in averages.values()):
-            reason = next(iter(averages[self.judges[0].name].failures))
-            raise RowsError(f"no row got a score; the first reason: {reason}")
+            for name, average in averages.items():
+                figures = "mean {mean:.3f}  sd {sd:.3f}" if self.scores[name] else "no score"
+                line = (figures + "  n={n:,} ({n_failed:,} failed)").format_map(average)
+                print_output(f"{name:<{width}}  {line}")
+        if not any(self.scores.values()):
+            raise RowsError(f"no row got a score; the first reason: {self.first_failure}")
 
-
-class Average:
-    """One judge's scores and failures, summed up."""
-
-    def __init__(self) -> None:
-        self.scores = array("d")
-        self.unparsable = 0
-        self.failures = Counter[str]()
-
-    def add(self, judgement: Judgement) -> None:
-        self.unparsable += judgement.unparsable
-        if judgement.failure is not None:
-            self.failures[judgement.failure[:200]] += 1
-        else:
-            self.scores.append(judgement.score)
-
-    def record(self) -> dict[str, Any]:
-        """What --json prints: the mean, the standard deviation, and counts."""
-        mean = fmean(self.scores) if self.scores else None
-        squares = [(score - (mean or 0.0)) ** 2 for score in self.scores]
+    def average(self, name: str) -> dict[str, float | int | None]:
+        """One judge's scores, summed up."""
+        scores = self.scores[name]
         return {
-            "mean": mean,
-            "sd": math.sqrt(fmean(squares)) if squares else None,
-            "n": len(self.scores),
-            "n_failed": self.failures.total(),
-            "n_unparsable_replies": self.unparsable,
-            "failures": dict(self.failures.most_common(20)),
+            "mean": fmean(scores) if scores else None,
+            "sd": pstdev(scores) if scores else None,
+            "n": len(scores),
+            "n_failed": self.n_failed[name],
         }
-
-    def __str__(self) -> str:
-        record = self.record()
-        figures = "mean {mean:.3f}  sd {sd:.3f}".format_map(record) if self.scores else "no score"
-        return f"{figures}  n={record['n']:,} ({record['n_failed']:,} failed)"
-
-
-# winrate
 
 
 def winrate(args: argparse.Namespace) -> int:
@@ -646,19 +476,21 @@ class Verdicts:
     def __init__(self, args: argparse.Namespace) -> None:
         judge = _asked(args.judge, args)
         if not isinstance(judge.subject, Comparison):
-            raise UsageError(f"{args.judge} rates one output; use: dspy-judges score")
+            raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]
         self.subject = judge.subject
         self.verdicts: list[Verdict] = []
         self.documents: list[int] = []
         self.lengths: list[tuple[int, int]] = []
+        self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        suffixes = [f"_{key}" for key in self.KEYS]
-        name = _free_name("verdict", suffixes, columns)
-        return [f"{name}{suffix}" for suffix in suffixes]
+        self.columns = _free_names("verdict", [f"_{key}" for key in self.KEYS], columns)
+        return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        from judges.winrate import text_length  # which loads NumPy
+
         verdict = judgements[self.subject.name]
         texts = _texts_of(row, run.texts[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
@@ -666,36 +498,30 @@ class Verdicts:
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
         entry = {key: getattr(verdict, key) for key in self.KEYS}
-        if not run.new_columns:
-            return {"verdict": entry}
-        return dict(zip(run.new_columns, entry.values(), strict=True))
+        if self.columns:
+            return dict(zip(self.columns, entry.values(), strict=True))
+        return {"verdict": entry}
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
+        from judges.winrate import win_rate
+
         rate = win_rate(self.verdicts, documents=self.documents, lengths=self.lengths)
         if run.args.json:
             print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))
         else:
-            print_output(_win_rate_text(self.subject.name, rate, flips=run.args.order == "both"))
+            print_output(_win_rate_text(self.subject.name, rate))
         if rate.n == 0:
             raise RowsError(f"no pair got a verdict; the first reason: {self.verdicts[0].failure}")
 
 
-def _win_rate_text(name: str, rate: WinRate, *, flips: bool) -> str:
-    lines = [
-        f"{name} win rate of A {_figure(rate.win_rate_a)} "
-        f"[{_figure(rate.low)}, {_figure(rate.high)}] "
-        f"n={rate.n:,} pairs ({rate.n_ties:,} ties, {rate.n_failed:,} failed)"
-    ]
-    if flips:
-        lines.append(f"  choices that flip with the order   {_figure(rate.flip_rate)}")
-    lines += [
-        f"  preference for the first place     {_figure(rate.position_bias, '+')} "
-        f"[{_figure(rate.position_bias_low, '+')}, {_figure(rate.position_bias_high, '+')}]",
-        f"  preference for the longer output   {_figure(rate.length_bias, '+')} (in characters)",
-        f"  win rate of A at equal length      {_figure(rate.length_controlled_win_rate_a)}",
-    ]
+def _win_rate_text(name: str, rate: "WinRate") -> str:
+    figures = {
+        key: "undefined" if value is None else f"{value:.3f}" if isinstance(value, float) else value
+        for key, value in rate.summary().items()
+    }
+    first = "win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
+    first += "{n_failed} failed)"
+    lines = [f"{name} {first.format_map(figures)}"]
+    biases = ("flip_rate", "position_bias", "length_bias", "length_controlled_win_rate_a")
+    lines += [f"  {key.replace('_', ' '):<30}{figures[key]}" for key in biases]
     return "\n".join(lines)
-
-
-def _figure(value: float, sign: str = "") -> str:
-    return "undefined" if math.isnan(value) else f"{value:{sign}.3f}"

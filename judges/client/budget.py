@@ -281,10 +281,11 @@ class Account:
             few_answers = budget.max_cost and self.in_flight >= max(1, 2 * self._settled)
             if worst and few_answers:
                 return None
-            if (budget.max_calls or budget.max_cost) and not budget.fits(cost):
+            is_limited = budget.max_calls is not None or budget.max_cost is not None
+            if is_limited and not budget.fits(cost):
                 return None
             store = budget.store
-            number = store.begin(key, self.name, purpose, cost) if store else None
+            number = store.begin(key, self.name, purpose, cost) if store and key else None
             counts = self._counts[purpose]
             budget.sent += 1
             budget.repeats += repeat
@@ -292,14 +293,6 @@ class Account:
             counts.open_calls += 1
             counts.open_cost += cost
             return Booking(cost, worst, purpose, number)
-
-    def count(self, usage: Completion) -> None:
-        """Count what was answered in this process, for nothing."""
-        counts = self._counts[self.purpose]
-        counts.calls += 1
-        counts.answered += 1
-        counts.tokens_in += usage.tokens_in
-        counts.tokens_out += usage.tokens_out
 
     def settle(self, booking: Booking, usage: Completion | Usage) -> None:
         """Replace a booking by what the request took, and keep its replies."""

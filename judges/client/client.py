@@ -468,12 +468,16 @@ class Client:
     def _answer_now(self, request: Request) -> Response:
         """Of a model in this process: at once, without retries, and nothing to keep."""
         job = _Job(request, cached=False)
+        booking = self.account.book(b"", request.messages, request.sampling)
+        if booking is None:
+            raise BudgetSpentError("what is left of the budget is set aside for other requests")
         try:
             completion = _run_now(self.model.complete(request.messages, request.sampling))
         except RefusedError as error:
+            self.account.release(booking, billed=False)
             job.errors.append(str(error))
             return job.response()
-        self.account.count(completion)
+        self.account.settle(booking, completion)
         job.tokens_in, job.tokens_out = completion.tokens_in, completion.tokens_out
         for number, reply in enumerate(completion.replies):
             job.read(number, reply)
@@ -740,7 +744,10 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 
 def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
     async def close_all() -> None:
-        await asyncio.gather(*(close() for close in _at_end), return_exceptions=True)
+        # Libraries leave tasks of their own here.
+        for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
+            task.cancel()
+        await asyncio.gather(*others, *(close() for close in _at_end), return_exceptions=True)
         loop.stop()
 
     if os.getpid() == process:

@@ -8,19 +8,16 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from judges.client.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
-# The endpoint of a model whose address DSPy knows.
-THROUGH_DSPY = "dspy.LM"
 
 MASK = "[key]"
 KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment"
-# A shorter value is a placeholder ("none", "x"), and may well be a word or number of a reply.
-SHORTEST_SECRET = 8
-LONGEST_WORD = 24
+# A shorter value is a placeholder ("none", "not-needed"), and may be a word of a reply.
+SHORTEST_SECRET = 12
 SECRET_VARIABLE = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
 # The keys that this process was given in code, beside those of its environment.
@@ -31,31 +28,18 @@ _keys_from_code: set[str] = set()
 class Provider:
     """How a provider of the chat protocol is reached.
 
-    `address` is its own, unless `address_variable` of the environment names another. `path` follows
-    it, with the model's name for {name}; `version` goes into the query, or what OPENAI_API_VERSION
-    says. `key_variable` holds the key, sent as `key_form` in `key_header`.
+    `address` is its own, unless `address_variable` of the environment names another, and `path`
+    follows it. `key_variable` holds the key.
     """
 
     address: str = ""
     address_variable: str
     path: str = "/chat/completions"
-    version: str = ""
     key_variable: str
-    key_header: str = "Authorization"
-    key_form: str = "Bearer {key}"
 
     def base(self, api_base: str | None = None) -> str:
         """The address to ask, as its user, the environment or the provider names it."""
         return (api_base or os.environ.get(self.address_variable) or self.address).rstrip("/")
-
-    def url(self, base: str, name: str) -> str:
-        """Where requests go; a query of the address stays behind the path."""
-        parts = urlsplit(base)
-        path = parts.path.rstrip("/") + self.path.format(name=quote(name, safe=""))
-        version = os.environ.get("OPENAI_API_VERSION", self.version)
-        added = urlencode({"api-version": version}) if self.version else ""
-        query = "&".join(filter(None, (parts.query, added)))
-        return urlunsplit(parts._replace(path=path, query=query))
 
 
 # Those that our own client asks.
@@ -65,11 +49,8 @@ PROVIDERS: Mapping[str, Provider] = {
     ),
     "azure": Provider(
         address_variable="AZURE_OPENAI_ENDPOINT",
-        path="/openai/deployments/{name}/chat/completions",
-        version="2024-10-21",
+        path="/openai/v1/chat/completions",
         key_variable="AZURE_OPENAI_API_KEY",
-        key_header="api-key",
-        key_form="{key}",
     ),
 }
 
@@ -83,13 +64,10 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
     """Where a model answers, as its `endpoint` says, without opening it."""
     if lm in EMBEDDED_MODELS:
         return lm
-    provider = PROVIDERS.get(lm.partition("/")[0])
-    return without_secrets(provider.base(api_base)) if provider else dspy_endpoint(api_base)
-
-
-def dspy_endpoint(api_base: str | None) -> str:
-    """The endpoint of what DSPy asks; it alone knows the address where its user names none."""
-    return f"{THROUGH_DSPY} {without_secrets(api_base)}" if api_base else THROUGH_DSPY
+    if provider := PROVIDERS.get(lm.partition("/")[0]):
+        return without_secrets(provider.base(api_base))
+    # DSPy alone knows the address where its user names none.
+    return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
 
 
 class Redactor:
@@ -99,7 +77,8 @@ class Redactor:
         named = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_VARIABLE))
         secrets = {value.strip() for value in (*values, *named, *_keys_from_code)}
         # Longest first, since one may be the beginning of another.
-        self._secrets = sorted(filter(_is_secret, secrets), key=len, reverse=True)
+        long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
+        self._secrets = sorted(long, key=len, reverse=True)
 
     def redact(self, text: str) -> str:
         for secret in self._secrets:
@@ -111,26 +90,25 @@ class Redactor:
 
     def clean(self, completion: Completion) -> Completion:
         """The same answer without keys, which a server may repeat in it."""
-        return replace(
-            completion,
-            model=self.redact(completion.model),
-            replies=tuple(map(self._clean_reply, completion.replies)),
-        )
+        texts = [completion.model]
+        for reply in completion.replies:
+            texts += (reply.text, reply.finish_reason)
+            # Tokens spell a key piece by piece.
+            texts.append("".join([token.text for token in reply.tokens]))
+            texts += [text for token in reply.tokens for text in token.top]
+        whole = "\0".join(texts)
+        if not any(secret in whole for secret in self._secrets):
+            return completion
+        cleaned = [
+            Reply(text=self.redact(reply.text), finish_reason=self.redact(reply.finish_reason))
+            for reply in completion.replies
+        ]
+        return replace(completion, model=self.redact(completion.model), replies=tuple(cleaned))
 
-    def _clean_reply(self, reply: Reply) -> Reply:
-        # Tokens spell a key piece by piece: a reply with one has no probabilities.
-        spelled = self.holds("".join(token.text for token in reply.tokens))
-        offered = self.holds("\0".join(text for token in reply.tokens for text in token.top))
-        return Reply(
-            text=self.redact(reply.text),
-            finish_reason=self.redact(reply.finish_reason),
-            tokens=() if spelled or offered else reply.tokens,
-        )
 
-
-def read_key(name: str, key: str | None = None) -> str:
-    """A key fit for a header; raises FatalModelError where it cannot be one."""
-    value = (key or os.environ.get(name) or "").strip()
+def read_key(name: str) -> str:
+    """A variable's key, fit for a header; raises FatalModelError where it cannot be one."""
+    value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
             f"{name}: holds what no key does (a space, a line break, a curly quote)"
@@ -167,9 +145,3 @@ def holds_secret(url: str) -> bool:
     parts = urlsplit(url)
     in_query = any(SECRET_NAME.search(name) for name, _ in parse_qsl(parts.query))
     return "@" in parts.netloc or in_query or Redactor().holds(url)
-
-
-def _is_secret(value: str) -> bool:
-    """Whether it is no placeholder and no word of prose, such as "not-needed"."""
-    is_word = len(value) < LONGEST_WORD and re.sub(r"[-_ .]", "", value).isalpha()
-    return len(value) >= SHORTEST_SECRET and not is_word

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
-from judges.client.budget import Account, Budget
+from judges.client.budget import Budget
 from judges.client.client import (
     ATTEMPTS,
     TIMEOUT,
@@ -37,7 +37,7 @@ from judges.client.keys import (
     without_secrets,
 )
 from judges.client.prices import Price, find_price, price_of
-from judges.client.protocol import EMBEDDED, FatalModelError, Model
+from judges.client.protocol import EMBEDDED, FatalModelError, Model, is_embedded
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
@@ -83,7 +83,7 @@ def open_model(
         _check_variable(api_key_env)
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
-    url = provider.url(provider.base(api_base), name) if provider else api_base
+    url = provider.base(api_base) if provider else api_base
     opening = lm, url, variable, key
     if opening not in _opened:
         model: Model
@@ -123,9 +123,8 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
         )
     return EndpointModel(
         name,
-        url=provider.url(base, name),
+        url=base + provider.path,
         endpoint=endpoint,
-        headers={provider.key_header: provider.key_form.format(key=key)} if key else {},
         key=key,
         key_variable=variable,
     )
@@ -251,11 +250,12 @@ class Session:
         price: tuple[float, float] | Price | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
+        free: bool = False,
     ) -> Client:
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
         What is not said here is as the session's options say; an `api_base` of "" is the provider's
-        own. A model in this process takes nothing of the session's limits.
+        own. What is `free` takes nothing of the session's limits.
         """
         role, options = role or lm, self._options
         if role in self._clients:
@@ -267,11 +267,10 @@ class Session:
             or self._models.get(lm)
             or open_model(lm, api_base=base, api_key_env=key_variable)
         )
-        is_here = answers_in_process(model)
-        cacheable = bool(getattr(model, "cacheable", not is_here))
+        cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
-        budget = Budget() if is_here else self.budget
+        budget = Budget() if free else self.budget
         own_price = price_of(price or options.get("price")) or find_price(lm)
         keep_going = self._keep_going if keep_going is None else keep_going
         client = self._clients[role] = Client(
@@ -301,15 +300,11 @@ class Session:
                 price=find_price(other) or price,
                 max_tokens=max_tokens,
                 reasoning_effort=reasoning_effort,
+                free=is_embedded(other),
             )
 
         client.open_sibling = open_sibling
         return client
-
-    @property
-    def accounts(self) -> list[Account]:
-        """What each client has taken, those of models in this process too."""
-        return [client.account for client in self._clients.values()]
 
     def close(self) -> None:
         if self.store is not None:

@@ -12,15 +12,9 @@ OPENAI = "https://api.openai.com/v1"
 # Between the seeds of one request's samples: far more than it is sent again.
 SAMPLE_SEED_STEP = 10_007
 
-# How endpoints call a reply that they stopped: its limit reached, withheld, or broken off by a
-# fault (OpenRouter's and Mistral's "error").
+# How endpoints call a reply that they stopped: its limit reached, withheld, or broken off.
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-CUT_SHORT = OUT_OF_TOKENS | frozenset(
-    {
-        *("model_context_window_exceeded", "incomplete", "error", "other"),
-        *("content_filter", "safety", "recitation", "prohibited_content", "blocklist", "spii"),
-    }
-)
+CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
 # What a reply that is the model's refusal ends with.
 REFUSAL = "refusal"
 
@@ -55,9 +49,8 @@ class Message(TypedDict):
 class Sampling:
     """How to draw replies: part of a reply's identity, like its messages.
 
-    `top_logprobs` is how many alternatives to ask for at each token (0: no log-probabilities);
-    `seed` distinguishes fresh asks of the same prompt. `temperature` and `reasoning_effort` None
-    leave it to the model.
+    `top_logprobs` is how many alternatives to ask for at each token; `seed` distinguishes fresh
+    asks of the same prompt. `temperature` and `reasoning_effort` None leave it to the model.
     """
 
     temperature: float | None = 0.0
@@ -97,39 +90,28 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens that a request took: as the endpoint counts them, else at most.
-
-    Of those in, `cache_reads` came from the provider's cache of prompts and `cache_writes` were put
-    there; of those out, `thoughts` were hidden. All three have prices of their own.
-    """
+    """The tokens that a request took; in the provider's cache of prompts, those read and put."""
 
     tokens_in: int
     tokens_out: int
     cache_reads: int = 0
     cache_writes: int = 0
-    thoughts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
-    """The answer to one request: n replies, what they took (as in Usage), and who answered."""
+class Completion(Usage):
+    """The answer to one request: n replies, what they took, and who answered."""
 
     replies: tuple[Reply, ...]
-    tokens_in: int
-    tokens_out: int
     model: str
-    cache_reads: int = 0
-    cache_writes: int = 0
-    thoughts: int = 0
 
 
 class Model(Protocol):
     """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
 
     `name` is the model's exact name and `endpoint` where it answers; both enter a request's key.
-    `native_n` says whether n replies cost one request, `has_logprobs` whether it can give
-    log-probabilities (None: only asking tells). A model that answers in this process, at once and
-    for free, has `in_process` true as well: it is asked one request at a time, without retries.
+    `native_n`: n replies cost one request. `has_logprobs` None: only asking tells. A model that
+    answers in this process, at once and for free, has `in_process` true as well.
     """
 
     name: str
@@ -153,8 +135,7 @@ class ModelError(JudgesError):
 class TransientError(ModelError):
     """What may pass when asked again: 5xx, a dropped or hung connection, a malformed body.
 
-    `retry_after` is the server's own wish, in seconds; `billed` says that the provider may charge
-    for it though nothing usable came back.
+    `retry_after` is the server's own wish, in seconds; `billed`: the provider may charge for it.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations, pairwise, product
 from typing import Literal, NamedTuple
 
@@ -22,7 +22,6 @@ from judges.embedded.text import (
     read_source,
     read_table,
     read_text,
-    remember,
     stem_of,
     total_weight,
     weight,
@@ -45,34 +44,23 @@ class Match(NamedTuple):
     weights: dict[int, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JudgedText:
     """A judged text with what it was made from (`document`) or answers (`turns`).
 
-    `last_turn` is the last of the turns, `knowledge` the facts given, `source` all of them.
+    last_turn, knowledge: the last of the turns, the facts given. source: all of these.
+    stems: how often each stem stands in it, in the order of the text.
     """
 
     text: Text
+    sentences: list[Sentence]
+    stems: Counter[str]
+    matches: list[Match]
     document: Source | None
     turns: Source | None
     last_turn: Source | None
     knowledge: Source | None
     source: Source | None
-
-    @cached_property
-    def sentences(self) -> Sequence[Sentence]:
-        return self.text.sentences[:MAX_SENTENCES]
-
-    @cached_property
-    def stems(self) -> dict[str, int]:
-        """How often each stem stands in it, in the order of the text."""
-        return Counter(self.text.stems)
-
-    @cached_property
-    def matches(self) -> list[Match]:
-        """Where its sentences come from; empty without a source."""
-        source = self.source
-        return [] if source is None else [_match(sentence, source) for sentence in self.sentences]
 
 
 def _match(sentence: Sentence, source: Source) -> Match:
@@ -82,7 +70,7 @@ def _match(sentence: Sentence, source: Source) -> Match:
     for stem in dict.fromkeys(sentence.stems):
         stem_weight = weight(stem)
         total += stem_weight
-        for index in source.sentences_with.get(stem, ()):
+        for index in source.places.get(stem, ()):
             shared[index] += stem_weight
     if not shared:
         return Match(-1, 0.0, shared)
@@ -92,157 +80,110 @@ def _match(sentence: Sentence, source: Source) -> Match:
     return Match(best, shared[best] / total, shared)
 
 
-def _coverage(judged: JudgedText, document: Source) -> Iterable[float]:
-    """How the text's stems are distributed against the document's, and what part of it is said."""
-    said: dict[int, float] = {}
+def _content(judged: JudgedText, document: Source) -> Iterable[float]:
+    """How like the document's the text's stems are, what part it says, and how salient they are.
+
+    The likeness is 1 - the Jensen-Shannon divergence in bits, summed over the text's stems. Of
+    measures that need no reference it ranks summarizers most like people's judgements of content
+    (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
+    """
+    n_stems, frequency = len(judged.text.stems), document.frequency
+    likeness = salience = 0.0
+    for stem, n in judged.stems.items():
+        if stem in frequency:
+            p, q = n / n_stems, frequency[stem] / document.n_stems
+            likeness -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
+            salience += p * min(2.5, document.salience[stem] * document.n_salient)
+    shared: dict[int, float] = defaultdict(float)
     for match in judged.matches:
         for index, value in match.weights.items():
-            if value > said.get(index, 0.0):
-                said[index] = value
-    points = document.points
-    # A turn's source has more sentences than its document.
-    parts = [
-        points[index][0] * min(1.0, value / points[index][1])
-        for index, value in said.items()
-        if index < len(points)
-    ]
-    return _similarity(judged.stems, document), sum(parts)
-
-
-def _similarity(stems: dict[str, int], source: Source) -> float:
-    """1 - the Jensen-Shannon divergence of the text's stems from the source's, in bits.
-
-    Of measures that need no reference it ranks summarizers most like people's judgements of
-    content (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
-    """
-    similarity, log2, frequency = 0.0, math.log2, source.frequency
-    n_text, n_source = sum(stems.values()), len(source.text.stems)
-    for stem, n in stems.items():
-        if stem in frequency:
-            p, q = n / n_text, frequency[stem] / n_source
-            similarity -= 0.5 * (p * log2(p / (p + q)) + q * log2(q / (p + q)))
-    return similarity
-
-
-def _amount(judged: JudgedText, _: Source) -> Iterable[float]:
-    """How much is said, by the weight of the words."""
-    return (math.log1p(total_weight(judged.stems)),)
-
-
-def _focus(judged: JudgedText, document: Source) -> Iterable[float]:
-    """How much a mean stem matters in the document, in means of the document's salient ones."""
-    salience, n_salient = document.salience, document.n_salient
-    stems = judged.text.stems
-    values = [min(2.5, salience.get(stem, 0.0) * n_salient) for stem in stems]
-    return (sum(values) / max(1, len(values)),)
-
-
-_REFUSALS = (
-    *("i cannot", "i can not", "i ca n't", "i am sorry", "as an ai", "i am unable", "unable to"),
-    *("i do n't know", "i do not know", "i 'm not sure", "not sure what", "no idea"),
-)
-
-
-def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
-    """How much of the last turn is taken up, and whether hardly anything is said to it."""
-    words = judged.text.words
-    salience = (judged.last_turn or turns).salience
-    taken_up = sum([salience.get(stem, 0.0) for stem in judged.stems])
-    start = " ".join(words[:40])
-    return (
-        taken_up / (sum(salience.values()) or 1.0),
-        len(words) < 6 or any(refusal in start for refusal in _REFUSALS),
-    )
+            shared[index] = max(shared[index], value)
+    # Where facts are given, too, the source has more sentences than its document.
+    pairs = [(n, *document.points[at]) for at, n in shared.items() if at < len(document.points)]
+    said = [says * min(1.0, n / enough) for n, says, enough in pairs]
+    return likeness, sum(said), salience
 
 
 def _support(judged: JudgedText, source: Source) -> Iterable[float]:
-    """How much of a mean sentence stands in one of the source's, and how many word pairs do."""
+    """What of a mean sentence, and what of the word pairs, the source has, or has not; new names.
+
+    Names, which a capital within a sentence shows, and numbers count as new where it has them
+    nowhere.
+    """
     sizes = [len(sentence.stems) for sentence in judged.sentences]
-    shares = [match.share * n for match, n in zip(judged.matches, sizes, strict=True)]
-    bigrams, known = judged.text.bigrams, source.bigrams
-    n_known = sum([bigram in known for bigram in bigrams])
-    return sum(shares) / (sum(sizes) or 1), n_known / max(1, len(bigrams))
-
-
-def _use(judged: JudgedText, turns: Source) -> Iterable[float]:
-    """What a turn takes from the facts given (or else the document) that no turn said before."""
-    given = judged.knowledge or judged.document or turns
-    old, known = turns.sentences_with, given.sentences_with
-    used = total_weight([stem for stem in judged.stems if stem in known and stem not in old])
-    taken = [pair for pair in judged.text.bigrams if pair in given.bigrams]
-    n_telling = sum([not FUNCTION.issuperset(pair.split(" ")) for pair in taken])
-    return math.log1p(used), math.log1p(n_telling)
-
-
-def _truth(judged: JudgedText, source: Source) -> Iterable[float]:
-    """Numbers that the source has nowhere, and names, which a capital within a sentence shows."""
-    words, stems, faults = source.words, source.sentences_with, 0.0
+    found = sum([match.share * n for match, n in zip(judged.matches, sizes, strict=True)])
+    bigrams = judged.text.bigrams
+    known = sum([bigram in source.bigrams for bigram in bigrams]) / max(1, len(bigrams))
+    faults = 0.0
     for sentence in judged.sentences:
         new = 0.0
         for token in sentence.tokens[1:]:
             if token[0].isdigit() or token[0].isupper():
                 word = token.lower()
-                if not (word in words or word in FUNCTION or stem_of(word) in stems):
+                if not (
+                    word in source.words or word in FUNCTION or stem_of(word) in source.frequency
+                ):
                     new += 1.0 if word[0].isdigit() else 0.5
         faults += min(2.0, new)
-    return (faults / (len(judged.sentences) + 1),)
+    # Of new word pairs, beyond some more say nothing.
+    return found / (sum(sizes) or 1), known, min(1 - known, 0.3), faults / (len(sizes) + 1)
+
+
+def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
+    """How much a turn says, takes up of the last one, and uses of the facts that no turn said."""
+    stems, salience = judged.stems, (judged.last_turn or turns).salience
+    taken_up = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
+    given, old = (judged.knowledge or judged.document or turns).frequency, turns.frequency
+    used = total_weight([stem for stem in stems if stem in given and stem not in old])
+    return math.log1p(total_weight(stems)), taken_up, math.log1p(used)
 
 
 def _order(judged: JudgedText, document: Source) -> Iterable[float]:
-    """How often the text goes back in the document, how far it leaps, how late it starts."""
+    """How often the text goes back in the document, how late it starts, how near its steps are.
+
+    Last, how many joints of two sentences may fail.
+    """
     places = [match.place for match in judged.matches if match.share > 0.2]
-    lateness = sum([math.log1p(place) for place in places]) / max(1, len(places))
-    if len(places) < 2:
-        return 0.25, 0.4, lateness if places else 2.0
     back = [a > b for a, b in combinations(places, 2)]
-    far = min(12, len(document.text.sentences))
-    leaps = [min(1.0, abs(b - a - 1) / far) for a, b in pairwise(places)]
-    return sum(back) / len(back), sum(leaps) / len(leaps), lateness
-
-
-def _connection(judged: JudgedText) -> Iterable[float]:
-    """How each sentence takes up the one before, and how many are scraps."""
-    sentences = judged.sentences
-    scraps = sum([len(sentence.words) < 9 for sentence in sentences]) / len(sentences)
-    if len(sentences) == 1:
-        return 0.4, 0.0
-    links = [_link(a, b) for a, b in pairwise(sentences)]
-    return sum(links) / len(links), scraps
-
-
-def _link(first: Sentence, second: Sentence) -> float:
-    """How a sentence takes up the one before: by a shared word, or by one that points back."""
-    stems, before = dict.fromkeys(second.stems), set(first.stems)
-    shared = [stem for stem in stems if stem in before]
-    link = 0.5 * min(1.0, total_weight(shared))
-    link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
-    # Nothing new is no step on.
-    return link * (1.0 if len(stems) - len(shared) > 1 else 0.5)
-
-
-def _unity(judged: JudgedText, _: Source) -> Iterable[float]:
-    """How close in the document neighbouring sentences stand, and how many joints may fail."""
+    lateness = sum([math.log1p(place) for place in places]) / len(places) if places else 2.0
     steps = [
         1 / (1 + abs(b.place - a.place - 1) / 1.5) if min(a.place, b.place) >= 0 else 0.0
         for a, b in pairwise(judged.matches)
     ]
-    return (sum(steps) / len(steps) if steps else 0.6), math.log(len(judged.sentences))
+    return (
+        sum(back) / len(back) if back else 0.25,
+        lateness,
+        sum(steps) / len(steps) if steps else 0.6,
+        math.log(len(judged.sentences)),
+    )
 
 
-def _rewording(judged: JudgedText, document: Source) -> Iterable[float]:
-    """The share of word pairs that are new; beyond some, more says nothing."""
-    bigrams, known = judged.text.bigrams, document.bigrams
-    new = sum([bigram not in known for bigram in bigrams]) / max(1, len(bigrams))
-    return (min(new, 0.3) if bigrams else 0.14,)
+def _wording(judged: JudgedText, _: str) -> Iterable[float]:
+    """Links from sentence to sentence, scraps; what was said before; fullness, variety, openings.
 
-
-def _repetition(judged: JudgedText) -> Iterable[float]:
-    """The shares of stems, and of pairs of neighbouring stems, that were there before."""
-    stems = judged.text.stems
+    A link is a word shared with the sentence before, or one that points back to it.
+    """
+    text, stems, sentences = judged.text, judged.text.stems, judged.sentences
+    links, scraps = [0.4], 0
+    if len(sentences) > 1:
+        links, scraps = [], sum([len(sentence.words) < 9 for sentence in sentences])
+    for first, second in pairwise(sentences):
+        kinds, before = dict.fromkeys(second.stems), set(first.stems)
+        shared = [stem for stem in kinds if stem in before]
+        link = 0.5 * min(1.0, total_weight(shared))
+        link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
+        # Nothing new is no step on.
+        links.append(link * (1.0 if len(kinds) - len(shared) > 1 else 0.5))
     pairs = list(pairwise(stems))
     return (
+        sum(links) / len(links),
+        scraps / len(sentences),
         (len(stems) - len(judged.stems)) / max(4, len(stems)),
         (len(pairs) - len(set(pairs))) / max(4, len(pairs)),
+        math.log(len(text.words) / len(text.sentences) + 1),
+        # Types per root of tokens hardly depend on length.
+        len(judged.stems) / math.sqrt(max(1, len(stems))),
+        1 - len({sentence.words[0] for sentence in sentences}) / len(sentences),
     )
 
 
@@ -259,9 +200,7 @@ _NO_NOUNS = _FINITE | _MODALS | _SUBJECTS | ENGLISH["objects"] | _CONJUNCTIONS |
 _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
     (_DETERMINERS, _NO_NOUNS | {"to", "of", "at", "from"}, 1.0),
     (_PREPOSITIONS, _SUBJECTS | _FINITE | _MODALS, 0.8),
-    ({"'d", "'ll"}, _ARTICLES, 0.3),
     (_MODALS, _MODALS | _FINITE | _ARTICLES, 0.8),
-    ({"had"}, {"had"}, 0.0),
     (_FINITE, _FINITE, 0.8),
     (_SUBJECTS, _SUBJECTS | _ARTICLES | _PREPOSITIONS, 0.8),
     (_CONJUNCTIONS - {"nor"}, _CONJUNCTIONS - {"nor"}, 0.5),
@@ -279,7 +218,7 @@ _STRAY = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
 _CLOSING = frozenset(",;:.!?")
 
 
-def _grammar(judged: JudgedText) -> Iterable[float]:
+def _grammar(judged: JudgedText, _: str) -> Iterable[float]:
     """Faults of grammar, faults of form, and whether the end breaks off."""
     sentences, words = judged.sentences, judged.text.words
     faults = [0.0]
@@ -354,156 +293,147 @@ def _careless(sentence: Sentence) -> float:
     return min(2.0, faults)
 
 
-def _style(judged: JudgedText) -> Iterable[float]:
-    """Words of a mean sentence, kinds of stems per root of their number, repeated openings."""
-    text, n = judged.text, len(judged.text.sentences)
-    openings = {sentence.words[0] for sentence in text.sentences}
-    return (
-        math.log(len(text.words) / n + 1),
-        # Types per root of tokens hardly depend on length.
-        len(judged.stems) / math.sqrt(max(1, len(text.stems))),
-        1 - len(openings) / n,
-    )
-
-
 class Facet(NamedTuple):
-    """How one facet of quality is worded.
+    """What a facet weighs in any overall impression, and what more of it earns.
 
-    `asks` names it in an instruction, after "whether the text", in words that read back as the
-    same facet; `strength` and `weakness` name it in a comparison.
+    is_content: whether it is of what is said, of which the rest tells how. halo: what it weighs for
+    a text made from a document; talk: for a turn or an answer. bonus: what being better than usual
+    earns where being worse costs 1; what readers take for granted earns little.
     """
 
-    asks: str
-    strength: str
-    weakness: str
+    is_content: bool
+    halo: float
+    talk: float
+    bonus: float
 
 
 FACETS = {
     # How much of what matters in the document the text says; in talk, how much it says at all.
-    "coverage": Facet(
-        "covers the main points", "covers more of what matters", "misses main points"
-    ),
+    "coverage": Facet(True, 0.8, 0.6, 1.0),
     # How much of what the text says matters in the document; in talk, how it takes up the turn.
-    "focus": Facet(
-        "leaves out unimportant details", "keeps to what matters", "dwells on side issues"
-    ),
+    "focus": Facet(True, 0.3, 0.4, 1.0),
     # How far the source says what the text says; in talk, how much of the source it uses.
-    "support": Facet(
-        "is supported by the source", "stays with its source", "lacks support in its source"
-    ),
+    "support": Facet(True, 0.2, 0.4, 1.0),
     # How few numbers and names stand in the text and nowhere in the source.
-    "truth": Facet("contradicts no number, name or fact", "gets the facts right", "alters facts"),
-    # How far sentences keep the document's order, start near its start and leap little.
-    "order": Facet("follows a logical order", "has a clear order", "jumps about"),
+    "truth": Facet(True, 0.1, 0.1, 1.0),
+    # How far sentences keep the document's order and start near its start.
+    "order": Facet(False, 0.4, 0.0, 0.3),
     # How each sentence takes up the one before: what could be shuffled is a list.
-    "connection": Facet("connects its sentences", "hangs together", "hangs together badly"),
+    "connection": Facet(False, 0.5, 0.1, 0.3),
     # How far a text says it anew: pasted sentences take no heed of each other.
-    "rewording": Facet(
-        "tells it in its own words", "tells it in its own words", "is pasted from its source"
-    ),
+    "rewording": Facet(False, 0.8, 0.0, 1.0),
     # How little is said twice: a repeated sentence wastes the reader's time.
-    "repetition": Facet("avoids repetition", "says nothing twice", "repeats itself"),
+    "repetition": Facet(False, 0.5, 0.4, 0.3),
     # How few faults of grammar, marks and characters there are.
-    "grammar": Facet("is grammatical", "has better grammar", "has broken grammar"),
+    "grammar": Facet(False, 0.6, 0.6, 0.2),
     # How full the sentences and how varied the words are, as marks of a practised writer.
-    "style": Facet(
-        "is written in full, varied sentences", "is better written", "is written poorly"
-    ),
+    "style": Facet(False, 1.0, 0.6, 0.3),
 }
 NAMES = tuple(FACETS)
 INDEX = {name: index for index, name in enumerate(NAMES)}
-# What each facet weighs in any overall impression of a text made from a document, and of a turn or
-# an answer; and what being better than usual earns where being worse costs 1. An impression owes
-# most to full sentences, and to how much of a document is said, and said anew; one of a turn, to
-# what it gives to go on with. Where readers take a facet for granted, more of it earns little.
-_HALO, _TALK, _BONUS = np.array(
-    [
-        (0.8, 0.6, 1.0),  # coverage
-        (0.3, 0.4, 1.0),  # focus
-        (0.2, 0.4, 1.0),  # support
-        (0.1, 0.1, 1.0),  # truth
-        (0.4, 0.0, 0.3),  # order
-        (0.5, 0.1, 0.3),  # connection
-        (0.8, 0.0, 1.0),  # rewording
-        (0.5, 0.4, 0.3),  # repetition
-        (0.6, 0.6, 0.2),  # grammar
-        (1.0, 0.6, 0.3),  # style
-    ]
-).T
-# What is said, of which the rest tells how.
-_IS_CONTENT = np.isin(NAMES, ("coverage", "focus", "support", "truth"))
+_CONTENT, _HALO, _TALK, _BONUS = np.array(list(FACETS.values()), dtype=np.float64).T
 
 
-class Measure(NamedTuple):
-    """A function that gives parts of a facet: nothing without the source that it needs.
+class Part(NamedTuple):
+    """A figure of a facet: the mean and SD of ordinary texts, and what one SD of it counts for.
 
-    Of each part stand the mean and SD of ordinary texts (below 0 where less is better), and what
-    one SD of it counts for.
+    The SD is below 0 where less is better.
     """
 
     facet: str
+    mean: float
+    sd: float
+    share: float
+
+
+class Measure(NamedTuple):
+    """A function that gives `n` parts: nothing without the source that it needs."""
+
     function: Callable[..., Iterable[float]]
     needs: Literal["", "document", "turns", "source"]
-    parts: tuple[tuple[float, float, float], ...]
+    n: int
 
 
 MEASURES = (
-    Measure("coverage", _coverage, "document", ((0.5, 0.12, 0.6), (0.6, 0.17, 0.4))),
-    Measure("coverage", _amount, "turns", ((1.8, 0.6, 1.0),)),
-    Measure("focus", _focus, "document", ((0.8, 0.2, 0.6),)),
-    Measure("focus", _answer, "turns", ((0.15, 0.2, 0.6), (0.1, -0.6, 0.6))),
-    Measure("support", _support, "source", ((0.65, 0.25, 0.6), (0.6, 0.25, 0.6))),
-    Measure("support", _use, "turns", ((0.8, 0.8, 0.7), (0.8, 0.9, 0.5))),
-    Measure("truth", _truth, "source", ((0.05, -0.3, 1.0),)),
-    Measure(
-        "order", _order, "document", ((0.25, -0.3, 0.45), (0.35, -0.27, 0.45), (1.2, -0.7, 0.6))
-    ),
-    Measure("connection", _connection, "", ((0.4, 0.3, 0.5), (0.1, -0.2, 0.4))),
-    Measure("connection", _unity, "document", ((0.55, 0.35, 0.7), (1.05, -0.4, 0.6))),
-    Measure("rewording", _rewording, "document", ((0.14, 0.1, 1.0),)),
-    Measure("repetition", _repetition, "", ((0.12, -0.1, 1.0), (0.02, -0.08, 1.0))),
-    Measure("grammar", _grammar, "", ((0.2, -0.7, 1.4), (0.07, -0.3, 0.8), (0.1, -0.7, 0.4))),
-    Measure("style", _style, "", ((2.9, 0.35, 0.7), (4.8, 1.0, 0.5), (0.1, -0.2, 0.4))),
+    Measure(_content, "document", 3),
+    Measure(_order, "document", 4),
+    Measure(_support, "source", 4),
+    Measure(_answer, "turns", 3),
+    Measure(_wording, "", 7),
+    Measure(_grammar, "", 3),
 )
-_MEANS, _SDS, SHARES = np.array([part for measure in MEASURES for part in measure.parts]).T
+PARTS = (
+    # Of a document: likeness, part said, mean salience; steps back, lateness, nearness, joints.
+    Part("coverage", 0.5, 0.12, 0.6),
+    Part("coverage", 0.6, 0.17, 0.4),
+    Part("focus", 0.8, 0.2, 0.6),
+    Part("order", 0.25, -0.3, 0.6),
+    Part("order", 1.2, -0.7, 0.6),
+    Part("connection", 0.55, 0.35, 0.7),
+    Part("connection", 1.05, -0.4, 0.6),
+    # Of all sources: sentences and word pairs that they have, pairs and names that they have not.
+    Part("support", 0.65, 0.25, 0.6),
+    Part("support", 0.6, 0.25, 0.6),
+    Part("rewording", 0.14, 0.1, 1.0),
+    Part("truth", 0.05, -0.3, 1.0),
+    # Of a turn: how much is said, taken up and used.
+    Part("coverage", 1.8, 0.6, 1.0),
+    Part("focus", 0.15, 0.2, 0.6),
+    Part("support", 0.8, 0.8, 1.0),
+    # Of any text: links, scraps; stems, pairs said twice; fullness, variety, openings; faults of
+    # grammar, of form, a broken end.
+    Part("connection", 0.4, 0.3, 0.5),
+    Part("connection", 0.1, -0.2, 0.4),
+    Part("repetition", 0.12, -0.1, 1.0),
+    Part("repetition", 0.02, -0.08, 1.0),
+    Part("style", 2.9, 0.35, 0.7),
+    Part("style", 4.8, 1.0, 0.5),
+    Part("style", 0.1, -0.2, 0.4),
+    Part("grammar", 0.2, -0.7, 1.4),
+    Part("grammar", 0.07, -0.3, 0.8),
+    Part("grammar", 0.1, -0.7, 0.4),
+)
+_MEANS, _SDS, SHARES = np.array([part[1:] for part in PARTS]).T
 # The index of the facet that each part belongs to.
-FACET_OF = np.array([INDEX[one.facet] for one in MEASURES for _ in one.parts])
+FACET_OF = np.array([INDEX[part.facet] for part in PARTS])
 # No part counts beyond so many spreads; a text without words has nothing good: this on every part.
 FARTHEST, EMPTY = 3.0, -2.0
+# What is remembered of texts longer in sum would fill the memory.
+MAX_REMEMBERED = 20_000
 
 
-@remember(4096)
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     """The parts of all facets, in spreads of ordinary texts; "" stands for a source not given."""
-    judged = _read(text, document, turns, knowledge)
-    values: list[float] = []
-    for one in MEASURES if judged.sentences else ():
-        source = getattr(judged, one.needs) if one.needs else None
-        if source is not None:
-            values += one.function(judged, source)
-        elif one.needs:
-            values += [mean for mean, _, _ in one.parts]
-        else:
-            values += one.function(judged)
-    parts: Vector = np.full(len(_MEANS), EMPTY)
-    if values:
-        parts = ((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
-        parts *= np.where(parts > 0, _BONUS[FACET_OF], 1.0)
-    parts.setflags(write=False)
-    return parts
+    n = len(text) + len(document) + len(turns) + len(knowledge)
+    measured = _measure if n <= MAX_REMEMBERED else _measure.__wrapped__
+    return measured(text, document, turns, knowledge)
 
 
-def _read(text: str, document: str, turns: str, knowledge: str) -> JudgedText:
-    last_turn = turns.strip().rpartition("\n")[2]
-    sources = [source for source in (document, turns, knowledge) if source]
-    return JudgedText(
-        read_text(text),
+@lru_cache(maxsize=4096)
+def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
+    """The same, remembered: a search asks of the same texts by many prompts."""
+    read = read_text(text)
+    if not read.sentences:
+        return np.full(len(PARTS), EMPTY)
+    sentences = read.sentences[:MAX_SENTENCES]
+    source = read_source("\n".join(filter(None, (document, turns, knowledge))))
+    judged = JudgedText(
+        text=read,
+        sentences=sentences,
+        stems=Counter(read.stems),
+        matches=[_match(sentence, source) for sentence in sentences] if source else [],
         document=read_source(document),
         turns=read_source(turns),
-        last_turn=read_source(last_turn),
+        last_turn=read_source(turns.strip().rpartition("\n")[2]),
         knowledge=read_source(knowledge),
-        source=read_source("\n".join(sources)),
+        source=source,
     )
+    values: list[float] = []
+    for function, needs, n in MEASURES:
+        needed = getattr(judged, needs) if needs else text
+        values += function(judged, needed) if needed else [math.nan] * n
+    spreads = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
+    return np.where(spreads > 0, _BONUS[FACET_OF], 1.0) * spreads
 
 
 Shares = dict[int, float]
@@ -577,8 +507,8 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
         weights = requested + impression * _TALK / _TALK.sum()
     else:
         # Content colours a judgement in the measure that content is asked for.
-        part = amounts[_IS_CONTENT].sum() if amounts.any() else 1.0
-        weights = requested + impression * np.where(_IS_CONTENT, part * _HALO, _HALO) / _HALO.sum()
+        part = (amounts @ _CONTENT) if amounts.any() else 1.0
+        weights = requested + impression * np.where(_CONTENT, part * _HALO, _HALO) / _HALO.sum()
     weights[list(ignored)] *= IGNORED
     return np.asarray(weights)
 

@@ -55,21 +55,18 @@ class Similarity:
 
     def to(self, parts: Vector) -> Vector:
         """The similarity of texts to each example, falling with distance as a normal density."""
-        points = self.points(parts)
+        points = ((parts[..., self.varied] - self.mean) / self.sd).clip(-FARTHEST, FARTHEST)
         squares = (points**2).sum(axis=-1)[..., None] + (self.examples**2).sum(axis=1)
         distances = squares - 2 * points @ self.examples.T
         return np.asarray(np.exp(-0.5 * np.maximum(0.0, distances) / max(1, len(self.varied))))
-
-    def points(self, parts: Vector) -> Vector:
-        return ((parts[..., self.varied] - self.mean) / self.sd).clip(-FARTHEST, FARTHEST)
 
 
 def fit_similarity(parts: Vector) -> Similarity:
     """The space of the examples' parts, (n, parts)."""
     varied = np.flatnonzero(parts.std(axis=0) > 1e-9)
     mean, sd = parts[:, varied].mean(axis=0), parts[:, varied].std(axis=0)
-    empty = Similarity(varied, mean, sd, np.zeros((0, len(varied))))
-    return Similarity(varied, mean, sd, empty.points(parts))
+    examples = ((parts[:, varied] - mean) / sd).clip(-FARTHEST, FARTHEST)
+    return Similarity(varied, mean, sd, examples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from judges.client.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
-from judges.embedded.facets import FACET_OF, FACETS, SHARES, Vector, emphases, measure
+from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
 from judges.embedded.learning import Learned, latent_of, learn, probabilities
-from judges.prompt import END, HEADER, MAX_DEMOS, Field, Value, neutralise
+from judges.prompt import END, HEADER, MAX_DEMOS, Field, Prompt, Value
 
 NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
@@ -32,7 +32,6 @@ WRITES_NO_TEXT = (
     "it can propose no instruction: name a language model, as in --proposer-lm openai/gpt-4.1-mini"
 )
 Demo = Mapping[str, str]
-_PHRASES = tuple(FACETS.values())
 
 
 class EmbeddedModel:
@@ -56,45 +55,24 @@ class EmbeddedModel:
 
     def reply(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer a judge's prompt, whatever its texts; FatalModelError for any other prompt."""
-        *first, last = [(message["role"], message["content"]) for message in messages]
-        prefix, content = _read_prefix(*first), last[1]
-        if prefix.judge is None:
+        contents = [message["content"] for message in messages]
+        judge, digest = _read_judge(*[(one["role"], one["content"]) for one in messages[:-1]])
+        if judge is None:
             raise FatalModelError(WRITES_NO_TEXT)
-        digest = prefix.digest.copy()
-        digest.update(f"{self.seed} {sampling.seed} {content}".encode("utf-8", "replace"))
-        replies = _judge(
-            prefix.judge, content, sampling, random.Random(int.from_bytes(digest.digest(), "big"))
-        )
+        latent, shares = judge.judge(read_texts(contents[-1]))
+        chances = probabilities(latent, len(judge.choices), compares=judge.compares)
+        seed = f"{digest} {self.seed} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
+        rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
+        replies = []
+        for _ in range(max(1, sampling.n)):
+            chosen = _draw(chances, sampling.temperature, rng)
+            replies.append(_write(judge, shares, chances, chosen, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
-            tokens_in=(prefix.characters + len(content)) // 4 + 1,
+            tokens_in=sum(map(len, contents)) // 4 + 1,
             tokens_out=sum([len(reply.text) // 4 + 1 for reply in replies]),
             model=self.name,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """What a system message asks for."""
-
-    inputs: tuple[Field, ...] = ()
-    outputs: tuple[Field, ...] = ()
-    instruction: str = ""
-
-    @property
-    def choice(self) -> Field | None:
-        """The field that holds the score: the last with choices."""
-        return next((field for field in reversed(self.outputs) if field.choices), None)
-
-    @property
-    def choices(self) -> tuple[Value, ...]:
-        return (self.choice.choices if self.choice else None) or ()
-
-    @property
-    def compares(self) -> bool:
-        """Whether the choice is between two texts: two letters or words, and texts to compare."""
-        numbers = any(isinstance(choice, int) for choice in self.choices)
-        return len(self.choices) == 2 and not numbers and len(self.inputs) > 1
 
 
 _HEADER = re.compile(r"\[\[ ## (\w{1,64}) ## \]\][ \t]*\n?")
@@ -111,63 +89,49 @@ _REMINDERS = ("\n\nReply with [[ ## ", "\n\nReply with the ")
 _ROLES: tuple[Literal["input"], Literal["output"]] = ("input", "output")
 
 
-def read_task(system: str) -> Task:
-    """Read a judge's system message; of any other, a task without fields."""
+def read_task(system: str) -> Prompt | None:
+    """Read a judge's system message; None for any other."""
     match = _SYSTEM.search(system)
-    if match is None:
-        return Task()
-    inputs, outputs = (
-        tuple(
-            Field(
-                name=field["name"],
-                description=field["description"].strip(),
-                role=role,
-                choices=_read_choices(field["choices"] or ""),
-            )
-            for field in _FIELD.finditer(match[role])
+    fields = [
+        Field(
+            name=field["name"],
+            description=field["description"].strip(),
+            role=role,
+            choices=_read_choices(field["choices"]) if field["choices"] else None,
         )
         for role in _ROLES
-    )
-    return Task(inputs, outputs, match["task"].strip())
-
-
-def _read_choices(choices: str) -> tuple[Value, ...] | None:
-    """The values of "1, 2 or 3"."""
-    if not choices:
+        for field in _FIELD.finditer(match[role] if match else "")
+    ]
+    roles = {field.role for field in fields if field.role == "input" or field.choices}
+    if match is None or len(roles) < 2:
         return None
+    return Prompt(instruction=match["task"].strip(), fields=tuple(fields))
+
+
+def _read_choices(choices: str) -> tuple[Value, ...]:
+    """The values of "1, 2 or 3"."""
     words = re.split(r", | or ", choices)
     return tuple(int(word) if re.fullmatch(r"-?\d{1,9}", word) else word for word in words)
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """Cut a user message into its texts by field, without the reminder at its end."""
+    """Cut a message into its texts by field, the first of each, without the reminder at its end."""
     end = max(map(content.rfind, _REMINDERS))
-    return _sections(content[:end] if end >= 0 else content)
+    parts = _HEADER.split(content[:end] if end >= 0 else content)
+    # A text that repeats a header does not replace the one before it.
+    return {name: text.strip() for name, text in zip(parts[-2::-2], parts[::-2], strict=False)}
 
 
-def read_demos(task: Task, messages: Sequence[tuple[str, str]]) -> list[Demo]:
+def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo]:
     """The worked examples that follow the system message, from pairs of role and content."""
-    demos: list[Demo] = []
-    pairs = zip(messages[1::2], messages[2::2], strict=False)
-    for (first_role, request), (second_role, answer) in pairs:
-        if (first_role, second_role) == ("user", "assistant"):
-            values = _sections(answer) or {task.outputs[-1].name: answer.strip()}
-            demos.append({**read_texts(request), **values})
-    return demos
+    answer = prompt.outputs[-1].name
+    return [
+        {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
+        for (_, request), (_, reply) in zip(messages[1::2], messages[2::2], strict=False)
+    ]
 
 
-def _sections(body: str) -> dict[str, str]:
-    """The text under each header, by field name; the first where a header is repeated."""
-    headers = list(_HEADER.finditer(body))
-    ends = [*[header.start() for header in headers[1:]], len(body)]
-    sections: dict[str, str] = {}
-    for header, end in zip(headers, ends, strict=False):
-        sections.setdefault(header[1], body[header.end() : end].strip())
-    return sections
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(NamedTuple):
     """Names of the texts by what they are.
 
     candidates: the judged text, or the two that are compared. documents: what it was made from.
@@ -187,73 +151,50 @@ _CANDIDATE = re.compile(
     r"summar(?:y|ies|isation|ization)|respon|answer|output|repl(?:y|ies)|translation|candidate"
     r"|generated|completion|hypothesis|headline|caption|rewrit|paraphrase|essay|story|argument"
 )
-# "the text that was summarized" names the source, not the summary.
-_SOURCE_TEXT = re.compile(r"that (?:was|were|is) |\bsource\b|summari[sz]ed\b|replied to")
 _CONDENSED = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
 _TURNS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
     r"|asked|utterance|topic|premise|task"
 )
 _KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|background|persona|notes")
-_SIDE = re.compile(r"(?:^|_)(?:a|1|one|first|left)$|(?:^|_)(?:b|2|two|second|right)$")
 
 
 def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
-    """Tell by names and descriptions which text is judged; of one text alone, it is that."""
-    candidates: tuple[str, ...] = ()
-    if compares:
-        sides = [field.name for field in fields if _SIDE.search(field.name.lower())]
-        candidates = tuple((sides if len(sides) >= 2 else [field.name for field in fields])[-2:])
-    elif fields:
-        candidates = (max(reversed(fields), key=_candidacy).name,)
-    is_summary = any(_CONDENSED.search(_words(f)) for f in fields if f.name in candidates)
+    """Tell by names and descriptions which text is judged; the two that are compared come last."""
+    words = {field.name: f"{field.name} {field.description}".lower() for field in fields}
+
+    def candidacy(name: str) -> int:
+        is_source = _TURNS.search(name) or _KNOWLEDGE.search(name)
+        is_judged = 4 * bool(_JUDGED.search(words[name])) + 3 * bool(_CANDIDATE.search(name))
+        return is_judged - 2 * bool(is_source)
+
+    names = list(words)
+    candidates = names[-2:] if compares else [max(reversed(names), key=candidacy)]
+    is_summary = any(_CONDENSED.search(words[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
-    for field in fields:
-        if field.name in candidates:
+    for name in names:
+        if name in candidates:
             continue
-        name, words = field.name.lower(), _words(field)
-        if _KNOWLEDGE.search(name) or (_KNOWLEDGE.search(words) and not is_summary):
-            knowledge.append(field.name)
-        elif not is_summary and _TURNS.search(words):
-            turns.append(field.name)
+        if _KNOWLEDGE.search(name if is_summary else words[name]):
+            knowledge.append(name)
+        elif not is_summary and _TURNS.search(words[name]):
+            turns.append(name)
         else:
-            documents.append(field.name)
-    return Roles(candidates, tuple(documents), tuple(turns), tuple(knowledge))
-
-
-def _words(field: Field) -> str:
-    return f"{field.name} {field.description}".lower().replace("_", " ")
-
-
-def _candidacy(field: Field) -> int:
-    """How much a field looks like the judged text."""
-    name, description = field.name.lower(), field.description.lower()
-    judged = _SOURCE_TEXT.search(description) is None
-    return (
-        4 * (judged and bool(_JUDGED.search(description)))
-        + 3 * bool(_CANDIDATE.search(name))
-        + (judged and bool(_CANDIDATE.search(description)))
-        - 2 * bool(_TURNS.search(name) or _KNOWLEDGE.search(name))
-    )
+            documents.append(name)
+    return Roles(tuple(candidates), tuple(documents), tuple(turns), tuple(knowledge))
 
 
 _ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 
 
-def prior_weights(task: Task, roles: Roles) -> Vector:
+def prior_weights(prompt: Prompt, roles: Roles) -> Vector:
     """The weight of each facet's parts, by the words of instruction, definition and anchors."""
-    definition, anchors = task.choice.description if task.choice else "", ""
-    if start := _ANCHOR.search(definition):
-        anchors = _ANCHOR.sub("; ", definition[start.start() :])
-        definition = definition[: start.start()]
+    definition, *anchors = _ANCHOR.split(prompt.answer.description)
     # The word for what is judged, as in "the response", names no quality.
-    names = [
-        name.rpartition("_")[0] or name if task.compares else name.replace("_", " ")
-        for name in roles.candidates
-    ]
-    own_name = re.compile(rf"\b(?:{'|'.join(map(re.escape, names)) or '$'})(?:s|'s)?\b", re.I)
-    texts = [_RATINGS.sub(" ", task.instruction), definition, anchors]
+    names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
+    own_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
+    texts = [_RATINGS.sub(" ", prompt.instruction), definition, "; ".join(anchors)]
     asked = [own_name.sub(" ", text) for text in texts]
     parts = zip(asked, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
     weights = emphases(list(parts), is_talk=bool(roles.turns))
@@ -262,17 +203,18 @@ def prior_weights(task: Task, roles: Roles) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A task made ready for any texts."""
+    """A prompt made ready for any texts: what it asks, and what was learned of how to judge."""
 
-    task: Task
+    outputs: tuple[Field, ...]
+    answer: Field
+    choices: tuple[str, ...]
+    compares: bool
     roles: Roles
     learned: Learned
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
-        """The latent score, of two texts how far the first is better; each facet's share in it."""
-        latent, shares = self.learned.judge(measure_all(self.roles, texts))
-        by_facet: Vector = np.bincount(FACET_OF, weights=shares).astype(np.float64)
-        return latent, by_facet
+        """The latent score, of two texts how far the first is better; each part's share in it."""
+        return self.learned.judge(measure_all(self.roles, texts))
 
 
 def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
@@ -285,136 +227,77 @@ def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
     return rows[0] - rows[1] if len(rows) > 1 else rows[0]
 
 
-def make_judge(task: Task, demos: Sequence[Demo]) -> EmbeddedJudge:
-    """Weigh the facets by the words of a task that has a choice, and by its demonstrations."""
-    assert task.choice is not None
-    roles = read_roles(task.inputs, compares=task.compares)
-    prior = prior_weights(task, roles)
-    choices = [str(choice) for choice in task.choices]
-    answers = [(demo, demo.get(task.choice.name, "").strip()) for demo in demos]
-    examples = [(demo, choices.index(answer)) for demo, answer in answers if answer in choices]
-    if not examples:
-        return EmbeddedJudge(task, roles, Learned(prior))
-    if len(examples) > MAX_DEMOS:
-        # Learning takes the cube of their number: some, taken evenly.
-        examples = [examples[n * len(examples) // MAX_DEMOS] for n in range(MAX_DEMOS)]
-    shared = [field.name for field in task.inputs if field.name not in roles.candidates]
-    learned = learn(
-        prior,
-        np.array([measure_all(roles, demo) for demo, _ in examples]),
-        np.array([latent_of(at, len(choices), compares=task.compares) for _, at in examples]),
-        [
-            tuple([demo.get(name, "") for name in shared]) if shared else index
-            for index, (demo, _) in enumerate(examples)
-        ],
-        compares=task.compares,
-    )
-    return EmbeddedJudge(task, roles, learned)
-
-
-class Prefix(NamedTuple):
-    """All messages but the last: how to judge by them, if they ask it; their digest and size."""
-
-    judge: EmbeddedJudge | None
-    digest: Any
-    characters: int
+def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
+    """Weigh the facets by the words of a prompt, and by its demonstrations."""
+    answer, choices = prompt.answer, tuple(map(str, prompt.answer.choices or ()))
+    compares = choices == ("A", "B") and len(prompt.inputs) > 1
+    roles = read_roles(prompt.inputs, compares=compares)
+    learned = Learned(prior_weights(prompt, roles))
+    answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]
+    examples = [(demo, choices.index(value)) for demo, value in answers if value in choices]
+    # Learning takes the cube of their number.
+    if examples := examples[:MAX_DEMOS]:
+        shared = [field.name for field in prompt.inputs if field.name not in roles.candidates]
+        learned = learn(
+            learned.weights,
+            np.array([measure_all(roles, demo) for demo, _ in examples]),
+            np.array([latent_of(at, len(choices), compares=compares) for _, at in examples]),
+            [
+                tuple([demo.get(name, "") for name in shared]) if shared else index
+                for index, (demo, _) in enumerate(examples)
+            ],
+            compares=compares,
+        )
+    return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, learned)
 
 
 # A search goes to and fro between prompts with hundreds of demonstrations; to read one anew takes
 # as long as a thousand judgements.
 @lru_cache(maxsize=12)
-def _read_prefix(*messages: tuple[str, str]) -> Prefix:
-    task = read_task(messages[0][1]) if messages and messages[0][0] == "system" else Task()
-    judge = None
-    if task.choice and task.inputs:
-        judge = make_judge(task, read_demos(task, messages))
-    contents = "\0".join([content for _, content in messages])
-    digest = hashlib.blake2b(contents.encode("utf-8", "replace"), digest_size=16)
-    return Prefix(judge, digest, len(contents))
+def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
+    """How to judge by all messages but the last, if they ask it, and their digest."""
+    prompt = read_task(messages[0][1]) if messages else None
+    judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
+    return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-def _judge(
-    judge: EmbeddedJudge, content: str, sampling: Sampling, rng: random.Random
-) -> list[Reply]:
-    """Choices drawn by their probabilities; other fields tell why."""
-    task, choice = judge.task, judge.task.choice
-    assert choice is not None
-    latent, shares = judge.judge(read_texts(content))
-    chances = probabilities(latent, len(task.choices), compares=task.compares)
-    reason = ""
-    if len(task.outputs) > 1:
-        name = judge.roles.candidates[0]
-        reason = _comparison(latent, shares, name) if task.compares else _rationale(shares, name)
-    heat = 1.0 if sampling.temperature is None else sampling.temperature
-    replies = []
-    for _ in range(max(1, sampling.n)):
-        chosen = _draw(chances, heat, rng)
-        top = _top_logprobs(task.choices, chances, sampling.top_logprobs, chosen)
-        replies.append(_reply(task, choice, str(task.choices[chosen]), reason, top))
-    return replies
-
-
-def _draw(chances: Sequence[float], heat: float, rng: random.Random) -> int:
+def _draw(chances: Sequence[float], heat: float | None, rng: random.Random) -> int:
     """Draw an index by its probability, sharpened or flattened; at heat 0 the first likeliest."""
-    if heat <= 1e-3:
-        return max(range(len(chances)), key=lambda index: (chances[index], -index))
-    logs = [math.log(max(MIN_PROBABILITY, chance)) / heat for chance in chances]
-    largest = max(logs)
-    return rng.choices(range(len(logs)), [math.exp(log - largest) for log in logs])[0]
+    likeliest = max(chances)
+    if heat is not None and heat <= 1e-3:
+        return chances.index(likeliest)
+    weights = [(chance / likeliest) ** (1 / (heat or 1.0)) for chance in chances]
+    return rng.choices(range(len(chances)), weights)[0]
 
 
-def _top_logprobs(
-    choices: Sequence[Value], chances: Sequence[float], n: int, chosen: int
-) -> dict[str, float]:
-    """At most n choices with their log-probabilities: the chosen one and the likeliest."""
-    order = sorted(range(len(choices)), key=lambda index: (index != chosen, -chances[index]))
-    return {
-        str(choices[index]): math.log(max(MIN_PROBABILITY, chances[index])) for index in order[:n]
-    }
-
-
-def _reply(task: Task, choice: Field, value: str, reason: str, top: Mapping[str, float]) -> Reply:
+def _write(
+    judge: EmbeddedJudge, shares: Vector, chances: Sequence[float], chosen: int, n_top: int
+) -> Reply:
     """The choice alone, or each output under its header; its token carries its alternatives."""
-    before, after = "", ""
-    if len(task.outputs) > 1:
-        fields = [(HEADER.format(name=field.name), field is choice) for field in task.outputs]
-        blocks = [f"{header}\n{'' if own else neutralise(reason)}" for header, own in fields]
-        index = [own for _, own in fields].index(True)
-        before = "\n\n".join(blocks[: index + 1])
-        after = "".join([f"\n\n{block}" for block in [*blocks[index + 1 :], END]])
-    text = before + value + after
-    if not top:
-        return Reply(text=text)
-    tokens = (Token(before, {}), Token(value, dict(top)), Token(after, {}))
-    return Reply(text=text, tokens=tuple([token for token in tokens if token.text]))
+    value, before, after = judge.choices[chosen], "", ""
+    if len(judge.outputs) > 1:
+        reason = _reason(judge, shares)
+        bodies = ["\0" if field is judge.answer else reason for field in judge.outputs]
+        headers = [HEADER.format(name=field.name) for field in judge.outputs]
+        blocks = [f"{header}\n{body}" for header, body in zip(headers, bodies, strict=True)]
+        before, _, after = "\n\n".join([*blocks, END]).partition("\0")
+    order = np.argsort([-math.inf if n == chosen else -p for n, p in enumerate(chances)])
+    top = {
+        judge.choices[index]: math.log(max(MIN_PROBABILITY, chances[index]))
+        for index in order[:n_top]
+    }
+    tokens = (Token(before, {}), Token(value, top), Token(after, {})) if top else ()
+    return Reply(
+        text=f"{before}{value}{after}", tokens=tuple([token for token in tokens if token.text])
+    )
 
 
-def _rationale(shares: Vector, name: str) -> str:
-    """What speaks for and against the one text."""
-    good, bad = _strongest(shares)
-    subject = f"The {name.replace('_', ' ')}"
-    praise = " and ".join([_PHRASES[index].asks for index in good])
-    blame = " and ".join([_PHRASES[index].weakness for index in bad])
-    if praise and blame:
-        return f"{subject} {praise}, but it {blame}."
-    return f"{subject} {praise or blame or 'is ordinary in every respect'}."
-
-
-def _comparison(latent: float, shares: Vector, name: str) -> str:
-    """Which of the two is preferred, and by what; the same whichever stands first."""
-    better, worse = ("A", "B") if latent >= 0 else ("B", "A")
-    good, bad = _strongest(shares if latent >= 0 else -shares)
-    word = name.rpartition("_")[0].replace("_", " ") or name
-    if not good and not bad:
-        return f"{word.capitalize()} A and {word} B are alike in every respect."
-    praise = " and ".join([_PHRASES[index].strength for index in good])
-    though = f", though {word} {worse} {_PHRASES[bad[0]].strength}" if bad else ""
-    return f"{word.capitalize()} {better} {praise or 'is slightly better on the whole'}{though}."
-
-
-def _strongest(shares: Vector) -> tuple[list[int], list[int]]:
-    """The two facets that speak most for, and the two most against."""
-    order = [int(index) for index in np.argsort(-shares, kind="stable")]
-    good = [index for index in order[:2] if shares[index] > MIN_CONTRIBUTION]
-    bad = [index for index in order[::-1][:2] if shares[index] < -MIN_CONTRIBUTION]
-    return good, bad
+def _reason(judge: EmbeddedJudge, shares: Vector) -> str:
+    """The two facets that speak most for the text, or for the first, and the two most against."""
+    by_facet = np.bincount(FACET_OF, weights=shares)
+    order = np.argsort(-by_facet, kind="stable")
+    sides = ("For A", "For B") if judge.compares else ("For", "Against")
+    good = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
+    bad = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
+    named = zip(sides, (", ".join(good), ", ".join(bad)), strict=True)
+    return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in named])

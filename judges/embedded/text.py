@@ -3,18 +3,14 @@
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, wraps
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeVar
 
-Result = TypeVar("Result")
 # Of a longer text only the two ends are read.
-MAX_CHARACTERS = 200_000
-# What is remembered of longer texts would fill the memory: of these the last two are kept.
-LONG = 20_000
+MAX_CHARACTERS = 100_000
 # Writers put what matters early: the first sentence counts well over twice a late one.
 EARLY = 4.0
 # A text says what a sentence says where it shares this part of its weight, of long ones this much.
@@ -44,10 +40,7 @@ _NUMBERS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
     " sixteen seventeen eighteen nineteen twenty"
 )
-NUMBER_WORDS = {
-    **{word: str(value) for value, word in enumerate(_NUMBERS.split())},
-    **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "hundred": "100"},
-}
+NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBERS.split())}
 # Spaced off, these are words of their own.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
@@ -75,24 +68,17 @@ class Sentence:
     has_stop: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Text:
-    """A text as its sentences, which all have words."""
+    """A text as its sentences, which all have words, and what they hold in order.
 
-    sentences: tuple[Sentence, ...]
+    `bigrams` are neighbouring words, as strings: the collector of garbage walks no strings.
+    """
 
-    @cached_property
-    def words(self) -> list[str]:
-        return [word for sentence in self.sentences for word in sentence.words]
-
-    @cached_property
-    def stems(self) -> list[str]:
-        return [stem for sentence in self.sentences for stem in sentence.stems]
-
-    @cached_property
-    def bigrams(self) -> list[str]:
-        """Neighbouring words; as strings, since the collector of garbage walks no strings."""
-        return list(map(" ".join, pairwise(self.words)))
+    sentences: list[Sentence]
+    words: list[str]
+    stems: list[str]
+    bigrams: list[str]
 
 
 def read_text(text: str) -> Text:
@@ -116,7 +102,9 @@ def read_text(text: str) -> Text:
         if sentence := _read_sentence(tokens[start:stop]):
             sentences.append(sentence)
         start = stop + (stop == index)
-    return Text(tuple(sentences))
+    words = [word for sentence in sentences for word in sentence.words]
+    stems = [stem for sentence in sentences for stem in sentence.stems]
+    return Text(sentences, words, stems, list(map(" ".join, pairwise(words))))
 
 
 def _ends_sentence(tokens: Sequence[str], index: int) -> bool:
@@ -149,7 +137,6 @@ def _read_token(token: str) -> tuple[str, str]:
     return word, stem_of(word)
 
 
-@lru_cache(maxsize=1 << 16)
 def stem_of(word: str) -> str:
     """Take off English endings: "making", "makes" and "make" share one stem."""
     if word in NUMBER_WORDS:
@@ -195,86 +182,56 @@ def total_weight(stems: Iterable[str]) -> float:
     return sum([weight(stem) for stem in stems])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source:
     """A text that another was made from or answers, indexed once and used for all of these.
 
-    Where it has no words the indices are empty, and nothing is found in them.
+    places: by stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that hold it.
+    salience: how much each stem matters; sums to 1 over the `n_salient` heaviest.
+    points: of each sentence, how much it says, and what weight of its stems says the same.
     """
 
-    text: Text
-
-    @cached_property
-    def sentences_with(self) -> dict[str, list[int]]:
-        """By stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that hold it."""
-        indices: dict[str, list[int]] = defaultdict(list)
-        for index, sentence in enumerate(self.text.sentences):
-            for stem in dict.fromkeys(sentence.stems):
-                if len(indices[stem]) < MAX_SENTENCES_PER_STEM:
-                    indices[stem].append(index)
-        return dict(indices)
-
-    @cached_property
-    def frequency(self) -> Counter[str]:
-        return Counter(self.text.stems)
-
-    @cached_property
-    def salience(self) -> dict[str, float]:
-        """How much each stem matters; sums to 1 over the `n_salient` heaviest."""
-        log, exp, sentences_with = math.log1p, math.exp, self.sentences_with
-        values = {
-            stem: weight(stem) * (0.5 + log(n)) * (1 + 1.5 * exp(-sentences_with[stem][0] / EARLY))
-            for stem, n in self.frequency.items()
-        }
-        total = sum(sorted(values.values(), reverse=True)[: self.n_salient]) or 1.0
-        return {stem: value / total for stem, value in values.items()}
-
-    @property
-    def n_salient(self) -> int:
-        n_stems = len(self.frequency)
-        return max(1, min(n_stems, max(6, min(60, n_stems // 4))))
-
-    @cached_property
-    def points(self) -> list[tuple[float, float]]:
-        """Each sentence's part of what the text says, and how much of it says the same.
-
-        The part is that of its stems' salience, the latter a weight of stems.
-        """
-        salience = self.salience
-        said, enough = [], []
-        for sentence in self.text.sentences:
-            stems = dict.fromkeys(sentence.stems)
-            said.append(sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0)
-            enough.append(max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems))))
-        total = sum(said) or 1.0
-        return [(part / total, least) for part, least in zip(said, enough, strict=True)]
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        return frozenset(self.text.words)
-
-    @cached_property
-    def bigrams(self) -> frozenset[str]:
-        return frozenset(self.text.bigrams)
+    n_stems: int
+    frequency: Counter[str]
+    places: dict[str, list[int]]
+    salience: dict[str, float]
+    n_salient: int
+    points: list[tuple[float, float]]
+    words: frozenset[str]
+    bigrams: frozenset[str]
 
 
-def remember(maxsize: int) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Remember what a function of texts gives: `maxsize` results, two of them of long texts."""
-
-    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
-        usual, long = lru_cache(maxsize)(function), lru_cache(2)(function)
-
-        @wraps(function)
-        def remembered(*texts: str) -> Result:
-            return (usual if sum(map(len, texts)) <= LONG else long)(*texts)
-
-        return remembered
-
-    return decorate
-
-
-@remember(128)
+@lru_cache(maxsize=32)
 def read_source(text: str) -> Source | None:
     """Index a text; None where it has no words."""
-    cut = read_text(text)
-    return Source(cut) if cut.sentences else None
+    read = read_text(text)
+    if not read.words:
+        return None
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, sentence in enumerate(read.sentences):
+        for stem in dict.fromkeys(sentence.stems):
+            if len(places[stem]) < MAX_SENTENCES_PER_STEM:
+                places[stem].append(index)
+    frequency = Counter(read.stems)
+    salience = {
+        stem: weight(stem) * (0.5 + math.log1p(n)) * (1 + 1.5 * math.exp(-places[stem][0] / EARLY))
+        for stem, n in frequency.items()
+    }
+    n_salient = max(6, min(60, len(frequency) // 4))
+    total = sum(sorted(salience.values(), reverse=True)[:n_salient]) or 1.0
+    points = []
+    for sentence in read.sentences:
+        stems = dict.fromkeys(sentence.stems)
+        said = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
+        points.append((said, max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems)))))
+    total_said = sum([said for said, _ in points]) or 1.0
+    return Source(
+        n_stems=len(read.stems),
+        frequency=frequency,
+        places=dict(places),
+        salience={stem: value / total for stem, value in salience.items()},
+        n_salient=n_salient,
+        points=[(said / total_said, enough) for said, enough in points],
+        words=frozenset(read.words),
+        bigrams=frozenset(read.bigrams),
+    )

@@ -15,9 +15,9 @@ from judges.cli.flags import (
     constructed_note,
     count,
     mapping,
-    plan_of,
     positive,
     price,
+    read_plan,
     seed,
     split_name,
 )
@@ -35,7 +35,6 @@ from judges.terminal import (
     print_lines,
     print_note,
     run_command,
-    verbose_logging,
 )
 from optimize.cli.tool import INTERRUPTED_RUN, Parser, add_label_flags, add_level_flag, print_json
 from optimize.cli.verify import recorded_scale
@@ -183,8 +182,7 @@ class JudgesRun:
         flags, results = self.flags, list[dict[str, Any]]()
 
         def print_result() -> int:
-            with verbose_logging(flags.verbose):
-                result = self.execute()
+            result = self.execute()
             if result is not None:
                 results.append(result)
                 if flags.json:
@@ -198,7 +196,7 @@ class JudgesRun:
             print_result,
             verbose=flags.verbose,
             quiet=flags.quiet,
-            interrupted=lambda: INTERRUPTED_RUN,
+            interrupted=INTERRUPTED_RUN,
         )
         return next(iter(results), None), code
 
@@ -303,7 +301,7 @@ class JudgesRun:
             assert subject is not None
             of_models.append((_entry(name or lm, "model", lm), Judge.of(subject, lm=lm)))
         judges = [*of_models, *loaded]
-        plan = plan_of(flags)
+        plan = read_plan(flags.plan, flags.samples, flags.temperature)
         if (plan or flags.reasoning) and all(judge.is_frozen for _, judge in judges):
             raise SettingsError(
                 "--plan, --samples, --temperature and --reasoning are of judges that are asked and "

@@ -6,8 +6,7 @@ from typing import Any
 
 from data.tables.formats import READ_ENDINGS
 from judges.cli.flags import Parser as OneLineParser
-from judges.cli.flags import add_quiet_flag
-from judges.terminal import DONE, print_lines, print_output, run_command
+from judges.terminal import DONE, QUIET, print_lines, print_output, run_command
 from optimize.search.choices import LEVELS
 from optimize.search.trial_log import as_json
 
@@ -22,7 +21,7 @@ class Parser(OneLineParser):
     def __init__(self, *args: Any, quiet: bool = True, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if quiet:
-            add_quiet_flag(self)
+            self.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def add_label_flags(group: Any, required: str | None = None) -> None:

@@ -11,8 +11,6 @@ from judges.cli.flags import (
     MAX_TOKENS,
     PRICE,
     REASONING_EFFORT,
-    number,
-    whole_number,
 )
 from judges.client import is_embedded
 from judges.terminal import (
@@ -83,20 +81,20 @@ def parser() -> Parser:
     add("price", "IN,OUT", PRICE, **several)
     add("max_tokens", "N", MAX_TOKENS, **several)
     add("reasoning_effort", "LEVEL", REASONING_EFFORT, **several)
-    add("concurrency", "N", "requests in flight (64)", type=whole_number)
+    add("concurrency", "N", "requests in flight (64)", type=int)
     add("plan", "PLAN", "one, mean or weighted (one; the embedded model: weighted)")
-    add("samples", "N", "replies of --plan mean", type=whole_number)
-    add("temperature", "T", "of a reply (0; of a mean 1)", type=number)
+    add("samples", "N", "replies of --plan mean", type=int)
+    add("temperature", "T", "of a reply (0; of a mean 1)", type=float)
     add("reasoning", "FORM", "none, brief, steps; auto: the search tries them (auto)")
     group = command_parser.add_argument_group("how it is tuned")
     add("optimizer", "NAME", "rank or gepa (rank)")
     add("level", "LEVEL", "of rho: summary, dataset, system, auto (auto)")
-    add("max_demos", "N", "most examples in a prompt (as many as pay)", type=whole_number)
-    add("max_calls", "N", "most calls to both models", type=whole_number)
-    add("max_cost", "USD", "most dollars for both models", type=number)
-    add("risk", "SHARE", "the chance that a judge ships which is no better (0.1)", type=number)
+    add("max_demos", "N", "most examples in a prompt (as many as pay)", type=int)
+    add("max_calls", "N", "most calls to both models", type=int)
+    add("max_cost", "USD", "most dollars for both models", type=float)
+    add("risk", "SHARE", "the chance that a judge ships which is no better (0.1)", type=float)
     add("ship", "WHICH", "better: the tuned judge if it is better; tuned: always (better)")
-    add("seed", "N", "for every random draw (0)", type=whole_number)
+    add("seed", "N", "for every random draw (0)", type=int)
     group = command_parser.add_argument_group("the run")
     group.add_argument("--out", metavar="DIR", help="the run's folder (runs/NAME-001)")
     words = {
@@ -141,7 +139,7 @@ def command(arguments: Sequence[str]) -> int:
         work,
         verbose=bool(flags.get("verbose")),
         quiet=quiet,
-        interrupted=lambda: INTERRUPTED_RUN,
+        interrupted=INTERRUPTED_RUN,
     )
 
 

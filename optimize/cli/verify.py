@@ -23,7 +23,6 @@ from judges.terminal import (
     print_lines,
     print_note,
     run_command,
-    verbose_logging,
 )
 from optimize.cli.tool import ANNOTATIONS, Parser, add_label_flags, add_level_flag, print_json
 from optimize.figures import Cell
@@ -112,8 +111,7 @@ def command(arguments: Sequence[str]) -> int:
     flags = parser().parse_args(arguments)
 
     def print_result() -> int:
-        with verbose_logging(flags.verbose):
-            result = verify(flags)
+        result = verify(flags)
         if flags.json:
             print_json(result)
         else:

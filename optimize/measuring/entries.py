@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import read_records
-from judges.cli.table import Estimate, total_price
+from judges.cli.table import Estimate, total_estimate
 from judges.client import (
     Budget,
     BudgetSpentError,
@@ -86,7 +86,7 @@ class Entry:
     @property
     def expected_cost(self) -> float | None:
         """US dollars for all of its items; None where no price is known."""
-        return total_price(self.paid)
+        return total_estimate(self.paid).cost_usd
 
     def key(self, seed: int) -> str:
         """Its role in the run's store: its name, and a digest of all that its replies depend on."""
@@ -329,7 +329,7 @@ def _usage(
     accounts = [each.account for each in clients]
     prices = [each.account.price for each in clients]
     costs = [
-        None if price is None else price.cost(total.tokens_in, total.tokens_out, total.responses)
+        None if price is None else price.cost(total.tokens_in, total.tokens_out)
         for total, price in zip((each.totals for each in clients), prices, strict=True)
     ]
     n_timed = sum(row["responses"] for row in times)

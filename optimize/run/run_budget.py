@@ -149,7 +149,7 @@ def divide_budget(
 
 def dearer_note(measured: Pricing, expected: CallTokens, unit: Unit) -> str:
     """How much dearer judging an output has proved than was expected; empty where not by much."""
-    cost, expected_cost = measured.of_seed, measured.cost(*expected, measured.calls)
+    cost, expected_cost = measured.of_seed, measured.cost(*expected)
     if cost < DEARER * expected_cost:
         return ""
     amounts = [
@@ -200,7 +200,7 @@ def _divide_money(
     n_measured = len(labels.test) + len(labels.unseen or ())
     item_cost, n_dev = pricing.of_seed, len(labels.dev)
     proposer_price = (settings.prices[1] or pricing.price) if unit == "dollars" else TOKENS
-    proposal = proposer_price.cost(*proposal_tokens(settings.proposer[0], labels), 1)
+    proposal = proposer_price.cost(*proposal_tokens(settings.proposer[0], labels))
     first_round = LEAST_SEARCH * min(len(labels.train), OUTPUTS_RACED) * item_cost
     least = (1 + FINALISTS_AT_LEAST) * (n_dev + n_measured) * item_cost + first_round + 4 * proposal
     default = least + DEFAULT_SEARCH * min(len(labels.train), OUTPUTS_RACED) * item_cost

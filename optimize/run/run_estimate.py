@@ -6,11 +6,12 @@ judgement costs what the untuned judge's do.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from judges.client import Price, Spending, is_embedded, is_reasoning
 from judges.judge import Judge
-from judges.terminal import dollars_text, duration_text
+from judges.terminal import dollars_text
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.run.labels import PreparedRun
 from optimize.run.models import DEV, PROBES, PROPOSALS, PURPOSES, SEARCH, SEED, TEST
@@ -61,7 +62,7 @@ class RunEstimate:
         expected = self.expected
         yield (
             f"planned: about {_about(expected.calls)} calls, {_dollars(expected)}, "
-            f"{duration_text(self.seconds)}; limit {self._limit_text()}"
+            f"{timedelta(seconds=round(self.seconds))}; limit {self._limit_text()}"
         )
         yield f"documents: {self.documents_text()}"
 
@@ -83,7 +84,8 @@ class RunEstimate:
             numbers = (_about(row.calls), _about(row.tokens_in), _about(row.tokens_out))
             name = "untuned" if row.purpose == SEED else row.purpose
             yield _columns(name, *numbers, _dollars(row))
-        yield f"time: {duration_text(self.seconds)}, with {self.concurrency} requests at a time"
+        time = timedelta(seconds=round(self.seconds))
+        yield f"time: {time}, with {self.concurrency} requests at a time"
         yield f"limit: {self._limit_text()}"
         yield "(a token is taken as four characters; nothing has been sent or written)"
 
@@ -203,7 +205,7 @@ def _spending(
         calls=round(number * calls),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        cost=None if price is None else price.cost(tokens_in, tokens_out, round(number * calls)),
+        cost=None if price is None else price.cost(tokens_in, tokens_out),
     )
 
 

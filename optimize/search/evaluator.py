@@ -62,16 +62,16 @@ class Pricing:
 
     @property
     def of_seed(self) -> float:
-        return self.cost(self.tokens_in, self.tokens_out, self.calls)
+        return self.cost(self.tokens_in, self.tokens_out)
 
-    def cost(self, tokens_in: float, tokens_out: float, calls: float) -> float:
-        return self.price.cost(tokens_in, tokens_out, calls)
+    def cost(self, tokens_in: float, tokens_out: float) -> float:
+        return self.price.cost(tokens_in, tokens_out)
 
     def extra(self, prompt: Prompt, seed: Prompt) -> float:
         """What an item costs more under the prompt than untuned, by their lengths."""
         characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
-        return self.cost(characters / CHARACTERS_PER_TOKEN, tokens, 0)
+        return self.cost(characters / CHARACTERS_PER_TOKEN, tokens)
 
 
 def _static_characters(prompt: Prompt) -> int:
@@ -128,7 +128,7 @@ class SearchBudget:
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Count a request to a proposer that was answered: it is paid, whatever was left."""
         price = self.proposal_price
-        cost = 1.0 if price is None else price.cost(tokens_in, tokens_out, 1)
+        cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.spent += min(max(0, self.left), cost)
         self.calls += 1
         self._proposals.append(cost)
@@ -192,9 +192,7 @@ class Evaluator:
             return self._calls_per_item
         count = self._tokens.get(candidate.id, TokenCount())
         if count.items >= ITEMS_MEASURED:
-            cost = self.pricing.cost(
-                count.tokens_in, count.tokens_out, self._calls_per_item * count.items
-            )
+            cost = self.pricing.cost(count.tokens_in, count.tokens_out)
             return cost / count.items
         return max(
             self.pricing.of_seed / 2,
@@ -231,7 +229,7 @@ class Evaluator:
         count.items += len(judged)
         count.tokens_in += tokens_in
         count.tokens_out += tokens_out
-        return self.pricing.cost(tokens_in, tokens_out, self._calls_per_item * len(judged))
+        return self.pricing.cost(tokens_in, tokens_out)
 
     def known(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""

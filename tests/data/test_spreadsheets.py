@@ -231,13 +231,13 @@ def test_scores_and_replies_may_stand_in_sheets(tmp_path: Path) -> None:
     scores, flat, replies = (tmp_path / f"{name}.csv" for name in ("a", "b", "c"))
     rows: dict[Path, list[dict[str, object]]] = {
         scores: [
-            {"id": "x", "dimension": "engaging", "score": "3,5"},
-            {"id": "y", "dimension": "engaging", "score": "n/a"},
+            {"id": "x", "dimension": "engaging", "score": "3.5"},
+            {"id": "y", "dimension": "engaging", "score": None},
             {"id": "x", "dimension": "other", "score": "yes"},
         ],
         # As `judges score` writes them.
         flat: [{"id": 7, "engaging": 4.5, "engaging_failure": None}],
-        replies: [{"id": "x", "replies": '["4", "5"]'}, {"id": "y", "replies": "Rating: 4"}],
+        replies: [{"id": "y", "replies": "Rating: 4"}],
     }
     for path, of_path in rows.items():
         with RowWriter(path, columns=list(of_path[0])) as writer:
@@ -245,8 +245,8 @@ def test_scores_and_replies_may_stand_in_sheets(tmp_path: Path) -> None:
                 writer.write(row)
     assert read_scores(scores, "engaging") == pytest.approx({"x": 3.5, "y": math.nan}, nan_ok=True)
     assert read_scores(flat, "engaging") == {"7": 4.5}
-    assert [reply.replies for reply in read_replies(replies)] == [("4", "5"), ("Rating: 4",)]
+    assert [reply.replies for reply in read_replies(replies)] == [("Rating: 4",)]
     with RowWriter(scores, columns=["id", "score"], overwrite=True) as writer:
         writer.write({"id": "x", "score": "fair"})
-    with pytest.raises(RecordingError, match="2: the score 'fair' is not a number; write a plain"):
+    with pytest.raises(RecordingError, match="2: expected .*, with a number as score"):
         read_scores(scores, "engaging")

@@ -70,7 +70,7 @@ def test_an_unknown_name_is_answered_with_its_neighbours() -> None:
         find("Relevanz")
     with pytest.raises(UnknownDimensionError, match="cod_informative"):
         find("inform")
-    with pytest.raises(UnknownDimensionError, match=r"it has coherence, .*FILE\.yaml"):
+    with pytest.raises(UnknownDimensionError, match=r"near it: coherence, .*FILE\.yaml"):
         find("zzzz")
 
 

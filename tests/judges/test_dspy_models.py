@@ -155,7 +155,7 @@ def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(
     with dspy.context(lm=lm_of(server)), caplog.at_level(logging.WARNING):
         assert judges.load("fluency").score(ROWS).notna().all()
     assert [record.message for record in caplog.records if "judge-1" in record.message] == [
-        "openai/judge-1 takes no temperature (asked without, so runs repeat less exactly)"
+        "openai/judge-1 takes no temperature (requests go without it)"
     ]
 
 

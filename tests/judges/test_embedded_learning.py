@@ -18,7 +18,7 @@ from judges.embedded import EmbeddedModel
 from judges.embedded.facets import Vector
 from judges.embedded.learning import Learned, fit_similarity, learn
 from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_task
-from judges.prompt import MAX_DEMOS, Prompt, Value, fill
+from judges.prompt import Prompt, Value, fill
 
 UNTUNED = find("relevance").prompt()
 TASK = read_task(UNTUNED.template()[0]["content"])
@@ -112,13 +112,6 @@ def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
         assert math.isfinite(latent)
         assert np.isfinite(shares).all()
     assert make_judge(TASK, demos).judge({})[0] == judge.judge({})[0]
-
-
-def test_more_demos_than_can_be_learned_from_are_taken_evenly():
-    demos = [demo(TEACHING[at % 9], 1 + at % 5) for at in range(MAX_DEMOS)]
-    twice = [one for one in demos for _ in range(2)]
-    taken = latents(make_judge(TASK, twice), TESTED[:20])
-    assert np.array_equal(taken, latents(make_judge(TASK, demos), TESTED[:20]))
 
 
 def test_a_text_is_most_like_itself_and_likeness_is_mutual():

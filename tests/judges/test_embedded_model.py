@@ -11,7 +11,7 @@ from processes import run_python
 
 from judges.catalog import find, names
 from judges.client.protocol import FatalModelError, Reply, Sampling
-from judges.dimension import Comparison, Dimension, seed_prompt
+from judges.dimension import Comparison, Dimension, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.prompt import Field, Prompt
 from judges.scoring import SamplingPlan, read_sample, score_of
@@ -68,7 +68,7 @@ def test_every_catalogue_judge_gets_a_score_and_prefers_the_sound_text(name):
 )
 @pytest.mark.parametrize("rationale", [False, True])
 def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
-    prompt = seed_prompt(dimension(scale), "brief" if rationale else None)
+    prompt = untuned_prompt(dimension(scale), "brief" if rationale else None)
     good, bad = (
         read_sample(WEIGHTED, prompt, ask(prompt, {"document": DOCUMENT, "summary": text}))
         for text in (GOOD, BAD)
@@ -86,7 +86,7 @@ def test_probabilities_over_any_scale_are_real_and_orderly(scale, rationale):
 
 
 def test_tokens_spell_the_reply():
-    for prompt in (seed_prompt(dimension(range(1, 6)), "brief"), dimension(range(3)).prompt()):
+    for prompt in (untuned_prompt(dimension(range(1, 6)), "brief"), dimension(range(3)).prompt()):
         reply = ask(prompt, {"document": DOCUMENT, "summary": GOOD})
         assert "".join(token.text for token in reply.tokens) == reply.text
 
@@ -146,7 +146,7 @@ def test_the_protocol_call_gives_the_same_as_the_plain_one():
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_any_text_gets_a_rating(document, summary):
-    prompt = seed_prompt(find("coherence"), "brief")
+    prompt = untuned_prompt(find("coherence"), "brief")
     assert 1 <= score(prompt, {"document": document, "summary": summary}) <= 5
 
 

@@ -1,11 +1,9 @@
 """The chat protocol's client: answers as sent byte for byte, addresses, keys and connections."""
 
 import asyncio
-import gzip
 import json
 import logging
 import math
-import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -15,7 +13,7 @@ from processes import run_python
 
 from judges.client.keys import endpoint_of
 from judges.client.open import close_models, open_model
-from judges.client.openai import EndpointModel, max_answer_bytes
+from judges.client.openai import EndpointModel
 from judges.client.protocol import (
     Completion,
     FatalModelError,
@@ -94,15 +92,15 @@ def test_twenty_samples_are_one_request_with_the_key_in_its_header_alone(
     assert seen.headers["Authorization"] == "Bearer sk-local-test-key-0123456789"
 
 
-def test_azure_is_asked_through_its_deployment_with_its_own_key(
+def test_azure_is_asked_at_its_own_address_with_its_own_key(
     openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", openai_server.url.removesuffix("/v1"))
     complete(lm="azure/judge-1")
     (seen,) = openai_server.log
-    assert seen.headers["api-key"] == KEY
-    assert seen.path == "/openai/deployments/judge-1/chat/completions"
+    assert seen.headers["Authorization"] == f"Bearer {KEY}"
+    assert seen.path == "/openai/v1/chat/completions"
     openai_server.key = "another"
     with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY") as caught:
         complete(lm="azure/judge-1")
@@ -110,11 +108,6 @@ def test_azure_is_asked_through_its_deployment_with_its_own_key(
     monkeypatch.delenv("AZURE_OPENAI_API_KEY")
     with pytest.raises(FatalModelError, match="AZURE_OPENAI_API_KEY is not set"):
         open_model("azure/judge-1")
-
-
-def test_an_addresss_query_stays_behind_the_path(openai_server: OpenAIServer) -> None:
-    complete(api_base=f"{openai_server.url}/?v=2")
-    assert openai_server.log[0].path == "/v1/chat/completions"
 
 
 def test_a_model_is_opened_once_a_process_for_each_address_and_key(
@@ -178,16 +171,10 @@ def listed(*alternatives: tuple[str, float]) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("own", "top", "expected"),
     [
-        # A letter and the byte of it are two tokens of many vocabularies: they add up. One that is
-        # listed twice counts once.
-        (
-            0.5,
-            listed(("4", 0.5), ("3", 0.25), ("4", 0.125), ("3", 0.25)),
-            {"4": 0.625, "3": 0.25},
-        ),
-        # The token drawn counts where the list lacks it, unless that is more than there can be.
+        # One that is listed twice counts once.
+        (0.5, listed(("4", 0.5), ("3", 0.25), ("4", 0.125)), {"4": 0.5, "3": 0.25}),
+        # The token drawn counts where the list lacks it.
         (0.1, listed(("5", 0.6), ("3", 0.25)), {"5": 0.6, "3": 0.25, "4": 0.1}),
-        (0.25, listed(("5", 0.6), ("3", 0.25)), {"5": 0.6, "3": 0.25}),
         # No alternatives beside it.
         (0.5, None, {"4": 0.5}),
         # As vLLM gives what cannot be.
@@ -206,11 +193,12 @@ def test_probabilities_are_those_of_what_is_read(
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (b"<!DOCTYPE html><title>Sign in</title>", "a web page"),
-        (b" \n<HTML><body>Bad gateway", "a web page"),
-        (b'data: {"choices": []}\n\ndata: [DONE]', "a stream of events"),
-        (b": PROCESSING\n\n", "a stream of events"),
-        (b"", "an empty body"),
+        (b"<!DOCTYPE html><title>Sign in</title>", "it begins '<!DOCTYPE html>"),
+        (b'data: {"choices": []}\n\ndata: [DONE]', "it begins 'data: "),
+        (b"", r"malformed answer \(nothing\)"),
+        (b'{"choices": null, "usage": {}}', "malformed"),
+        (b'{"choices": []}', "no replies"),
+        (b'{"error": {"message": "Rate limited upstream"}}', "Rate limited upstream"),
         (b'{"choices": [', "truncated"),
         (b"\x80\x81", "JSON is malformed"),
         (b"[]", "Expected `object`"),
@@ -221,10 +209,8 @@ def test_probabilities_are_those_of_what_is_read(
         (b'{"choices":{"message":{"content":"4"}}}', "malformed"),
         (b'{"choices":[{"message":{"content":3}}]}', "malformed"),
         (b'{"choices":[{"message":{"content":["4"]}}]}', "malformed"),
-        (b'{"choices":[{"message":["4"]}]}', "malformed"),
         (b'{"choices":[{"message":{"content":"4"},"logprobs":["4"]}]}', "malformed"),
         (b'{"choices":[{"message":{"content":"4 \\ud800"}}]}', "malformed"),
-        (b"{}", "status 200"),
     ],
 )
 def test_a_body_that_is_no_answer_is_called_what_it_is(body: bytes, reason: str) -> None:
@@ -272,32 +258,15 @@ def test_a_reply_that_its_endpoint_broke_off_is_cut_short(reason: str) -> None:
                 "prompt_tokens": 2000,
                 "completion_tokens": 300,
                 "total_tokens": 2300,
-                "prompt_tokens_details": {"cached_tokens": 1500},
-                "completion_tokens_details": {"reasoning_tokens": 290},
+                "prompt_tokens_details": {"cached_tokens": 1500, "cache_write_tokens": 400},
             },
-            Usage(2000, 300, 1500, 0, 290),
-        ),
-        # DeepSeek's name; LiteLLM's proxy and OpenRouter before Anthropic.
-        (
-            {"prompt_tokens": 9, "completion_tokens": 1, "prompt_cache_hit_tokens": 8},
-            Usage(9, 1, 8),
-        ),
-        (
-            {"prompt_tokens": 2000, "completion_tokens": 5, "cache_creation_input_tokens": 1900},
-            Usage(2000, 5, 0, 1900),
-        ),
-        # A proxy that passes Anthropic's own counts on, which are apart.
-        (
-            {"prompt_tokens": 7, "completion_tokens": 5, "cache_read_input_tokens": 1900},
-            Usage(1907, 5, 1900),
+            Usage(2000, 300, 1500, 400),
         ),
     ],
 )
-def test_tokens_of_each_kind_are_read_under_every_name(
-    counts: dict[str, Any], expected: Usage
-) -> None:
+def test_tokens_of_each_kind_are_read(counts: dict[str, Any], expected: Usage) -> None:
     answer = read({**SOUND, "usage": counts})
-    kinds = answer.cache_reads, answer.cache_writes, answer.thoughts
+    kinds = answer.cache_reads, answer.cache_writes
     assert Usage(answer.tokens_in, answer.tokens_out, *kinds) == expected
 
 
@@ -326,13 +295,6 @@ def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_the_texts_can_ta
     assert (answer.tokens_in, answer.tokens_out) == (36, 2020)
 
 
-@pytest.mark.parametrize("choices", [None, []])
-def test_an_answer_without_replies_tells_what_it_took(choices: object) -> None:
-    with pytest.raises(TransientError) as caught:
-        read({**SOUND, "choices": choices})
-    assert caught.value.usage == Usage(5, 1)
-
-
 # Connections.
 
 
@@ -349,51 +311,22 @@ def test_nobody_listening_is_unreachable() -> None:
         complete(api_base="http://127.0.0.1:9/v1")
 
 
-def test_a_packed_answer_is_unpacked() -> None:
-    packed = gzip.compress(json.dumps(SOUND).encode())
-    answer = served(lambda _: [http(packed, "Content-Encoding: gzip")])
-    assert answer.replies[0].text == "four"
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("br", "packed as 'br', unasked"), ("gzip, gzip", "unasked"), ("gzip", "not gzip")],
-)
-def test_an_answer_packed_otherwise_than_asked_is_malformed(name: str, said: str) -> None:
+@pytest.mark.parametrize("name", ["br", "gzip"])
+def test_a_packed_answer_is_malformed(name: str) -> None:
     error = served(lambda _: [http(b"\x1b\x03", f"Content-Encoding: {name}")])
     assert isinstance(error, TransientError)
-    assert said in str(error)
-
-
-# 2 MiB, and 256 bytes for each of 512 tokens.
-TOO_MUCH = "more than 2,228,224 bytes"
+    assert "packed, unasked" in str(error)
 
 
 @pytest.mark.parametrize("status", ["200 OK", "500 No"])
-def test_a_packed_answer_without_end_is_cut_off(status: str) -> None:
-    # 1,000 to 1, so 100 MB of blanks in 100 KB.
-    bomb = gzip.compress(b" " * 100_000_000)
-    tracemalloc.start()
-    error = served(lambda _: [http(bomb, "Content-Encoding: gzip", status=status)])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert isinstance(error, TransientError)
-    assert peak < 40_000_000
-    assert TOO_MUCH in str(error)
-
-
-@pytest.mark.parametrize(
-    "piece", [b"\0\0\0\xff\xff" * 13_000, b"what follows the end " * 3_000], ids=["empty", "tail"]
-)
-def test_a_packed_answer_that_unpacks_to_nothing_for_ever_is_cut_off(piece: bytes) -> None:
+def test_an_answer_without_end_is_cut_off(status: str) -> None:
     def pieces(_: bytes) -> Iterator[bytes]:
-        yield b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
-        # Ten bytes of header, then blocks of no bytes; or a whole body and more.
-        yield gzip.compress(b"{}")[:10] if piece[:1] == b"\0" else gzip.compress(b"{}")
+        yield f"HTTP/1.1 {status}\r\n\r\n".encode()
         while True:
-            yield piece
+            yield b" " * 60_000
 
-    assert TOO_MUCH in str(served(pieces))
+    # 2 MiB, and 256 bytes for each of 512 tokens.
+    assert "more than 2,228,224 bytes" in str(served(pieces))
 
 
 @pytest.mark.parametrize("depth", [400, 900, 100_000])
@@ -410,11 +343,6 @@ def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, stat
 @pytest.mark.parametrize("status", ["199 No", "206 Part", "204 None", "777 No"])
 def test_a_status_that_is_no_error_ends_no_run(status: str) -> None:
     assert isinstance(served(lambda _: [http(b"", status=status)]), TransientError)
-
-
-def test_the_longest_answer_has_room_for_every_token_and_alternative_asked_for() -> None:
-    assert max_answer_bytes(Sampling(max_tokens=4096, top_logprobs=20)) > 4096 * 21 * 200
-    assert max_answer_bytes(Sampling(n=1000, max_tokens=100_000)) == 32 * 2**20
 
 
 MANY = """

@@ -92,10 +92,6 @@ FORGED = {
         put("messages", 0, "content", value='<<CUSTOM-TYPE-START-IDENTIFIER>>[{"type": "x"}]'),
         "other than text",
     ),
-    "an instruction that DSPy would keep otherwise": (
-        put("program", "instruction", value="  Rate it.\n"),
-        "'program' is not spelled",
-    ),
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
     "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
     "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),

@@ -147,7 +147,7 @@ def test_a_dry_run_estimates_and_sends_nothing(
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     assert main([*ask, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["requests"], result["lm"]) == (6, ["openai/gpt-4.1-mini"])
+    assert (result["requests"], result["lm"]) == (6, "openai/gpt-4.1-mini")
     assert 0 < result["cost_usd"] < 0.01
     assert main([*ask, "--plan", "mean", "--samples", "20"]) == 0
     assert "6 requests, about" in capsys.readouterr().out
@@ -223,8 +223,7 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     Path("in.csv").write_text("text,fluency\ns0,4\n")
     ask = ["score", "fluency", "--data", "in.csv", "--map", "summary=text", *LM, "--out"]
     assert main([*ask, "o.csv"]) == 0
-    err = capsys.readouterr().err
-    assert "a column fluency already: scores are written to fluency_judge" in err
+    capsys.readouterr()
     assert Path("o.csv").read_text() == (
         f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,2,{wanted('fluency', 0)},\n"
     )
@@ -287,8 +286,8 @@ def test_batch_files_score_in_three_steps(openai_server: OpenAIServer, capsys: C
     assert main([*batched, "submit"]) == 0
     assert "of 12 requests" in capsys.readouterr().out
     assert not Path("o.csv").exists()
-    assert main([*batched, "status", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["requests"] == 12
+    assert main([*batched, "status"]) == 0
+    assert "of 12 requests answered" in capsys.readouterr().out
     assert main([*batched, "collect"]) == 0
     assert Path("o.csv").read_text() == Path("live.csv").read_text()
     assert not [seen for seen in openai_server.log[live:] if "chat" in seen.path]

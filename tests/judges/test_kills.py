@@ -153,13 +153,13 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(
     assert said.endswith("goes on: 4 of 60 rows are in out.jsonl.partial")
     assert main([*ask, "--seed", "3", "--map", "summary=document"]) == 1
     said = capsys.readouterr().err
-    assert f"{STORE} is of an unfinished run with other seed, text columns: give the same" in said
+    assert f"{STORE} is of other judges, rows or settings: give the same" in said
     # What counts is the columns that are read, not the words that name them.
     assert main([*ask, "--map", "summary=summary"]) == 0
     assert f"goes on with {STORE}: 4 replies are there" in capsys.readouterr().err
     assert len(openai_server.log) == N_ROWS
     assert main(ask) == 1
-    assert "out.jsonl exists already; delete it" in capsys.readouterr().err
+    assert "out.jsonl exists already" in capsys.readouterr().err
 
 
 def test_the_embedded_model_keeps_no_replies_and_starts_again() -> None:

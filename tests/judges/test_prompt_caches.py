@@ -81,22 +81,23 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "sk-local-test-key-0123456789")
 
 
-def claude(body: dict[str, Any]) -> web.Response:
+def claude(
+    body: dict[str, Any],
+    counts: tuple[int, int, int, int] = (50, 4, 0, 2000),
+    reply: str = "4",
+    stop: str = "end_turn",
+) -> web.Response:
     """An answer of Anthropic's, whose counts of cached tokens are apart from those read."""
-    usage = {
-        "input_tokens": 50,
-        "output_tokens": 4,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 2000,
-    }
+    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens")
+    usage = dict(zip((*names, "cache_read_input_tokens"), counts, strict=True))
     return web.json_response(
         {
             "id": "msg_0",
             "type": "message",
             "role": "assistant",
             "model": body["model"],
-            "content": [{"type": "text", "text": "4"}],
-            "stop_reason": "end_turn",
+            "content": [{"type": "text", "text": reply}],
+            "stop_reason": stop,
             "usage": usage,
         }
     )
@@ -208,25 +209,10 @@ class Billed:
             return web.json_response({"type": "error", "error": fault}, status=529)
         # The first request puts the prompt there, and the next ones read it.
         reads, writes = (0, 1500) if self.requests == 1 else (1500, 0)
-        usage = {
-            "input_tokens": 40,
-            "output_tokens": 60,
-            "cache_creation_input_tokens": writes,
-            "cache_read_input_tokens": reads,
-        }
         self.dollars += (40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6
         refused, cut = self.requests % 7 == 0, self.requests % 11 == 0
-        return web.json_response(
-            {
-                "id": "msg_0",
-                "type": "message",
-                "role": "assistant",
-                "model": body["model"],
-                "content": [{"type": "text", "text": "It is" if refused or cut else "4"}],
-                "stop_reason": "refusal" if refused else "max_tokens" if cut else "end_turn",
-                "usage": usage,
-            }
-        )
+        stop = "refusal" if refused else "max_tokens" if cut else "end_turn"
+        return claude(body, (40, 60, writes, reads), "It is" if refused or cut else "4", stop)
 
 
 @pytest.mark.parametrize("limit", [0.05, 1.0])

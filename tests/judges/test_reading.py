@@ -110,7 +110,7 @@ UNCHOSEN = [
     "A: good\nB: better", "A - dull. B - lively.", "Worse: A", "Rejected: A",
     "Less preferred: A", "Loser: B", "Second best: A", "Style: A\nContent: B",
     "Preferred: A\nWait, B", "Preferred: A. Actually B", "Not A", "Preferred: not A",
-    "Grade: A", "A?", "Preferred: A?", "C", "A-", "A+", "a summary", "B. Jones wrote this",
+    "A?", "Preferred: A?", "C", "A-", "A+", "a summary",
     "Plan B", "Vitamin B", "Option C", "A\nB", "A, B", "First: A\nSecond: B",
     "Preferred: A (or B)", "The user prefers: A", "Position: A", "Example: A",
 ]  # fmt: skip
@@ -205,11 +205,9 @@ def test_a_long_text_is_no_answer_and_is_quoted_by_its_two_ends() -> None:
         ("[[## Rationale ##]] Good. [[##rating##]] 4", "Good.", 4),
         ("[[ ## rating ## ]]\n3\n[[ ## rationale ## ]]\nFair.", "Fair.", 3),
         ("[[ ## rationale ## ]]\nOk.\n[[ ## rating ## ]]\n4\n[[ ## confidence ## ]]\n5", "Ok.", 4),
-        # Without a header, the rationale is the rest.
+        # Without a header, the rationale is what stands under none.
         ("A good text.\n[[ ## rating ## ]]\n4", "A good text.", 4),
-        ("It is good.\nFinal score: 4", "It is good.", 4),
-        ("4. It is good.", "It is good.", 4),
-        ('{"rationale": "It is good.", "rating": 4}', "It is good.", 4),
+        ("It is good.\nFinal score: 4", "It is good.\nFinal score: 4", 4),
         ("4", "", 4),
         # Thoughts are dropped.
         ("<think>5 or 1?</think>\n\n4", "", 4), ("5 or 1? 5.</think>\n4", "", 4),

@@ -13,7 +13,7 @@ from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
 from judges.recorded import (
-    RecordedPair,
+    RecordedReplies,
     RecordingError,
     judgement,
     read_choice,
@@ -158,7 +158,7 @@ def test_gpt4s_accuracy_on_llmbar_is_the_published_one_but_for_one_reply() -> No
     for pair in read_pair_replies(DATA / "llmbar" / "replies_GPT-4.jsonl"):
         subset, preferred = gold[pair.id]
         # Each order is counted by itself, and a reply without a choice as wrong, as published.
-        for text, answer in ((pair.order_ab, preferred), (pair.order_ba, "AB".strip(preferred))):
+        for text, answer in zip(pair.replies, (preferred, "AB".strip(preferred)), strict=True):
             asked[subset, pair.prompt] += 1
             right[subset, pair.prompt] += _chooses(text, answer)
     cells = json.loads((DATA / "llmbar" / "published_statistics_GPT-4.json").read_text("utf-8"))
@@ -185,15 +185,15 @@ def test_gpt35_agrees_with_itself_in_both_orders_on_2853_of_4400_pairs() -> None
     other = {"A": "B", "B": "A", "C": "C"}
     same = total = 0
     for pair in read_pair_replies(path):
-        first, second = (read_choice(text, "ABC") for text in (pair.order_ab, pair.order_ba))
+        first, second = (read_choice(text, "ABC") for text in pair.replies)
         same += first == other[second]
         total += 1
         assert verdict(pair, values={"C": "tie"}).failure is None
     assert (same, total) == (2853, 4400)
 
 
-def pair(ab: str, ba: str) -> RecordedPair:
-    return RecordedPair(id="1", dimension=None, prompt=None, order_ab=ab, order_ba=ba)
+def pair(ab: str, ba: str) -> RecordedReplies:
+    return RecordedReplies(id="1", dimension=None, prompt=None, replies=(ab, ba))
 
 
 def test_letters_of_the_swapped_order_name_places_and_verdicts_name_outputs() -> None:
@@ -276,7 +276,7 @@ def test_rows_of_another_dimension_are_passed_over_unread(tmp_path: Path) -> Non
         ("{", "line 2: .* is not JSON"),
         ("[]", r"line 2: \[\] is no JSON object"),
         ('{"replies": ["1"]}', "line 2: 'id' is missing"),
-        ('{"id": "a", "replies": "1"}', "line 2: 'replies' must be a list"),
+        ('{"id": "a", "replies": 1}', "line 2: 'replies' must be a text or a list"),
     ],
 )
 def test_a_bad_line_is_named(line: str, message: str, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from judges.prompt import Prompt, with_reasoning
 from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,
-    check_probabilities,
     default_plan,
     read_sample,
     sampling_of,
@@ -72,7 +71,7 @@ class Silent:
 def test_one_reply_gives_its_rating_and_rationale() -> None:
     said = judge_replies(ONE, REASONED, [Reply(text="Two typing errors.\nFinal score: 4")])
     assert (said.score, said.rating) == (4, 4)
-    assert said.rationale == "Two typing errors."
+    assert said.rationale == "Two typing errors.\nFinal score: 4"
     assert said.distribution is None
 
 
@@ -91,12 +90,11 @@ def test_all_unparsable_is_a_failed_judgement_that_keeps_the_reply() -> None:
     assert said.unparsable == 1
 
 
-def test_weighted_sums_every_form_of_a_rating_and_reports_the_mass_outside() -> None:
+def test_weighted_sums_every_form_of_a_rating() -> None:
     # .3 + .2 + .05 + .05 on 4 and .2 on 5, of .8 on the scale: (4 * .6 + 5 * .2) / .8 = 4.25.
     top = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}
     said = judge_replies(WEIGHTED, BARE, [spelt(tokens("4", top))])
     assert said.score == pytest.approx(4.25)
-    assert said.outside == pytest.approx(0.2)
     assert said.distribution == pytest.approx({1: 0, 2: 0, 3: 0, 4: 0.75, 5: 0.25})
     assert said.rating == 4
 
@@ -146,15 +144,15 @@ def test_a_model_without_probabilities_is_a_wrong_set_up_and_no_fallback() -> No
     with pytest.raises(NoProbabilitiesError, match=r"'one'.*'mean'"):
         judge_replies(WEIGHTED, BARE, [Reply(text="4")])
     with pytest.raises(FatalModelError, match="silent-1 gives no log-probabilities"):
-        check_probabilities(WEIGHTED, BARE, Silent(has_logprobs=False))
-    check_probabilities(WEIGHTED, BARE, Silent(has_logprobs=None))
-    check_probabilities(ONE, BARE, Silent(has_logprobs=False))
+        sampling_of(WEIGHTED, BARE, model=Silent(has_logprobs=False))
+    sampling_of(WEIGHTED, BARE, model=Silent(has_logprobs=None))
+    sampling_of(ONE, BARE, model=Silent(has_logprobs=False))
 
 
 def test_a_scale_with_a_ten_is_weighted_by_the_embedded_model_alone() -> None:
-    with pytest.raises(FatalModelError, match="ratings of one digit, and 10 is on this scale"):
-        check_probabilities(WEIGHTED, TO_TEN, Silent(has_logprobs=None))
-    check_probabilities(WEIGHTED, TO_TEN, Silent(has_logprobs=True, endpoint="embedded"))
+    with pytest.raises(FatalModelError, match="10 on this scale may be several tokens"):
+        sampling_of(WEIGHTED, TO_TEN, model=Silent(has_logprobs=None))
+    sampling_of(WEIGHTED, TO_TEN, model=Silent(has_logprobs=True, endpoint="embedded"))
 
 
 def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:
@@ -163,17 +161,13 @@ def test_probabilities_on_no_rating_at_all_are_a_failure() -> None:
     assert "none of the choices" in said.failure
 
 
-@pytest.mark.parametrize("logprob", [math.nan, math.inf, 0.5, 710.0])
-def test_a_log_probability_that_is_none_is_a_failure(logprob: float) -> None:
-    said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", {"4": logprob, "5": -1.0}))])
+@pytest.mark.parametrize(
+    "top", [{"4": math.nan}, {"4": math.inf}, {"4": 0.5}, {"4": 710.0}, {"4": 0.0, "5": 0.0}]
+)
+def test_log_probabilities_that_cannot_be_are_a_failure(top: dict[str, float]) -> None:
+    said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", top))])
     assert math.isnan(said.score)
-    assert "log-probability" in str(said.failure)
-
-
-def test_probabilities_of_more_than_one_are_a_failure() -> None:
-    said = judge_replies(WEIGHTED, BARE, [spelt(Token("4", {"4": 0.0, "5": 0.0}))])
-    assert math.isnan(said.score)
-    assert "sum to more than 1" in str(said.failure)
+    assert "log-probabilities of a token are impossible" in str(said.failure)
 
 
 def test_a_plan_says_what_to_ask_for() -> None:

@@ -53,7 +53,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     path, odd = tmp_path / "s", "é\u2028\x00\ud7ff\U0001f600\n"
     reply = Reply(text=odd, tokens=(Token(odd, {"4": -0.1, odd: -1e-300}),), finish_reason="length")
     strange = Completion(
-        replies=(reply, reply), tokens_in=7, tokens_out=2**40, model=odd, thoughts=3
+        replies=(reply, reply), tokens_in=7, tokens_out=2**40, model=odd, cache_reads=3
     )
     assert Store.answered(path) == {}
     with closing(Store(path)) as store:

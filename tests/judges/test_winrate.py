@@ -127,22 +127,6 @@ def test_a_judge_that_only_likes_length_is_even_once_length_is_controlled() -> N
     assert length_controlled(wins, longer) == pytest.approx(0.5)
 
 
-def test_length_control_matches_scipys_maximum_of_the_likelihood() -> None:
-    from scipy.optimize import minimize
-
-    draw = np.random.default_rng(1)
-    longer = draw.normal(30, 100, 300).round()
-    x = np.tanh(longer / longer.std())
-    wins = (draw.random(300) < 1 / (1 + np.exp(-(0.3 + 1.2 * x)))).astype(float)
-
-    def loss(weights: np.ndarray) -> float:
-        z = weights[0] + weights[1] * x
-        return float(np.sum(np.logaddexp(0, z) - wins * z))
-
-    theta = minimize(loss, [0, 0], tol=1e-12).x[0]
-    assert length_controlled(wins, longer) == pytest.approx(1 / (1 + math.exp(-theta)), abs=1e-5)
-
-
 @pytest.mark.parametrize(
     ("wins", "longer"),
     [

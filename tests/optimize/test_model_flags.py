@@ -67,8 +67,7 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
     written = b"".join(path.read_bytes() for path in here.glob("run/**/*") if path.is_file())
     assert not any(key.encode() in written for key in KEYS.values())
     changes = [
-        f"{model} takes no seed (asked without, so runs repeat less exactly)"
-        for model in ("judge-1", "writer-1")
+        f"{model} takes no seed (requests go without it)" for model in ("judge-1", "writer-1")
     ]
     assert summary_of("run")["request_changes"] == changes
     n_sent = len(openai_server.log)

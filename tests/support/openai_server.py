@@ -100,7 +100,7 @@ class OpenAIServer:
         app.router.add_post("/v1/batches", self._submit)
         app.router.add_get("/v1/batches", self._batches)
         app.router.add_get("/v1/batches/{id}", self._batch)
-        app.router.add_post("/openai/deployments/{name}/chat/completions", self._chat)
+        app.router.add_post("/openai/v1/chat/completions", self._chat)
         return app
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
