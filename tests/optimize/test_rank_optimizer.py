@@ -275,7 +275,7 @@ def test_a_chain_of_thought_is_tuned_by_the_configured_model_and_keeps_its_reaso
     again = dspy.ChainOfThought("document, summary -> rating: int")
     again.load(tmp_path / "tuned.json")
     assert again.predict.signature.instructions == tuned.predict.signature.instructions
-    assert not [path for path in tmp_path.rglob("*.*") if KEY in path.read_text()]
+    assert not [path for path in tmp_path.rglob("*.*") if KEY.encode() in path.read_bytes()]
 
 
 def test_a_module_with_a_forward_of_its_own_stays_what_it_is(server: OpenAIServer) -> None:
