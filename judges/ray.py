@@ -34,8 +34,6 @@ class JudgeBatch:
     def __init__(self, judge: Judge, *, workers: int, **options: Unpack[Options]) -> None:
         values: dict[str, Any] = {**options}
         check_options(values)
-        if "store" in values:
-            raise OptionError("workers cannot share a store; the reply cache keeps every reply")
         check_limits(workers=workers)
         if values.get("max_calls") is not None:
             values["max_calls"] //= workers

@@ -56,7 +56,6 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(
     [
         ({"workers": 3, "max_calls": 2}, "max_calls 0"),
         ({"workers": 0}, "workers 0"),
-        ({"workers": 2, "store": "s"}, "cannot share a store"),
     ],
 )
 def test_a_share_that_cannot_be_is_refused(options: dict[str, Any], why: str) -> None:
