@@ -21,6 +21,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import to_builtins
+
 from data.columns import Columns
 from data.tables.arrow import ParquetSink
 from data.tables.atomic_write import in_use
@@ -65,6 +67,14 @@ class Estimate(NamedTuple):
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "lm": self.lm.split(", "),
+            "requests": self.requests,
+            "tokens": {"in": self.tokens_in, "out": self.tokens_out},
+            "cost_usd": self.cost_usd,
+        }
 
     def __str__(self) -> str:
         cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
@@ -158,7 +168,7 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
     run = _prepare(results, args)
     if args.dry_run:
         expected = total_estimate(run.estimates)
-        print(json.dumps(expected._asdict(), indent=1) if args.json else expected)
+        print(json.dumps(expected.as_json(), indent=1) if args.json else expected)
         return 0
     if args.batch_api and not _answered_by_batch(run):
         return 1 if args.batch_api == "collect" else 0
@@ -358,7 +368,8 @@ def _answered_by_batch(run: TableRun) -> bool:
         )
     batch = Batch(args.out, models[0], api_base=args.api_base, api_key_env=args.api_key_env)
     if args.batch_api == "status":
-        print_output(str(batch.refresh()))
+        state = batch.refresh()
+        print_output(json.dumps(to_builtins(state)) if args.json else str(state))
         return False
     price = price_of(args.price) or find_price(models[0])
     with _session(run) as session:
@@ -406,7 +417,8 @@ class Scores:
             if judge.kind == "pairwise":
                 raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
         self.scores = {judge.name: array("d") for judge in self.judges}
-        self.n_failed, self.first_failure = Counter[str](), ""
+        self.failures = {judge.name: Counter[str]() for judge in self.judges}
+        self.n_unparsable = Counter[str]()
         if len(self.scores) < len(self.judges):
             raise UsageError("two judges have one name; score them in two runs")
         # Of each judge: the columns of score, failure and, where it gives one, rationale.
@@ -427,8 +439,8 @@ class Scores:
             if judgement.failure is None:
                 self.scores[name].append(judgement.score)
             else:
-                self.n_failed[name] += 1
-                self.first_failure = self.first_failure or judgement.failure
+                self.failures[name][judgement.failure[:200]] += 1
+            self.n_unparsable[name] += judgement.unparsable
             rounded = None if judgement.failure else round(judgement.score, DIGITS)
             entries[name] = {**judgement.as_json(), "score": rounded}
             values = (rounded, judgement.failure, judgement.rationale)
@@ -451,16 +463,19 @@ class Scores:
                 line = (figures + "  n={n:,} ({n_failed:,} failed)").format_map(average)
                 print_output(f"{name:<{width}}  {line}")
         if not any(self.scores.values()):
-            raise RowsError(f"no row got a score; the first reason: {self.first_failure}")
+            reason = next(iter(self.failures[self.judges[0].name]))
+            raise RowsError(f"no row got a score; the first reason: {reason}")
 
-    def average(self, name: str) -> dict[str, float | int | None]:
+    def average(self, name: str) -> dict[str, Any]:
         """One judge's scores, summed up."""
         scores = self.scores[name]
         return {
             "mean": fmean(scores) if scores else None,
             "sd": pstdev(scores) if scores else None,
             "n": len(scores),
-            "n_failed": self.n_failed[name],
+            "n_failed": self.failures[name].total(),
+            "n_unparsable_replies": self.n_unparsable[name],
+            "failures": dict(self.failures[name].most_common(20)),
         }
 
 

@@ -124,7 +124,7 @@ def test_a_dry_run_estimates_and_sends_nothing(
     ask = ["score", "relevance", "--data", "in.jsonl", "--dry-run", "--lm", "openai/gpt-4.1-mini"]
     assert main([*ask, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["requests"], result["lm"]) == (6, "openai/gpt-4.1-mini")
+    assert (result["requests"], result["lm"]) == (6, ["openai/gpt-4.1-mini"])
     assert 0 < result["cost_usd"] < 0.01
     assert main([*ask, "--plan", "mean", "--samples", "20"]) == 0
     assert "6 requests, about" in capsys.readouterr().out
