@@ -68,10 +68,10 @@ def whole_score(url: str, rows: int, concurrency: int) -> dict[str, float]:
     """The command `score` over so many rows, from its start to its end, with its store on disk."""
     with tempfile.TemporaryDirectory() as folder:
         table, out = Path(folder) / "rows.jsonl", Path(folder) / "out.jsonl"
-        lines = [
-            json.dumps({"document": f"{i}. {DOCUMENT}", "summary": SUMMARY}) for i in range(rows)
-        ]
-        table.write_text("\n".join(lines))
+        with table.open("w") as file:  # line by line: a child's peak begins at its parent's
+            for i in range(rows):
+                row = {"document": f"{i}. {DOCUMENT}", "summary": SUMMARY}
+                file.write(json.dumps(row) + "\n")
         command = [sys.executable, "-m", "judges", "score", "relevance", "--lm", "openai/judge-1"]
         command += ["--api-base", url, "--concurrency", str(concurrency), "--json", "--quiet"]
         command += ["--data", str(table), "--out", str(out)]

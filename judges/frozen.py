@@ -72,17 +72,20 @@ class SubjectEntry(_Strict):
         return Comparison(**entries, candidate=candidate or "")
 
 
-class _Labels(Struct):
+class _Split(Struct):
+    sha256: Hash
+
+
+class _Data(_Split):
     """Of a provenance what is read has its type; the rest is plain data."""
 
-    sha256: Hash
-    name: Named = ""
+    name: Named
     constructed: bool = False
 
 
 class _Provenance(Struct, kw_only=True):
-    data: _Labels | UnsetType = UNSET
-    split: _Labels | UnsetType = UNSET
+    data: _Data | UnsetType = UNSET
+    split: _Split | UnsetType = UNSET
     optimizer: Named = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     shipped: Named = "seed"

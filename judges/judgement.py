@@ -22,9 +22,8 @@ class Judgement:
     """One judge's result for one output: never an exception, never a made-up number.
 
     `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
-    `distribution` maps each rating to its probability (or share of samples), summing to 1, where
-    the plan gives one. `samples` replies made the score; `unparsable` more held none and were left
-    out. A panel's judgement has its `members`' own scores, by name.
+    `distribution` maps each rating to its probability (or share of samples). `samples` replies
+    made the score; `unparsable` more held none. A panel's judgement has its `members`' own scores.
     """
 
     score: float

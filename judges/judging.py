@@ -92,8 +92,8 @@ def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]
 class Asking:
     """How a judge asks one client and reads its replies: all that is the same for every row.
 
-    `template` is what is sent, with slots for texts; `seed` is the model's, for what it draws.
-    Raises NoProbabilitiesError where the model cannot follow the plan.
+    `seed` is the model's, for what it draws. Raises NoProbabilitiesError where the model cannot
+    follow the judge's plan.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Asking:
         """What the responses to these requests say."""
         if isinstance(self.subject, Comparison):
             by_order = dict(zip(sides, responses, strict=True))
-            return _verdict(self._prompt, self._plan, by_order)
+            return _verdict(self._prompt, by_order)
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
         return score_of(self._plan, cast(list[Sample], response.parsed), failures)
@@ -233,7 +233,7 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
     return Verdict.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
 
 
-def _verdict(prompt: Prompt, plan: SamplingPlan, responses: "Mapping[Sides, Response]") -> Verdict:
+def _verdict(prompt: Prompt, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = prompt.answer.choices or ()
     margins: dict[str, float] = {}

@@ -196,9 +196,8 @@ def read(
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        ends_of_scale = f"{wanted.choices[0]} to {wanted.choices[-1]}"
-        said = shortened(reply[start:end])
-        raise NoScoreError(f"no {field.name} from {ends_of_scale} in {said}")
+        missing = f"{field.name} from {wanted.choices[0]} to {wanted.choices[-1]}"
+        raise NoScoreError(f"no {missing} in {shortened(reply[start:end])}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
     lead = reply[start : headers[0].start() if headers else end].strip()

@@ -19,9 +19,6 @@ from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Choice, Judgement, NoScoreError, Verdict, shortened
 from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, plain_text, wanted_of
 
-# Words of replies and what they stand for: a rating or, of pairs, "A", "B" or "tie".
-Values = Mapping[str, float | str | None]
-
 
 class RecordingError(JudgesError, ValueError):
     """A file of replies or scores is unusable; the message names file, line and field."""
@@ -166,13 +163,13 @@ def judgement(
     replies: Sequence[str],
     scale: Sequence[int],
     *,
-    values: Values | None = None,
+    values: Mapping[str, Any] | None = None,
     names: Collection[str] = (),
 ) -> Judgement:
     """Average the replies that hold a score on `scale`; the others are left out and counted.
 
     Scores between two ratings ("3.5") count here, since recorded prompts seldom forbid them.
-    `values` are ratings of words; `names` are what the dimension is called.
+    `values` are ratings of words, `names` are what the dimension is called.
     """
     letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
     wanted = wanted_of(tuple(scale), True)
@@ -197,7 +194,7 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedReplies, *, values: Values | None = None) -> Verdict:
+def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -> Verdict:
     """Join both orders; a choice that follows the position is a tie.
 
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside

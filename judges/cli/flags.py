@@ -205,16 +205,11 @@ def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
 
     if note := constructed_note(judge):
         print_note(f"note: {note}")
-    plan, named = (
-        read_plan(args.plan, args.samples, args.temperature),
-        judge.with_model(args.lm, args.api_base),
-    )
+    plan = read_plan(args.plan, args.samples, args.temperature)
+    named = judge.with_model(args.lm, args.api_base)
     if isinstance(named, Panel):
         if plan is not None:
-            raise UsageError(
-                f"{judge.name} is a panel, whose members have plans of their own: leave out --plan "
-                "and --temperature"
-            )
+            raise UsageError(f"{judge.name}: a panel's members have plans of their own: no --plan")
         return named
     named = named if plan is None else named.with_plan(plan)
     if judge.plan is not None and named != judge:

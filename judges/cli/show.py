@@ -8,6 +8,7 @@ import tempfile
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import UsageError
@@ -71,7 +72,8 @@ def _about(judge: Judge) -> list[str]:
     if plan is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
-    if data := provenance.get("data"):
+    data: Any = provenance.get("data")
+    if data:
         optimizer, shipped = provenance.get("optimizer", "?"), provenance.get("shipped", "?")
         shown = "untuned" if shipped == "seed" else shipped
         constructed = ", whose labels no person gave" if data.get("constructed") else ""

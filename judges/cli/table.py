@@ -45,6 +45,7 @@ from judges.client import (
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
+from judges.judging import Order
 from judges.loading import load
 from judges.scoring import reply_tokens
 from judges.terminal import Progress, print_error, print_note, print_output
@@ -315,7 +316,7 @@ def _judged(
 ) -> Generator[tuple[Row, dict[str, AnyJudgement]], None, None]:
     """Every row, with its id, and its judgements by judge; all requests are under way together."""
     rows, *copies = tee(run.rows(), len(run.judges) + 1)
-    order = run.args.order or "both"
+    order: Order = run.args.order or "both"
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):

@@ -54,6 +54,8 @@ OPTIONAL = {
 # The fields of an error that say what is wrong.
 GEMINI = ("details", "violations", "quotaId")
 SAID = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
+# OpenRouter's moderation of a text; any other 403 is about the key.
+FLAGGED = re.compile(r"flagged|moderation|content.?(?:filter|policy)", re.I)
 QUOTA = re.compile(r"insufficient[_ ](?:quota|credit|balance)|PerDay", re.I)
 NO_LOGPROBS = (
     "the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
@@ -258,8 +260,15 @@ class _Logprobs(Struct):
     content: list[TokenAnswer] | None = None
 
 
+class _Part(Struct):
+    """Mistral's models that think give parts, thoughts among them."""
+
+    type: str
+    text: str = ""
+
+
 class _Message(Struct):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
 
 
@@ -297,12 +306,15 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 def _reply(choice: _Choice) -> Reply:
     message = choice.message or _Message()
+    content = message.content or ""
+    if isinstance(content, list):
+        content = "".join(part.text for part in content if part.type == "text")
     tokens = (choice.logprobs and choice.logprobs.content) or ()
     reason = (choice.finish_reason or "stop")[:LONGEST_WORD]
     return Reply(
-        text=message.content or message.refusal or "",
+        text=content or message.refusal or "",
         tokens=tuple(map(token_of, tokens)),
-        finish_reason=REFUSAL if message.refusal and not message.content else reason,
+        finish_reason=REFUSAL if message.refusal and not content else reason,
     )
 
 
@@ -366,8 +378,8 @@ def read_error(asked: Asked, status: int, wait: float | None, answer: bytes) -> 
         return ThrottledError(what, wait)
     if status in {400, 422} and "logprobs" in said:
         return FatalModelError(f"{what}; {NO_LOGPROBS}")
-    if status in {400, 403, 413, 422}:
-        return RefusedError(what)  # 403: OpenRouter's moderation of a text, among others
+    if status in {400, 413, 422} or (status == 403 and FLAGGED.search(said)):
+        return RefusedError(what)
     if 400 <= status < 500 and status not in {408, 409, 425}:
         return FatalModelError(what)
     return TransientError(what, wait, billed=not 400 <= status < 600)

@@ -433,7 +433,7 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
         needed = getattr(judged, needs) if needs else text
         values += function(judged, needed) if needed else [math.nan] * n
     spreads = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
-    return np.where(spreads > 0, _BONUS[FACET_OF], 1.0) * spreads
+    return np.asarray(np.where(spreads > 0, _BONUS[FACET_OF], 1.0) * spreads)
 
 
 Shares = dict[int, float]

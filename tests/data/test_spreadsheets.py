@@ -248,5 +248,5 @@ def test_scores_and_replies_may_stand_in_sheets(tmp_path: Path) -> None:
     assert [reply.replies for reply in read_replies(replies)] == [("Rating: 4",)]
     with RowWriter(scores, columns=["id", "score"], overwrite=True) as writer:
         writer.write({"id": "x", "score": "fair"})
-    with pytest.raises(RecordingError, match="2: expected .*, with a number as score"):
+    with pytest.raises(RecordingError, match=r"2: expected .*, with a number as score"):
         read_scores(scores, "engaging")

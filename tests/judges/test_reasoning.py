@@ -85,9 +85,6 @@ def test_a_form_leaves_no_trace_of_another(subject, first, second):
 def test_reasons_of_another_form_are_not_given(subject, first, second, reasons):
     prompt = with_reasoning(prompt_with_demo(subject, first, reasons), second)
     check_prompt(subject, prompt)
-    shown = {
-        name: value for name, value in prompt.demos[0].items() if name not in DEMOS["coherence"]
-    }
     shown = [
         prompt.demos[0][name] for name in ("rationale", "comparison") if name in prompt.demos[0]
     ]
