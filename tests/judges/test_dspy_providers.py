@@ -175,6 +175,6 @@ def test_what_is_refused_to_one_text_fails_its_row_alone(
 
 def test_a_quota_that_is_gone_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    with pytest.raises(FatalModelError, match="please check your plan"):
-        score(GEMINI, lambda *_: asked.append(1) or refused(QUOTA), monkeypatch)
+    with pytest.raises(FatalModelError, match="insufficient balance"):
+        score(GEMINI, lambda *_: asked.append(1) or refused("insufficient balance"), monkeypatch)
     assert len(asked) < len(ROWS)
