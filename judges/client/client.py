@@ -674,21 +674,18 @@ class Client:
         FatalModelError where a rate limit lasts for long. An outage of unknown length is none of
         the endpoint's business: there our own waits count.
         """
-        asked = error.retry_after
-        throttled = isinstance(error, ThrottledError)
-        if asked is not None and asked > LONGEST_RETRY_AFTER:
-            if throttled:
-                raise FatalModelError(
-                    f"{error}; it wants to be asked again in {asked / 60:.0f} minutes (its "
-                    "Retry-After): the same command goes on then"
-                ) from error
-            asked = None
-        if asked is None:
-            longest = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT)
-            return longest * self._rng.uniform(0.5, 1.0)
-        if asked >= NOTABLE_WAIT:
-            self._say_once(f"{error}; waiting {asked:.0f} s, as it asks (its Retry-After)")
-        return asked + self._rng.uniform(0.0, min(0.1 * asked, 1.0))
+        asked, throttled = error.retry_after or 0.0, isinstance(error, ThrottledError)
+        if throttled and asked > LONGEST_RETRY_AFTER:
+            raise FatalModelError(
+                f"{error}; it wants to be asked again in {asked / 60:.0f} minutes (its "
+                "Retry-After): the same command goes on then"
+            ) from error
+        wait = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT) * self._rng.uniform(0.5, 1.0)
+        if 0 < asked <= LONGEST_RETRY_AFTER:
+            wait = asked + self._rng.uniform(0.0, min(0.1 * asked, 1.0))
+        if wait >= NOTABLE_WAIT:
+            self._say_once(f"{error}; waiting {wait:.0f} s before it is asked again")
+        return wait
 
     def _say_once(self, warning: str) -> None:
         # A warning reaches stderr, also where nobody set up logging.

@@ -56,7 +56,11 @@ GEMINI = ("details", "violations", "quotaId")
 SAID = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
 # OpenRouter's moderation of a text; any other 403 is about the key.
 FLAGGED = re.compile(r"flagged|moderation|content.?(?:filter|policy)", re.I)
-QUOTA = re.compile(r"insufficient[_ ](?:quota|credit|balance)|PerDay", re.I)
+# Gemini words a limit on requests a minute alike, and says there when to come again.
+QUOTA = re.compile(
+    r"insufficient[_ ](?:quota|credit|balance)|PerDay|check your plan(?!.*retry (?:in|after))",
+    re.IGNORECASE | re.DOTALL,
+)
 NO_LOGPROBS = (
     "the plan 'weighted' needs 20 log-probabilities a token: use --plan one or --plan mean with "
     "this model"

@@ -331,7 +331,7 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
     throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
     assert parsed(run(Model(throttled), 3)) == [0, 1, 2]
     assert time.monotonic() - start >= 0.3
-    assert warnings(caplog) == ["429 from somewhere; waiting 0 s, as it asks (its Retry-After)"]
+    assert warnings(caplog) == ["429 from somewhere; waiting 0 s before it is asked again"]
 
 
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
