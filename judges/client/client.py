@@ -56,6 +56,8 @@ ATTEMPTS_UNREACHED = 4
 # Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
 # the first, which may hang.
 READ_AHEAD, MOST_WAITING = 3, 4096
+# Requests that are handed over to the event loop's thread at once, at most.
+HANDED_OVER = 64
 # Threads that take turns for every single response cost more than the responses.
 WAKE_DELAY = 0.002
 # Seconds that what is under way gets to arrive when its user stops the run.
@@ -283,6 +285,8 @@ class _Window:
         self._n_added += 1
         self._places.append(_Place(request))
         self._unstarted.append(self._places[-1])
+        if len(self._unstarted) == HANDED_OVER:
+            self.start()
 
     def start(self) -> None:
         """Hand over what was added, all at once: waking the other thread takes time."""
