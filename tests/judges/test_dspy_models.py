@@ -111,7 +111,7 @@ def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 
-def test_other_arguments_are_other_requests_to_a_journal(
+def test_other_arguments_are_other_requests_to_a_store(
     server: OpenAIServer, tmp_path: Path
 ) -> None:
     judge = judges.load("fluency")

@@ -1,4 +1,4 @@
-"""Rows to judgements and verdicts, with a runner that answers from a table."""
+"""Rows to judgements and verdicts, with a client that answers from a table."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -62,40 +62,40 @@ def shortest(content: str) -> str:
 
 
 def test_judgements_come_in_the_rows_order_and_failures_among_them() -> None:
-    runner = Table(lambda content: Reply(text=content.splitlines()[1]))
+    client = Table(lambda content: Reply(text=content.splitlines()[1]))
     rows = [{"summary": "4"}, {"summary": "nothing"}, {"summary": "2"}]
-    said = list(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, runner))
+    said = list(Judge.of(FLUENCY).with_plan(ONE).judge_rows(rows, client))
     assert [one.score for one in said] == pytest.approx([4, math.nan, 2], nan_ok=True)
     assert "nothing" in str(said[1].failure)
 
 
 def test_rows_are_pulled_as_answers_are_wanted() -> None:
-    runner = Table(lambda content: Reply(text="3"))
+    client = Table(lambda content: Reply(text="3"))
     endless = ({"summary": str(i)} for i in iter(int, 1))
-    judged = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, runner, seed=3)
+    judged = Judge.of(FLUENCY).with_plan(ONE).judge_rows(endless, client, seed=3)
     assert next(judged).score == 3
-    assert len(runner.asks) == 1
-    assert runner.asks[0].sampling.seed == 3
+    assert len(client.asks) == 1
+    assert client.asks[0].sampling.seed == 3
 
 
 def test_a_model_known_to_give_no_probabilities_is_asked_nothing() -> None:
-    runner = Table(lambda content: Reply(text="3"), has_logprobs=False)
+    client = Table(lambda content: Reply(text="3"), has_logprobs=False)
     with pytest.raises(NoProbabilitiesError, match="table-1"):
-        next(Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows([{"summary": "s"}], runner))
-    assert not runner.asks
+        next(Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows([{"summary": "s"}], client))
+    assert not client.asks
 
 
-def verdict(runner: Table, plan: SamplingPlan = ONE) -> Any:
-    (said,) = Judge.of(CONCISE).with_plan(plan).judge_rows([PAIR], runner)
+def verdict(client: Table, plan: SamplingPlan = ONE) -> Any:
+    (said,) = Judge.of(CONCISE).with_plan(plan).judge_rows([PAIR], client)
     return said
 
 
 def test_both_orders_are_asked_and_letters_name_outputs_not_places() -> None:
-    runner = choosing(shortest)
-    said = verdict(runner)
+    client = choosing(shortest)
+    said = verdict(client)
     assert (said.order_ab, said.order_ba, said.preferred, said.margin) == ("B", "B", "B", -1)
     assert said.comparison == "It is."
-    shown = [ask.messages[-1]["content"] for ask in runner.asks]
+    shown = [ask.messages[-1]["content"] for ask in client.asks]
     assert shown[0].index("long one") < shown[0].index("short")
     assert shown[1].index("short") < shown[1].index("long one")
 
@@ -127,9 +127,9 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
 
 def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
     def judge(seed: int) -> list[Any]:
-        rows, runner = [PAIR] * 40, choosing(shortest)
+        rows, client = [PAIR] * 40, choosing(shortest)
         return list(
-            Judge.of(CONCISE).with_plan(ONE).judge_rows(rows, runner, order="random", seed=seed)
+            Judge.of(CONCISE).with_plan(ONE).judge_rows(rows, client, order="random", seed=seed)
         )
 
     said = judge(1)
@@ -231,7 +231,7 @@ def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgem
         return Reply(text="4", tokens=tokens)
 
     rows = [{"summary": text} for text in ("well", "bare", "well again")]
-    runner = cast("Client", Table(reply))
-    first, second, third = Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows(rows, runner)
+    client = cast("Client", Table(reply))
+    first, second, third = Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows(rows, client)
     assert (first.score, third.score) == (4, 4)
     assert "no log-probabilities" in str(second.failure)
