@@ -181,7 +181,7 @@ def test_a_strangers_state_of_a_batch_sends_no_key(
     for step in ("submit", "status", "collect"):
         ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
         assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        assert f"at {stranger.url}, and not" in capsys.readouterr().err
+        assert f"at {stranger.url}: name them (--lm, --api-base)" in capsys.readouterr().err
 
 
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
@@ -418,7 +418,7 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
             batch = Batch(Path("out.jsonl"), lm=lm, api_base=base)
             with closing(Store("replies.sqlite")) as store:
                 list(judges.load("coherence").judge_rows([ROW], Client(batch.queue(store))))
-            with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
+            with pytest.raises(FatalModelError, match="Error code: 307"):
                 batch.submit()
     finally:
         server.shutdown()
