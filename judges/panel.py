@@ -5,15 +5,14 @@ straight line of its own. Lines and weights are learned elsewhere (dspy-judges p
 """
 
 import math
-from collections import deque
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from dspy_judges.errors import JudgesError
-from judges.client import EMBEDDED, BudgetSpentError, is_embedded
+from judges.client import EMBEDDED, is_embedded
 from judges.dimension import Comparison, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
@@ -144,16 +143,7 @@ class Panel(Judge):
                 stream = judge.judge_rows(copy, asker, order=order, seed=seed)
                 streams.append(stack.enter_context(closing(stream)))
             for _ in rows:
-                try:
-                    judgements = [next(stream) for stream in streams]
-                except BudgetSpentError:
-                    # What other members have under way is paid for: let it arrive and be kept.
-                    for judge, stream in zip(self.parts, streams, strict=True):
-                        if not is_embedded(judge.lm):
-                            with suppress(BudgetSpentError):
-                                deque(stream, maxlen=0)
-                    raise
-                yield self.joined(judgements)
+                yield self.joined([next(stream) for stream in streams])
 
     def joined(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
         """One judgement from its members', in their order."""

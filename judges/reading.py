@@ -120,7 +120,7 @@ class Wanted:
             low, high = choices[0], choices[-1]
             top = "|".join(word for word, number in self.alone.items() if number == high)
             scale = (
-                rf"\([^()\n]*\b{low}\b[^()/\n]*\b{high}\b[^()\n]*\)|\b{high}-point\b"
+                rf"\([^()\n]{{0,40}}\b{low}\b[^()/\n]{{0,40}}\b{high}\b[^()\n]{{0,40}}\)|\b{high}-point\b"
                 rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
                 rf"|(?i:\bout of|(?<=\d )of|/) ?(?i:{top})\b(?:\.0+\b)?"
             )

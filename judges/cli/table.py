@@ -44,6 +44,7 @@ from judges.client import (
     is_embedded,
     price_of,
 )
+from judges.client.store import ANSWERED, LOST
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
@@ -101,7 +102,9 @@ def estimate_runs(
         tokens_in = (estimate_tokens(part.template()) * prompts + texts) * times
         tokens_out = reply_tokens(part.prompt) * prompts * samples
         listed = find_price(part.lm)
-        used = price or listed if part is judge else listed or price
+        # A price that is given is of the model that is asked; what answers here is free.
+        is_named = part is judge and not is_embedded(part.lm)
+        used = price or listed if is_named else listed or price
         cost = used.cost(tokens_in, tokens_out) if used else None
         estimates.append(Estimate(part.lm, requests, tokens_in, tokens_out, cost))
     return estimates
@@ -285,15 +288,18 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 
 
 def _has_replies(session: Session) -> bool:
-    """Whether there is anything to go on from."""
+    """Whether there is anything to go on from: answers, or requests that may be billed."""
     totals = session.store.totals() if session.store else ()
-    return any(total.cost or total.tokens_out for total in totals)
+    return any(total.state in (ANSWERED, LOST) for total in totals)
 
 
 def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
     started = time.monotonic()
-    print_note(str(total_estimate(run.estimates)))
+    expected, limit = total_estimate(run.estimates), run.args.max_cost
+    print_note(str(expected))
+    if limit is not None and (expected.cost_usd or 0.0) > limit:
+        print_note(f"note: --max-cost {limit:g} will end the run before all rows are judged")
     out: Path = run.args.out
     with _session(run, is_last=True) as session:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
@@ -318,7 +324,14 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
             raise kind(ended) from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
-        return {**_cost(session), "seconds": round(time.monotonic() - started, 3)}
+        cost = _cost(session)
+        if cost["cost_usd"]:
+            lost = cost["cost_unconfirmed_usd"]
+            print_note(
+                f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
+                + (f", ${lost:,.4f} of it at most, where no answer came" if lost else "")
+            )
+        return {**cost, "seconds": round(time.monotonic() - started, 3)}
 
 
 def _judged(

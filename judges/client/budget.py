@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.prices import Price, token_bound
 from judges.client.protocol import Completion, Message, Sampling, Usage
-from judges.client.store import ANSWERED, CACHED, LOST, Store
+from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
 
 # So many requests tell by how much retries and fresh asks exceed what was planned.
 ENOUGH_FOR_OVERHEAD = 50
@@ -314,7 +314,7 @@ class Account:
         with self.budget.lock:
             cost = booking.cost if billed else 0.0
             self._counts[booking.purpose].lost_cost += cost
-            self._close(booking, LOST, cost, None)
+            self._close(booking, LOST if billed else REFUSED, cost, None)
 
     def keep(self, key: bytes, completion: Completion) -> None:
         """Keep an answer of the user's reply cache as one of the run's."""

@@ -126,6 +126,8 @@ class FailureMonitor:
 
     def has_room(self, under_way: int) -> bool:
         """Whether another may be sent; until one succeeds, as many as it takes to tell."""
+        if self.answered >= MIN_RESPONSES:
+            return True
         return self.failed < self.answered or self.answered + under_way < MIN_RESPONSES
 
     def add(self, response: Response) -> None:
@@ -258,6 +260,8 @@ class _Window:
 
     def __init__(self, client: "Client") -> None:
         self.stopped = False
+        # Requests that wait for the model now.
+        self.n_sent = 0
         self._client = client
         self._places: deque[_Place] = deque()
         self._unstarted: list[_Place] = []
@@ -323,7 +327,7 @@ class _Window:
     def _await_sent(self, seconds: float) -> None:
         # The garbage collector may close a forgotten generator in any thread.
         until = time.monotonic() + (0.0 if on_event_loop() else seconds)
-        while self._client.n_sent and time.monotonic() < until:
+        while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
     def _cancel(self) -> None:
@@ -385,8 +389,6 @@ class Client:
         # From another model's name and endpoint to what asks it on the same budget, where a session
         # opened this one.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
-        # Requests that wait for the model now.
-        self.n_sent = 0
         self._in_process = answers_in_process(model)
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
@@ -398,6 +400,7 @@ class Client:
         self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
         self._rng = random.Random(0)
         self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
+        self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered, self._seconds = 0, 0.0
         self._said: set[str] = set()
@@ -450,9 +453,6 @@ class Client:
         except (BudgetSpentError, FailingRunError):
             grace = self._timeout  # what is in flight is paid for: let it arrive
             raise
-        except FatalModelError:
-            grace = 0.0
-            raise
         finally:
             window.close(grace)
 
@@ -477,8 +477,10 @@ class Client:
             raise BudgetSpentError("what is left of the budget is set aside for other requests")
         try:
             completion = _run_now(self.model.complete(request.messages, request.sampling))
-        except RefusedError as error:
+        except ModelError as error:
             self.account.release(booking, billed=False)
+            if not isinstance(error, RefusedError):
+                raise
             job.errors.append(str(error))
             return job.response()
         self.account.settle(booking, completion)
@@ -635,15 +637,17 @@ class Client:
     ) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
         async with self._gate as entered_at:
+            repeat = job.fresh > 0 or job.more_room or tries > 0
             booking: Booking | None = None
-            while booking is None:
-                if job.window is not None and job.window.stopped:
-                    raise asyncio.CancelledError
-                repeat = job.fresh > 0 or job.more_room or tries > 0
-                booking = self.account.book(key, messages, sampling, repeat=repeat)
-                if booking is None:  # it may fit once others are settled
-                    await asyncio.sleep(POLL)
-            self.n_sent += 1
+            async with self._booking:  # those that came first
+                while booking is None:
+                    if job.window is not None and job.window.stopped:
+                        raise asyncio.CancelledError
+                    booking = self.account.book(key, messages, sampling, repeat=repeat)
+                    if booking is None:  # it may fit once others are settled
+                        await asyncio.sleep(POLL)
+            if job.window is not None:
+                job.window.n_sent += 1
             try:
                 async with asyncio.timeout(self._timeout):
                     completion = await self.model.complete(messages, sampling)
@@ -665,7 +669,8 @@ class Client:
                 self.account.release(booking, billed=True)
                 raise
             finally:
-                self.n_sent -= 1
+                if job.window is not None:
+                    job.window.n_sent -= 1
             self.account.settle(booking, completion)
             self._gate.answered()
             self._n_answered += 1

@@ -52,6 +52,7 @@ KNOWN_TO_DSPY = frozenset(
 )
 # By what they were opened with: a model keeps its connections, and what it has learned.
 _opened: dict[tuple[object, ...], Model] = {}
+_inherited: list[object] = []
 
 
 def open_model(
@@ -271,7 +272,8 @@ class Session:
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
         budget = Budget() if free else self.budget
-        own_price = price_of(price or options.get("price")) or find_price(lm)
+        named_price = None if is_embedded(lm) else price_of(price or options.get("price"))
+        own_price = named_price or find_price(lm)
         keep_going = self._keep_going if keep_going is None else keep_going
         client = self._clients[role] = Client(
             model,
@@ -376,6 +378,8 @@ def check_options(options: Mapping[str, object]) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A child has its own loop. Models stay, with their parent's connections: closed here, those
-    # would be taken from its parent's loop.
+    # A child has its own loop. Its parent's models stay, unused: to close their connections here
+    # would take them from the parent's loop.
+    os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_opened)))
+    os.register_at_fork(after_in_child=_opened.clear)
     os.register_at_fork(after_in_child=_shared_client.cache_clear)

@@ -189,12 +189,12 @@ class EndpointModel:
             if not replies:
                 raise ValueError("no replies")
         except (ValueError, RecursionError) as error:
-            start = _excerpt(answer[:LONGEST_WORD].decode("utf-8", "replace"), self.secrets)
+            start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), self.secrets)
             reason = f"{error}; it begins {start!r}" if start else "nothing"
             raise TransientError(f"malformed answer ({reason})", billed=True) from None
         hidden = sampling.n * sampling.max_tokens if self._thinks else 0
         usage = read_usage(body.usage, messages, replies, hidden)
-        model = (body.model or "")[:LONGEST_WORD]
+        model = self.secrets.redact(body.model or "")[:LONGEST_WORD]
         counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
         return self.secrets.clean(Completion(*counts, replies=replies, model=model))
 
@@ -348,11 +348,14 @@ def read_usage(
     # Gemini and xAI count thoughts in the total alone; they are billed like the others.
     all_written = (counted.total_tokens or 0) - counted.prompt_tokens
     details = counted.prompt_tokens_details or _Details()
+    # No more than were read: each has a price below that of a token read.
+    cached = min(details.cached_tokens or 0, counted.prompt_tokens)
+    written_to_cache = details.cache_write_tokens or details.cache_creation_tokens or 0
     return Usage(
         counted.prompt_tokens,
         max(counted.completion_tokens, all_written),
-        details.cached_tokens or 0,
-        details.cache_write_tokens or details.cache_creation_tokens or 0,
+        cached,
+        min(written_to_cache, counted.prompt_tokens - cached),
     )
 
 

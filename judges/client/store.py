@@ -21,7 +21,7 @@ import msgspec
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.protocol import Completion, Message, Sampling, Usage
 
-SENT, ANSWERED, CACHED, LOST = "sent", "answered", "cached", "lost"
+SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
 # `cost` is in US dollars: at worst until the request is settled, and for good where it was lost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -207,8 +207,10 @@ class Store:
             check_same_thread=False,
         )
         try:
-            # The file may be a stranger's: its views and triggers call no functions.
-            database.execute("PRAGMA trusted_schema = OFF")
+            # The file may be a stranger's: a trigger could keep SQLite busy for ever.
+            others = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+            if database.execute(others).fetchone():
+                raise sqlite3.DatabaseError("it holds triggers or views, which no run writes")
             if not self._shared:
                 # Also spares the shared memory that network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
