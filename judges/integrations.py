@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Unpack
 
 from dspy_judges.errors import MissingExtraError
-from judges.client import BudgetSpentError, Options, check_options, pop_map
+from judges.client import Options, check_options, pop_map
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
@@ -50,10 +50,7 @@ class OpenJudge:
     def __call__(self, row: Mapping[str, object]) -> AnyJudgement:
         """Judge one row of the tool; where the budget has ended, the judgement has failed."""
         texts = {name: self._find(name, row) for name in self.judge.texts}
-        try:
-            (judgement,) = self._judge_rows([texts])
-        except BudgetSpentError as error:
-            return failed(self.judge.subject, f"not asked: {error}")
+        (judgement,) = self._judge_rows([texts])
         if None not in texts.values():
             return judgement
         keys = ", ".join(sorted(row))

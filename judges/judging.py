@@ -183,14 +183,8 @@ def judge_rows(
         while isinstance(sides := pending.popleft(), str):
             yield failed(subject, sides)
         yield asking.judgement(sides, [response, *islice(responses, len(sides) - 1)])
-    for entry in pending:
-        yield failed(subject, entry if isinstance(entry, str) else "not asked")
-
-
-def unusable(subject: Subject, row: Mapping[str, object]) -> str | None:
-    """Why a row cannot be judged; None if it can."""
-    texts = readable_texts(subject, row)
-    return texts if isinstance(texts, str) else None
+    for reason in pending:  # of the rows after the last that was sent
+        yield failed(subject, str(reason))
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:

@@ -17,11 +17,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from dspy_judges.errors import OptionError
-from judges.client import BudgetSpentError, Options, check_options, pop_map
+from judges.client import Options, check_options, pop_map
 from judges.client.open import check_limits
 from judges.judge import Judge, RowJudge
-from judges.judgement import AnyJudgement
-from judges.judging import failed, rows_of
+from judges.judging import rows_of
 
 
 class JudgeBatch:
@@ -53,7 +52,10 @@ class JudgeBatch:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
         columns = self.judge.find_columns([str(column) for column in batch], self.map)
         rows = rows_of({text: batch[column] for text, column in columns.items()})
-        judgements = self._judged(list(rows))
+        if self._judge_rows is None:
+            # In the worker, since what is open cannot be pickled.
+            self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
+        judgements = list(self._judge_rows(rows))
         new_columns = {
             name: np.array([each.score for each in judgements], dtype=float),
             f"{name}_failure": np.array([each.failure for each in judgements], dtype=object),
@@ -61,15 +63,3 @@ class JudgeBatch:
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
         return batch.assign(**new_columns)
-
-    def _judged(self, rows: list[dict[str, object]]) -> list[AnyJudgement]:
-        if self._judge_rows is None:
-            # In the worker, since what is open cannot be pickled.
-            self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
-        judgements: list[AnyJudgement] = []
-        try:
-            judgements.extend(self._judge_rows(rows))
-        except BudgetSpentError as error:
-            unasked = failed(self.judge.subject, f"not asked: {error}")
-            judgements += [unasked] * (len(rows) - len(judgements))
-        return judgements

@@ -17,7 +17,7 @@ from judges.client.store import Store
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.judgement import NoScoreError
-from judges.judging import unusable
+from judges.judging import readable_texts
 from judges.scoring import NoProbabilitiesError, SamplingPlan
 
 ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
@@ -155,15 +155,16 @@ def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
 def test_a_pair_is_judged_where_one_side_said_nothing(
     a: object, b: object, why: str | None
 ) -> None:
-    assert unusable(CONCISE, {"post": "P", "summary_a": a, "summary_b": b}) == why
+    row = {"post": "P", "summary_a": a, "summary_b": b}
+    assert readable_texts(CONCISE, row) == (why or row)
 
 
 @pytest.mark.parametrize(
     "text", ["\u200b", "\ufeff", "\u00ad \u200e", "\u202a\u202c", "\u00a0\n\u2028\x00"]
 )
 def test_a_text_of_invisible_characters_alone_is_missing(text: str) -> None:
-    assert unusable(FLUENCY, {"summary": text}) == "summary is empty"
-    assert unusable(FLUENCY, {"summary": f"{text}."}) is None
+    assert readable_texts(FLUENCY, {"summary": text}) == "summary is empty"
+    assert readable_texts(FLUENCY, {"summary": f"{text}."}) == {"summary": f"{text}."}
 
 
 class Stubborn:
