@@ -13,8 +13,9 @@ from data.types import LabelError
 from judges.cli.flags import mapping
 from judges.terminal import print_error
 from optimize.cli.tool import Parser, Result, add_label_flags, run
-from optimize.figures import figure_text, json_number, value_cell
+from optimize.figures import json_number, value_cell
 from optimize.items import read_scores
+from optimize.report.text import figure_text
 from optimize.run.labels import READING_NEEDS_A_FILE, shipped_labels
 from optimize.run.settings import SettingsError, values_of
 from optimize.statistics.coefficients import Vector
