@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from optimize.items import annotation_matrix
     from optimize.measuring.measure import Measured, measure
     from optimize.rank_optimizer import RankOptimizer
-    from optimize.run.run_folder import RunFolderError
+    from optimize.run.folder import RunFolderError
     from optimize.run.settings import SettingsError
     from optimize.statistics.agreement import (
         Correlation,
@@ -55,7 +55,7 @@ _HOMES = {
     "optimize.items": "annotation_matrix",
     "optimize.measuring.measure": "Measured measure",
     "optimize.rank_optimizer": "RankOptimizer",
-    "optimize.run.run_folder": "RunFolderError",
+    "optimize.run.folder": "RunFolderError",
     "optimize.run.settings": "SettingsError",
     "optimize.statistics.agreement": (
         "Correlation dataset_level rank_gaps summary_level system_level"

@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from data.tables.formats import read_records
-from data.tables.in_memory import Rows, is_in_memory
+from data.tables.in_memory import Rows
 from judges.client import Model
 from judges.client.dspy import DspyModel, configured_lm
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load, read_subject
 from judges.terminal import print_error
-from optimize.lifecycle import run_in_folder
-from optimize.report.text import SPLITS
-from optimize.run import run_folder
-from optimize.run.evidence import JUDGEMENTS
-from optimize.run.settings import read_settings
+from optimize.figures import SPLITS
+from optimize.run import folder as run_folder
+from optimize.run.run import tune_in_folder
+from optimize.run.settings import RISK, Level, OptimizerName, Ship, read_settings
 from optimize.screen import scorecard
-from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +45,7 @@ class Run:
     @property
     def judgements(self) -> "pd.DataFrame":
         """Both judges' scores of the test outputs beside people's, a row each (see `split`)."""
-        return self._rows(JUDGEMENTS)
+        return self._rows(run_folder.JUDGEMENTS)
 
     @property
     def trials(self) -> "pd.DataFrame":
@@ -125,38 +123,27 @@ def tune(
     """
     # First of all, while there are no other names here than the keywords.
     given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
-    subject = None
-    if isinstance(dimension, Dimension | Comparison):
-        subject = dimension
-    elif not isinstance(dimension, str):
+    if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
             f"{dimension!r}"
         )
-    pairwise = isinstance(subject or read_subject(str(dimension)), Comparison)
-    given["pairwise" if pairwise else "dimension"] = subject.name if subject else dimension
-    rows = None
-    if isinstance(data, str | os.PathLike):
-        given["data"] = os.fspath(data)
-    elif data is not None:
-        if not is_in_memory(data):
-            raise TypeError(
-                "data is a file's path, a DataFrame, a Dataset or a list of dicts, not a "
-                f"{type(data).__name__}"
-            )
-        rows = data
+    subject = read_subject(dimension) if isinstance(dimension, str) else dimension
+    kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
+    given[kind] = dimension if isinstance(dimension, str) else subject.name
+    is_file = data is None or isinstance(data, str | os.PathLike)
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
         model = DspyModel(configured)
         opened[model.name] = model
         given |= {"lm": model.name, "api_base": model.api_base}
-    folder, summary = run_in_folder(
-        read_settings(given),
+    folder, summary = tune_in_folder(
+        read_settings(given | ({"data": data} if is_file else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
-        subject=subject,
-        rows=rows,
+        subject=None if isinstance(dimension, str) else subject,
+        rows=None if is_file else data,
         opened=opened,
         stderr=None if quiet else sys.stderr,
     )

@@ -55,7 +55,7 @@ from optimize.run.labels import (
     find_subject,
     load_labels,
 )
-from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json, write_text
+from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json, write_text
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 
 NAME = "dspy-judges compare"

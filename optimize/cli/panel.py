@@ -30,9 +30,9 @@ from optimize.measuring.panel import (
 )
 from optimize.report.run_report import write_report_at_end
 from optimize.report.text import WIDTH, number_text
-from optimize.run import run_folder
+from optimize.run import folder as run_folder
 from optimize.run.labels import Labelled, Labels
-from optimize.run.run_folder import (
+from optimize.run.folder import (
     JUDGE,
     MEMBER_SCORES,
     SPLITS,

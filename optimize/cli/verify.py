@@ -37,7 +37,7 @@ from optimize.measuring.sources import (
     only_prompt,
 )
 from optimize.run.labels import check_level, find_subject, load_labels
-from optimize.run.run_folder import write_text
+from optimize.run.folder import write_text
 from optimize.run.settings import (
     SettingsError,
     bounds_of,

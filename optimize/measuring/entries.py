@@ -37,7 +37,7 @@ from optimize.figures import DIGITS, Cell
 from optimize.items import Items, rows_to_judge, scores_of
 from optimize.measuring.sources import ScoredItems
 from optimize.report.text import counted
-from optimize.run.run_folder import REPLIES, TIMES
+from optimize.run.folder import REPLIES, TIMES
 
 # Tokens are estimated; what is expected to cost more than so many times the rest is not begun.
 ESTIMATE_MARGIN = 1.25

@@ -96,7 +96,7 @@ def _on_scores(judged: Scored, measures: Measures) -> Iterator[str]:
     gains = [
         (shift.mean - control, attack.name, attack.title)
         for attack, shift in measures.shifts
-        if not attack.control and shift.interval is not None and shift.interval.low > 0
+        if not attack.control and shift.mean > 0
     ]
     if gains and max(gains)[0] >= MOVED * scale_width:
         gain, _, attack_title = max(gains)

@@ -41,7 +41,7 @@ class Measures:
 
 def measure_split(judged: Scored, probes: Probes, seed: int) -> Measures:
     """Everything that the data allow, for a fixed seed."""
-    shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
+    shifts = probes.shifts()
     if judged.verdicts:
         return Measures(pairs=measure_pairs(judged), shifts=shifts, probes_reason=probes.reason)
     if np.isnan(judged.scores).all():

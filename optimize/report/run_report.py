@@ -20,9 +20,9 @@ from optimize.report.sections import (
     results,
     shares_picture,
 )
-from optimize.run import run_folder
+from optimize.run import folder as run_folder
 from optimize.run.evidence import JUDGES, RunEvidence
-from optimize.run.run_folder import RunFolderError
+from optimize.run.folder import RunFolderError
 
 MAX_DEMOS = 5
 

@@ -11,8 +11,8 @@ import numpy as np
 from optimize.frames import judgement_rows
 from optimize.injection import Probes
 from optimize.measuring.scored import Scored
-from optimize.run.run_folder import write_text
-from optimize.search.trial_log import as_json
+from optimize.run.folder import write_text
+from optimize.run.folder import as_json
 from optimize.statistics.coefficients import midranks
 
 JUDGEMENTS = "judgements.jsonl"

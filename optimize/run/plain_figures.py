@@ -9,7 +9,7 @@ from optimize.figures import DIGITS, interval_cell, json_number, value_cell
 from optimize.items import VOTES, AnnotationsError, Items, Vector, annotation_matrix
 from optimize.measuring.scored import Scored
 from optimize.run.evidence import RunEvidence
-from optimize.search.objective import Level
+from optimize.run.settings import Level
 from optimize.statistics.accuracy import (
     OrderAgreement,
     order_agreement,

@@ -1,0 +1,508 @@
+"""One run from its settings to its report: plan, search, choose, measure once, write."""
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TextIO
+
+from data.readers import is_constructed
+from data.tables.in_memory import Rows
+from judges.client import BudgetSpentError, Model, ModelError, is_embedded
+from judges.dimension import Subject
+from judges.judge import Judge
+from judges.prompt import Prompt, reasoning_of
+from judges.terminal import Progress
+from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
+from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.items import Item, Items, correlation, data_counts, text_key
+from optimize.measuring.scored import Scored, labelled_in_order
+from optimize.run import folder as run_folder
+from optimize.run.budget import (
+    RunBudget,
+    dearer_note,
+    measured_tokens,
+    plan_budget,
+    spending_summary,
+)
+from optimize.run.evidence import PromptParts, RunEvidence, write_judgements
+from optimize.run.labels import PreparedRun, prepare
+from optimize.run.models import (
+    DEV,
+    PROBES,
+    SEARCH,
+    TEST,
+    RunModels,
+    item_scorer,
+    open_models,
+    unopened_models,
+)
+from optimize.run.plain_figures import order_figures, scale_figures
+from optimize.run.settings import Settings
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
+from optimize.search.finalists import FinalistFigures, SearchResult, choose_on_dev
+from optimize.search.gate import as_asked, reason_of, unmeasured
+from optimize.statistics.bootstrap import stream
+from optimize.statistics.difference import paired_difference
+
+PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
+# A judge and what it gave on each held-out split, by their names in summary.json.
+Measured = Mapping[str, Mapping[str, Scored]]
+PrintLine = Callable[[str], None]
+
+
+def tune_in_folder(
+    settings: Settings,
+    out: run_folder.AnyPath | None = None,
+    *,
+    print_line: PrintLine,
+    subject: Subject | None = None,
+    rows: Rows | None = None,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> tuple[Path, dict[str, Any]]:
+    """A run's folder, and what its summary.json holds; the report is drawn at the end.
+
+    `out` names the folder, which goes on where its run has not ended (None: see `open_run`).
+    `subject` stands for a definition in no file, and `rows` for labels in none: the folder then
+    holds them. `opened` are models that are open already, by their names; the progress line goes to
+    `stderr`, where that is given.
+    """
+    prepared = prepare(settings, subject, rows)
+    config, labels = run_folder.run_config(prepared), prepared.labels
+    with run_folder.open_run(out, prepared.subject.name, config, print_line) as folder:
+        if rows is not None:
+            run_folder.write_rows(rows, folder)
+        run_folder.write_json(folder / run_folder.SPLITS, labels.split)
+        print_line(f"{folder}: {prepared.level}-level rho, {len(labels.everything)} outputs")
+        if unread := ", ".join(labels.labelled.reading.unread):
+            print_line(f"columns not read: {unread}")
+        for note in labels.labelled.notes:
+            print_line(f"note: {note}")
+        summary, evidence = run(prepared, folder, print_line, opened, stderr)
+        # Drawing takes matplotlib, which a run that fails early need not load.
+        from optimize.report.run_report import render, write_report_at_end
+
+        provenance = run_folder.read_object(folder / run_folder.JUDGE).get("provenance") or {}
+        write_report_at_end(folder, lambda: render(summary, evidence, config, provenance))
+    return folder, summary
+
+
+def dry_run(prepared: PreparedRun) -> RunBudget:
+    """What a run is going to take; no model is opened, and nothing is written."""
+    return plan_budget(prepared, unopened_models(prepared.settings))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveRun:
+    """A run while its models are open.
+
+    `step` is told after each judgement whether it failed. `own_scorer` judges in place of the
+    untuned judge.
+    """
+
+    prepared: PreparedRun
+    folder: Path
+    models: RunModels
+    trials: run_folder.Trials = field(default_factory=run_folder.Trials)
+    print_line: PrintLine = lambda line: None
+    step: Callable[[bool], object] = lambda failed: None
+    own_scorer: JudgeItems | None = None
+
+    @property
+    def judge(self) -> Judge:
+        """The untuned judge."""
+        return self.prepared.untuned_judge
+
+    @cached_property
+    def untuned(self) -> Candidate:
+        """The judge as it is before the search."""
+        return Candidate(instruction=self.judge.prompt.instruction)
+
+    @cached_property
+    def scorer(self) -> JudgeItems:
+        seed = self.prepared.settings.seed
+        return self.own_scorer or item_scorer(
+            self.judge, self.models, seed, self.purpose_of, self.step
+        )
+
+    def purpose_of(self, item: Item) -> str:
+        """What judging the item is for, one of PURPOSES."""
+        return self._purposes.get(item.id, SEARCH)
+
+    @cached_property
+    def _purposes(self) -> dict[str, str]:
+        """What judging each item is for; train's are left out."""
+        labels = self.prepared.labels
+        held_out = [item for items in labels.measured.values() for item in items.items]
+        return {item.id: DEV for item in labels.dev.items} | {item.id: TEST for item in held_out}
+
+    @cached_property
+    def budget(self) -> RunBudget:
+        """The plan by the price of the first judgements; free ones have none."""
+        expected = plan_budget(self.prepared, self.models)
+        budget = expected
+        if expected.search.unit != "calls":
+            for line in expected.heading():
+                self.print_line(line)
+            tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
+            if note := dearer_note(expected, tokens):
+                self.print_line(note)
+            budget = plan_budget(self.prepared, self.models, tokens)
+        budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
+        budget.search.set_aside(0)
+        return budget
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Where candidates meet items, within the search's budget."""
+        return Evaluator(
+            seed=self.judge.prompt,
+            judge=self.scorer,
+            budget=self.budget.search,
+            pricing=self.budget.pricing,
+        )
+
+    def search(self) -> SearchResult:
+        """What the optimizer of the settings finds on train, and the gate's choice."""
+        prepared = self.prepared
+        problem = SearchProblem(
+            evaluator=self.evaluator,
+            proposer=self.models.language_proposer,
+            train=prepared.labels.train,
+            dev=prepared.labels.dev,
+            level=prepared.level,
+            options=self.budget.options,
+            record_trial=self.trials.record,
+            print_line=self.print_line,
+        )
+        # DSPy, which GEPA takes, takes half a second.
+        module = {"rank": "rank_search", "gepa": "gepa"}[prepared.settings.optimizer]
+        explore = import_module(f"optimize.search.{module}").explore
+        result = choose_on_dev(problem, explore(problem))
+        if prepared.settings.ship == "tuned":
+            result = replace(result, choice=as_asked(result.choice))
+        return result
+
+    def measure(self, result: SearchResult) -> Measured:
+        """Both judges on what is held out, once, after the choice."""
+        # Its share was kept for it; what it takes beyond is the models' own budget's to refuse.
+        self.models.budget.set_aside()
+        self.evaluator.budget = SearchBudget(math.inf)
+        return {
+            "seed": self._measured("untuned judge", self.untuned),
+            "tuned": self._measured("tuned judge", result.tuned),
+        }
+
+    def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
+        """A judge's judgements of each held-out split."""
+        prepared, scored = self.prepared, {}
+        for split, items in prepared.labels.measured.items():
+            self.evaluator.scores(candidate, items)
+            scored[split] = Scored(
+                judge=name,
+                dimension=prepared.subject.name,
+                split=split,
+                level=prepared.level,
+                items=items,
+                judgements=self.evaluator.judgements(candidate, items),
+                scale=prepared.subject.scale,
+                labelled=labelled_in_order(prepared.labels.labelled, items),
+            )
+        return scored
+
+    def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
+        """A candidate as a judge with the run's plan, and where it comes from."""
+        prompt = candidate.prompt(self.judge.prompt)
+        return replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
+
+
+def run(
+    prepared: PreparedRun,
+    folder: Path,
+    print_line: PrintLine,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> tuple[dict[str, Any], RunEvidence]:
+    """From the first question to what summary.json holds, and the evidence for a report."""
+    started = time.monotonic()
+    with (
+        open_models(prepared.settings, folder, opened) as models,
+        _progress(prepared, models, stderr) as step,
+    ):
+        active = ActiveRun(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            trials=run_folder.Trials(folder / run_folder.TRIALS),
+            print_line=print_line,
+            step=step,
+        )
+        result = active.search()
+        found = result.tuned
+        try:
+            measured = active.measure(result)
+        except BudgetSpentError:
+            if found.id == active.untuned.id:
+                raise
+            # What was found is kept, and the same command with a larger limit measures it.
+            result = replace(result, tuned=active.untuned, choice=unmeasured(result.choice))
+            measured = active.measure(result)
+        probes = _probe(active, result, measured)
+        summary = summarize(active, result, measured, time.monotonic() - started)
+        evidence = RunEvidence(
+            prompts={
+                "seed": prompt_parts(active.judge.prompt),
+                "tuned": prompt_parts(result.tuned.prompt(active.judge.prompt)),
+            },
+            judged=measured,
+            probes=probes,
+        )
+        write_judgements(folder, evidence)
+        _freeze(active, result, found, summary)
+        run_folder.write_json(folder / run_folder.SUMMARY, summary)
+        if (cache := models.judge.cache or models.proposer.cache) and cache.note:
+            print_line(cache.note)
+    return summary, evidence
+
+
+def prompt_parts(prompt: Prompt) -> PromptParts:
+    return PromptParts(
+        instruction=prompt.instruction,
+        demos=prompt.demos,
+        writes={field.name: field.description for field in prompt.outputs},
+    )
+
+
+@contextmanager
+def _progress(
+    prepared: PreparedRun, models: RunModels, stderr: TextIO | None
+) -> Iterator[Callable[[bool], object]]:
+    """Show the line for all of a run: what is asked for, of how many calls, for how much.
+
+    Yields what counts a judgement, and whether it failed.
+    """
+    if stderr is None:
+        yield lambda failed: None
+        return
+
+    def refresh(progress: Progress) -> None:
+        progress.name = models.purpose or progress.name
+        progress.done = models.budget.calls
+
+    planned, budget = plan_budget(prepared, models).planned.calls, models.budget
+    line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)
+    with line as progress:
+        yield lambda failed: progress.step(failed=failed)
+
+
+def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
+    """The probes of the judge that ships, on test; empty, with the reason, where there are none."""
+    settings, client = run.prepared.settings, run.models.judge
+    if not is_embedded(client.model.endpoint) and not settings.probes:
+        return PROBES_NOT_REQUESTED
+    if not any(row.purpose == PROBES for row in run.budget.rows):
+        return Probes(reason="the limit leaves no calls for them")
+    scored = measured["tuned" if result.choice.ship else "seed"]["test"]
+    judge = run.frozen(_shipped(run, result), {})
+    try:
+        with client.account.spending_on(PROBES):
+            return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
+    except (ModelError, BudgetSpentError) as error:
+        # They add to a report; what is known without them is worth keeping.
+        return Probes(reason=f"they could not be run to their end: {error}")
+
+
+def summarize(
+    run: ActiveRun, result: SearchResult, measured: Measured, seconds: float
+) -> dict[str, Any]:
+    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all its starts.
+
+    `cached_calls` were answered by the reply cache, and are among none of these. `request_changes`
+    lists what the endpoints did not take as it was asked for, if anything. `limit_reached` stands
+    where a larger limit goes on with the run. Without a test nothing is `measured`.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    shipped = "tuned" if result.choice.ship else "seed"
+    judge, proposer = models.judge.account, models.proposer.account
+    summary: dict[str, Any] = {
+        "dimension": run.prepared.subject.name,
+        "lm": settings.lm,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "data": data_counts(labels.labelled, labels.everything),
+        "seed_judge": _cells(run, result, run.untuned, measured.get("seed", {})),
+        "tuned_judge": _cells(run, result, result.tuned, measured.get("tuned", {})),
+        "gain": _gains(measured),
+        "shipped": shipped,
+        "why": result.choice.why,
+        **({"limit_reached": True} if result.choice.limit_reached else {}),
+        "risk": settings.risk,
+        "ship": settings.ship,
+        "lm_calls": judge.calls,
+        "proposer_calls": proposer.calls,
+        "cached_calls": judge.cached + proposer.cached,
+        **spending_summary(judge, proposer),
+        "seconds": round(seconds, 1),
+    }
+    if measured:
+        summary["order"] = {
+            split: {
+                f"{name}_judge": order_figures(by_split[split])
+                for name, by_split in measured.items()
+            }
+            for split in measured["seed"]
+        }
+        summary["scales"] = scale_figures(measured[shipped]["test"])
+    if measured and settings.pairwise:
+        summary["accuracy"] = {
+            name: cells["value"] for name, cells in summary["order"]["test"].items()
+        }
+    earlier = run_folder.read_summary(run.folder).get("request_changes", [])
+    if changes := list(dict.fromkeys([*earlier, *models.request_changes])):
+        summary["request_changes"] = changes
+    if result.finalists:
+        summary["finalists"] = [_finalist_row(run, result, figures) for figures in result.finalists]
+    return summary
+
+
+def _cells(
+    run: ActiveRun, result: SearchResult, candidate: Candidate, scored: Mapping[str, Scored]
+) -> dict[str, Cell | None]:
+    """A judge's rho by split; on dev, of the documents on which both judges were compared.
+
+    There versions stand in for a judge that shows dev's labels, none of which shows the document.
+    """
+    evaluator, cross_fit, level = run.evaluator, result.cross_fit, run.prepared.level
+    seed, dev = run.prepared.settings.seed, run.prepared.labels.dev
+
+    def rho(scores: Any, items: Items) -> Cell | None:
+        # The same draws for every judge, and for `verify` of the same rows.
+        rng = stream(seed, "verify", level)
+        return cell(correlation(scores, items, level, rng)) if len(items) else None
+
+    part = cross_fit.known(evaluator, result.tuned, evaluator.known(run.untuned, dev))
+    return {
+        "dev": rho(cross_fit.scores(evaluator, candidate, part), part),
+        **{
+            split: rho(scored[split].scores, scored[split].items) if split in scored else None
+            for split in ("test", "test_unseen_systems")
+        },
+    }
+
+
+def _gains(measured: Measured) -> dict[str, Cell | None]:
+    """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored."""
+    gains: dict[str, Cell | None] = {"test": None}
+    for split, seed in measured.get("seed", {}).items():
+        difference = paired_difference(
+            measured["tuned"][split].scores,
+            seed.scores,
+            seed.human,
+            seed.documents,
+            level=seed.level,
+            system=seed.systems if seed.level == "system" else None,
+            rng=stream(0, "gain"),
+        )
+        gains[split] = value_cell(difference.value, difference.interval, DIGITS)
+    return gains
+
+
+def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures) -> dict[str, Any]:
+    """A finalist's figures on dev, and what it costs to use: dollars, or tokens read, for 1,000."""
+    candidate = figures.candidate
+    prompt = candidate.prompt(run.judge.prompt)
+    unit = "usd_per_1000" if run.budget.search.unit == "dollars" else "tokens_per_1000"
+    return {
+        "candidate": candidate.id,
+        "is_seed": candidate.id == run.untuned.id,
+        "instruction": "seed" if candidate.instruction == run.untuned.instruction else "proposed",
+        "n_demos": len(prompt.demos),
+        "reasoning": reasoning_of(prompt),
+        "dev": json_number(figures.value, DIGITS),
+        "gain": json_number(figures.gain, DIGITS),
+        "gain_error": json_number(figures.error, DIGITS),
+        unit: round(1000 * figures.item_cost, DIGITS),
+        "shipped": candidate.id == _shipped(run, result).id,
+    }
+
+
+def _shipped(run: ActiveRun, result: SearchResult) -> Candidate:
+    return result.tuned if result.choice.ship else run.untuned
+
+
+def _freeze(
+    run: ActiveRun, result: SearchResult, found: Candidate, summary: dict[str, Any]
+) -> None:
+    """Write the judge that ships, the tuned one, and those that met dev without showing it.
+
+    `found` is what the search chose, also where the budget ended before its measurement.
+    """
+    origin = _origin(run)
+    shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    provenance = origin | {name: summary[name] for name in shown}
+    provenance |= {
+        "candidates_tried": result.n_tried,
+        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
+    }
+    folder = run.folder
+    run.frozen(_shipped(run, result), provenance).save(folder / run_folder.JUDGE, overwrite=True)
+    (folder / run_folder.TUNED).unlink(missing_ok=True)
+    if found.id != run.untuned.id:
+        if not result.choice.ship:
+            # "seed" would say that it learned from no labels.
+            del provenance["shipped"]
+            provenance["why"] = f"tuned, but not shipped: {reason_of(result.choice)}"
+            summary["tuned_file"] = run_folder.TUNED
+        if found.id != result.tuned.id:
+            # The figures are those of the untuned judge in its place.
+            del provenance["tuned_judge"], provenance["gain"]
+        run.frozen(found, provenance).save(folder / run_folder.TUNED, overwrite=True)
+    for candidate in result.on_dev:
+        if candidate.id != run.untuned.id and not result.cross_fit.is_needed_for(candidate):
+            (folder / run_folder.FINALISTS).mkdir(exist_ok=True)
+            path = folder / run_folder.FINALISTS / f"{candidate.id}.json"
+            finalist = run.frozen(candidate, {**origin, "why": "a finalist of the search"})
+            finalist.save(path, overwrite=True)
+
+
+def _origin(run: ActiveRun) -> dict[str, Any]:
+    """The provenance of whatever the run makes: its labels, models, settings and versions.
+
+    `tuned_on` are the texts that teach and choose: figures of rows like them flatter the judge.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    return {
+        "data": {
+            "name": labels.labelled.name,
+            "sha256": labels.labelled.sha256,
+            "constructed": is_constructed(labels.labelled.sha256),
+        },
+        "tuned_on": sorted({text_key(item.texts) for item in labels.learned.items}),
+        "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
+        "model": models.judge.model.name,
+        "endpoint": models.judge.model.endpoint,
+        "proposer": models.proposer.model.name,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "versions": versions(),
+        "started": run_folder.started_at(run.folder),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that figures depend on, where installed."""
+    installed = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
