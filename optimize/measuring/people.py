@@ -1,6 +1,6 @@
 """The judge among the annotators: who agrees with whom, and may it replace one of them?
 
-Figures are `optimize.statistics.human`'s, on the outputs that the judge was measured on.
+Figures are `optimize.statistics.ceiling`'s, on the outputs that the judge was measured on.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from data.types import LabelledSet
 from optimize.figures import json_number, value_cell
 from optimize.items import AnnotationsError, Matrix, Vector, annotation_matrix
 from optimize.measuring.scored import Scored
-from optimize.statistics.human import alternative_test, human_ceiling, krippendorff_alpha
+from optimize.statistics.ceiling import alternative_test, human_ceiling, krippendorff_alpha
 from optimize.statistics.levels import level_statistic, read_rows
 from optimize.statistics.scale import nearest_ratings
 
