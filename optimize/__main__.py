@@ -100,19 +100,20 @@ def command(arguments: Sequence[str]) -> int:
     dry, as_object, quiet = (flags.pop(name, False) for name in ("dry_run", "json", "quiet"))
     with loading_time():
         # Only now, since flags are refused without loading all this.
+        from optimize.report.answer import run_lines
+        from optimize.run.budget import plan_budget
         from optimize.run.folder import as_json
         from optimize.run.labels import prepare
-        from optimize.run.run import dry_run, tune_in_folder
-        from optimize.screen import scorecard
+        from optimize.run.run import tune_in_folder
 
     def work() -> int:
         settings = read_settings(of_both_models(flags))
         if dry:
-            plan = dry_run(prepare(settings))
-            lines, result = plan.lines(), plan.to_json()
+            plan = plan_budget(prepare(settings))
+            lines, result = list(plan.lines()), plan.to_json()
         else:
             folder, result = tune_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
-            lines = scorecard(result, str(folder)).splitlines()
+            lines = run_lines(result, str(folder))
         if as_object:
             print_output(as_json(result, indent=1))
         else:

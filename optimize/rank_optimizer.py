@@ -29,12 +29,12 @@ from optimize.dspy_examples import (
 )
 from optimize.dspy_program import Student, student_of
 from optimize.items import LEVELS, Items, choose_level
+from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, check_level
 from optimize.run.models import open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Level, Settings, read_settings
-from optimize.screen import scorecard
 from optimize.search.finalists import SearchResult
 from optimize.search.gate import RISK
 
@@ -55,7 +55,7 @@ class RankResult:
     search: SearchResult = field(repr=False)
 
     def __str__(self) -> str:
-        return scorecard(self.summary, "").rstrip()
+        return "\n".join(run_lines(self.summary))
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]

@@ -15,11 +15,10 @@ from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load, read_subject
 from judges.terminal import print_error
-from optimize.figures import SPLITS
-from optimize.run import folder as run_folder
+from optimize.report.answer import run_lines
+from optimize.run.folder import JUDGEMENTS, REPORT, TRIALS
 from optimize.run.run import tune_in_folder
 from optimize.run.settings import RISK, Level, OptimizerName, Ship, read_settings
-from optimize.screen import scorecard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,17 +39,17 @@ class Run:
     @property
     def report(self) -> Path:
         """The page that shows how it got there."""
-        return self.folder / run_folder.REPORT
+        return self.folder / REPORT
 
     @property
     def judgements(self) -> "pd.DataFrame":
         """Both judges' scores of the test outputs beside people's, a row each (see `split`)."""
-        return self._rows(run_folder.JUDGEMENTS)
+        return self._rows(JUDGEMENTS)
 
     @property
     def trials(self) -> "pd.DataFrame":
         """What the search tried, in its order, a row each: candidate, stage, value, gain ..."""
-        return self._rows(run_folder.TRIALS)
+        return self._rows(TRIALS)
 
     def _rows(self, name: str) -> "pd.DataFrame":
         import pandas as pd
@@ -58,16 +57,7 @@ class Run:
         return pd.DataFrame([row for _, row in read_records(self.folder / name)])
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"
-
-    def __str__(self) -> str:
-        return scorecard(self.summary, str(self.folder))
-
-    def _repr_html_(self) -> str:
-        """Both judges' rho on every split, with intervals and n, as notebooks show it."""
-        from optimize.report.page import render_template
-
-        return render_template("run_table.html", summary=self.summary, splits=SPLITS).strip()
+        return "\n".join(run_lines(self.summary, str(self.folder)))
 
 
 def tune(

@@ -8,7 +8,6 @@ length tells before a run, and what the first rows have taken in it.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from judges.client import (
@@ -17,6 +16,7 @@ from judges.client import (
     Price,
     Spending,
     estimate_tokens,
+    gives_n_replies,
     is_embedded,
     is_reasoning,
 )
@@ -27,7 +27,7 @@ from optimize.figures import DIGITS
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.items import Items
 from optimize.run.labels import Labels, PreparedRun
-from optimize.run.models import DEV, PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, RunModels
+from optimize.run.models import DEV, PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -63,12 +63,8 @@ THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
 DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
 # A candidate may cost so many times the untuned judge under any limit: reasoning in words does.
 DEAREST_FACTOR = 4.0
-# What has proved so many times as dear as was expected is worth a line.
-DEARER = 1.5
 # Tokens written cost about so many times those read, where no price says how many.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
-# Seconds a request takes: the embedded model, an endpoint, and a model that thinks first.
-EMBEDDED_SECONDS, ENDPOINT_SECONDS, THINKING_SECONDS = 0.005, 1.5, 10.0
 
 
 class CallTokens(NamedTuple):
@@ -113,14 +109,6 @@ class RunBudget:
         return round(max(self.limit, self.planned.cost or 0), 2)
 
     @property
-    def seconds(self) -> float:
-        settings = self.settings
-        if is_embedded(settings.lm):
-            return self.planned.calls * EMBEDDED_SECONDS
-        each = THINKING_SECONDS if _thinks(settings.lm) else ENDPOINT_SECONDS
-        return self.planned.calls * each / settings.concurrency
-
-    @property
     def documents(self) -> dict[str, int]:
         """How many documents teach, choose and measure."""
         return {
@@ -143,8 +131,7 @@ class RunBudget:
         if counts["dev"] < fewest and self.search.unit != "calls":
             documents += f"; fewer than {fewest} that choose ship no tuned judge"
         return [
-            f"planned: about {_about(self.planned.calls)} calls, {_dollars(self.planned)}, "
-            f"{timedelta(seconds=round(self.seconds))}{most}",
+            f"planned: about {_about(self.planned.calls)} calls, {_dollars(self.planned)}{most}",
             documents,
         ]
 
@@ -167,28 +154,33 @@ class RunBudget:
             "tokens_in": {"expected": planned.tokens_in},
             "tokens_out": {"expected": planned.tokens_out},
             "cost_usd": {"expected": planned.cost, "at_most": self.most_dollars},
-            "seconds": {"expected": round(self.seconds, 1)},
             "spending": [spending_row(rounded(row)) for row in self.rows],
         }
 
 
 def plan_budget(
-    prepared: PreparedRun, models: RunModels, measured: CallTokens | None = None
+    prepared: PreparedRun, measured: CallTokens | None = None, native_n: bool | None = None
 ) -> RunBudget:
     """The plan of a run; `measured` takes the place of what a judgement takes by its length.
 
-    Raises SettingsError where a limit is too small to learn anything, with one that is not.
+    `native_n`: n replies are one call (None: as the model's name tells). Raises SettingsError where
+    a limit is too small to learn anything, with one that is not.
     """
-    settings, labels, judge = prepared.settings, prepared.labels, prepared.untuned_judge
+    settings, labels = prepared.settings, prepared.labels
+    check_prices(settings)
     price, unit = settings.prices[0], _unit(settings)
-    tokens = measured or estimated_tokens(prepared, models)
+    orders = 2 if settings.pairwise else 1
+    replies = calls = orders * (settings.samples or 1)
+    if gives_n_replies(settings.lm) if native_n is None else native_n:
+        calls = orders
+    tokens = measured or _tokens_by_length(prepared, calls, replies)
     pricing = Pricing(
         price=price or TOKENS,
         per_call=unit == "calls",
         tokens_in=tokens.tokens_in,
         tokens_out=tokens.tokens_out,
-        calls=models.calls_per_item(judge),
-        replies=models.replies_per_item(judge),
+        calls=calls,
+        replies=replies,
     )
     item_cost, n_dev = pricing.of_seed, len(labels.dev)
     n_measured = sum(map(len, labels.measured.values()))
@@ -326,14 +318,13 @@ def _searched(
     return n_proposals, n_search, len(plan.dev) * (1 + plan.n_finalists)
 
 
-def estimated_tokens(prepared: PreparedRun, models: RunModels) -> CallTokens:
+def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
     """What judging an output with the untuned judge takes, by the lengths of the texts."""
     judge, train = prepared.untuned_judge, prepared.labels.train
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
-    thoughts = THOUGHT_TOKENS if _thinks(prepared.settings.lm) else 0
-    written = (reply_tokens(judge.prompt) + thoughts) * models.replies_per_item(judge)
-    return CallTokens(sum(lengths) / len(lengths) * models.calls_per_item(judge), written)
+    written = reply_tokens(judge.prompt) + THOUGHT_TOKENS * _thinks(prepared.settings.lm)
+    return CallTokens(sum(lengths) / len(lengths) * calls, written * replies)
 
 
 def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTokens:
@@ -344,19 +335,6 @@ def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTok
     return CallTokens(
         max(1.0, sum(one.tokens_in for one in judged) / len(judged)),
         max(1.0, sum(one.tokens_out for one in judged) / len(judged)),
-    )
-
-
-def dearer_note(planned: RunBudget, measured: CallTokens) -> str:
-    """How much dearer judging an output has proved than was planned; empty where not by much."""
-    cost, expected = planned.pricing.cost(*measured), planned.pricing.of_seed
-    if cost < DEARER * expected:
-        return ""
-    unit = "$" if planned.search.unit == "dollars" else "tokens: "
-    return (
-        f"note: judging an output takes {unit}{cost:.2g}, {cost / expected:.1f} times the "
-        f"{unit}{expected:.2g} planned: {measured.tokens_out:,.0f} tokens are written, hidden "
-        "thoughts among them; a lower --reasoning-effort or another --lm costs less"
     )
 
 
@@ -373,8 +351,8 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     from optimize.search.proposer import REPLY_TOKENS
 
     characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    thoughts = PROPOSAL_THOUGHT_TOKENS if _thinks(lm) else 0
-    return CallTokens(characters / CHARACTERS_PER_TOKEN, REPLY_TOKENS / 2 + thoughts)
+    written = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _thinks(lm)
+    return CallTokens(characters / CHARACTERS_PER_TOKEN, written)
 
 
 def _spending(

@@ -9,15 +9,9 @@ from judges.cli.flags import read_plan
 from judges.client import (
     Budget,
     Client,
-    Completion,
-    FatalModelError,
-    Message,
     Model,
-    Sampling,
     Session,
     Spending,
-    endpoint_of,
-    gives_n_replies,
     is_embedded,
 )
 from judges.judge import Judge
@@ -25,7 +19,7 @@ from judges.prompt import Prompt
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import verbose_logging
 from optimize.items import Item
-from optimize.run import folder as run_folder
+from optimize.run.folder import REPLIES
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.evaluator import Judged, JudgeItems
 
@@ -40,13 +34,6 @@ class RunModels:
     judge: Client
     proposer: Client
     plan: SamplingPlan
-
-    def replies_per_item(self, judge: Judge) -> int:
-        return self.plan.samples * (2 if judge.kind == "pairwise" else 1)
-
-    def calls_per_item(self, judge: Judge) -> int:
-        replies = self.replies_per_item(judge)
-        return replies // self.plan.samples if self.judge.model.native_n else replies
 
     @property
     def language_proposer(self) -> Client | None:
@@ -79,31 +66,6 @@ class RunModels:
         ]
 
 
-class UnopenedModel:
-    """Stands for a model of which only the name is known: nothing can be asked of it."""
-
-    has_logprobs: bool | None = None
-
-    def __init__(self, lm: str, api_base: str | None) -> None:
-        self.name = lm
-        self.endpoint = endpoint_of(lm, api_base)
-        self.native_n = gives_n_replies(lm)
-
-    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        raise FatalModelError(f"{self.name} is not open")
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
-def unopened_models(settings: Settings) -> RunModels:
-    """Both, to plan a run with: no key is needed, no file written, and nothing can be asked."""
-    check_prices(settings)
-    judge = Client(UnopenedModel(settings.lm, settings.api_base))
-    proposer = Client(UnopenedModel(*settings.proposer))
-    return RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
-
-
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError where dollars are limited and a model's price is unknown."""
     models = (settings.lm, ""), (settings.proposer[0], "proposer=")
@@ -121,15 +83,14 @@ def open_models(
 ) -> Iterator[RunModels]:
     """Open both, and close them whatever happens; `opened` are open already, by their names."""
     check_prices(settings)
-    proposer_lm, proposer_base = settings.proposer
     # Without a server there is nothing to pay; the search keeps to its plan by itself.
-    free = is_embedded(settings.lm) and is_embedded(proposer_lm)
+    free = is_embedded(settings.lm) and is_embedded(settings.proposer[0])
     with (
         verbose_logging(settings.verbose),
         Session(
             max_calls=None if free else settings.max_calls,
             max_cost=None if free else settings.max_cost,
-            store=None if free else folder / run_folder.REPLIES,
+            store=None if free else folder / REPLIES,
             concurrency=settings.concurrency,
             cache=settings.cache,
             keep_going=False,
@@ -145,6 +106,7 @@ def open_models(
             max_tokens=settings.max_tokens,
             reasoning_effort=settings.reasoning_effort,
         )
+        proposer_lm, proposer_base = settings.proposer
         proposer = session.client(
             proposer_lm,
             role="proposer",
@@ -156,13 +118,8 @@ def open_models(
             keep_going=True,
         )
         proposer.account.purpose = PROPOSALS
-        yield RunModels(judge=judge, proposer=proposer, plan=_plan(settings, judge))
-
-
-def _plan(settings: Settings, judge: Client) -> SamplingPlan:
-    """The settings' plan, else the model's default."""
-    plan = read_plan(settings.plan, settings.samples, settings.temperature)
-    return plan or default_plan(judge.model)
+        plan = read_plan(settings.plan, settings.samples, settings.temperature)
+        yield RunModels(judge=judge, proposer=proposer, plan=plan or default_plan(judge.model))
 
 
 def item_scorer(

@@ -17,50 +17,51 @@ from data.tables.in_memory import Rows
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.prompt import Prompt, reasoning_of
 from judges.terminal import Progress
-from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
+from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import Item, Items, correlation, data_counts, text_key
+from optimize.items import Item, data_counts, text_key
+from optimize.measuring.measure import order_figures, people_figures, rho, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
-from optimize.run import folder as run_folder
-from optimize.run.budget import (
-    RunBudget,
-    dearer_note,
-    measured_tokens,
-    plan_budget,
-    spending_summary,
+from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spending_summary
+from optimize.run.folder import (
+    JUDGE,
+    JUDGEMENTS,
+    REPORT,
+    SPLITS,
+    SUMMARY,
+    TRIALS,
+    TUNED,
+    AnyPath,
+    RunFolderError,
+    Trials,
+    as_json,
+    open_run,
+    read_summary,
+    run_config,
+    started_at,
+    write_json,
+    write_rows,
+    write_text,
 )
-from optimize.run.evidence import PromptParts, RunEvidence, write_judgements
 from optimize.run.labels import PreparedRun, prepare
-from optimize.run.models import (
-    DEV,
-    PROBES,
-    SEARCH,
-    TEST,
-    RunModels,
-    item_scorer,
-    open_models,
-    unopened_models,
-)
-from optimize.run.plain_figures import order_figures, scale_figures
+from optimize.run.models import DEV, PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
-from optimize.search.finalists import FinalistFigures, SearchResult, choose_on_dev
+from optimize.search.finalists import SearchResult, choose_on_dev
 from optimize.search.gate import as_asked, reason_of, unmeasured
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import paired_difference
+from optimize.statistics.correlations import contrast_judges, correlation
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
-# A judge and what it gave on each held-out split, by their names in summary.json.
-Measured = Mapping[str, Mapping[str, Scored]]
 PrintLine = Callable[[str], None]
+# What the judges "seed" (untuned) and "tuned" gave on each held-out split.
+Measured = Mapping[str, Mapping[str, Scored]]
 
 
 def tune_in_folder(
     settings: Settings,
-    out: run_folder.AnyPath | None = None,
+    out: AnyPath | None = None,
     *,
     print_line: PrintLine,
     subject: Subject | None = None,
@@ -76,28 +77,81 @@ def tune_in_folder(
     `stderr`, where that is given.
     """
     prepared = prepare(settings, subject, rows)
-    config, labels = run_folder.run_config(prepared), prepared.labels
-    with run_folder.open_run(out, prepared.subject.name, config, print_line) as folder:
+    labelled = prepared.labels.labelled
+    config = run_config(prepared)
+    with open_run(out, prepared.subject.name, config, print_line) as folder:
         if rows is not None:
-            run_folder.write_rows(rows, folder)
-        run_folder.write_json(folder / run_folder.SPLITS, labels.split)
-        print_line(f"{folder}: {prepared.level}-level rho, {len(labels.everything)} outputs")
-        if unread := ", ".join(labels.labelled.reading.unread):
+            write_rows(rows, folder)
+        write_json(folder / SPLITS, prepared.labels.split)
+        n_outputs = len(prepared.labels.everything)
+        print_line(f"{folder}: {prepared.level}-level rho, {n_outputs} outputs")
+        if unread := ", ".join(labelled.reading.unread):
             print_line(f"columns not read: {unread}")
-        for note in labels.labelled.notes:
+        for note in labelled.notes:
             print_line(f"note: {note}")
-        summary, evidence = run(prepared, folder, print_line, opened, stderr)
+        return folder, run(prepared, folder, print_line, opened, stderr)
+
+
+def run(
+    prepared: PreparedRun,
+    folder: Path,
+    print_line: PrintLine,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> dict[str, Any]:
+    """From the first question to the last file: what summary.json holds."""
+    started = time.monotonic()
+    with (
+        open_models(prepared.settings, folder, opened) as models,
+        _progress(prepared, models, stderr) as step,
+    ):
+        active = ActiveRun(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            trials=Trials(folder / TRIALS),
+            print_line=print_line,
+            step=step,
+        )
+        result = active.search()
+        found = result.tuned
+        try:
+            measured = active.measure(result)
+        except BudgetSpentError:
+            if found.id == active.untuned.id:
+                raise
+            # What was found is kept, and the same command with a larger limit measures it.
+            result = replace(result, tuned=active.untuned, choice=unmeasured(result.choice))
+            measured = active.measure(result)
+        probes = _probe(active, result, measured)
+        summary = summarize(active, result, measured, time.monotonic() - started)
+        if (cache := models.judge.cache or models.proposer.cache) and cache.note:
+            print_line(cache.note)
+    provenance = _freeze(active, result, found, summary)
+    rows = [
+        as_json(row) + "\n"
+        for split, scored in measured["seed"].items()
+        for row in judgement_rows(
+            scored.items.items, {name: measured[name][split].judgements for name in measured}, split
+        )
+    ]
+    write_text(folder / JUDGEMENTS, "".join(rows))
+    write_json(folder / SUMMARY, summary)
+    prompts = {"seed": active.untuned, "tuned": result.tuned}
+    page = {name: judge.prompt(active.judge.prompt) for name, judge in prompts.items()}
+    try:
         # Drawing takes matplotlib, which a run that fails early need not load.
-        from optimize.report.run_report import render, write_report_at_end
+        from optimize.report.page import write_run
 
-        provenance = run_folder.read_object(folder / run_folder.JUDGE).get("provenance") or {}
-        write_report_at_end(folder, lambda: render(summary, evidence, config, provenance))
-    return folder, summary
-
-
-def dry_run(prepared: PreparedRun) -> RunBudget:
-    """What a run is going to take; no model is opened, and nothing is written."""
-    return plan_budget(prepared, unopened_models(prepared.settings))
+        write_run(folder / REPORT, summary, measured, page, probes, provenance)
+    except OSError:
+        raise
+    except Exception as error:  # whatever it is, the run has its judge
+        raise RunFolderError(
+            f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
+            f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
+        ) from error
+    return summary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +165,7 @@ class ActiveRun:
     prepared: PreparedRun
     folder: Path
     models: RunModels
-    trials: run_folder.Trials = field(default_factory=run_folder.Trials)
+    trials: Trials = field(default_factory=Trials)
     print_line: PrintLine = lambda line: None
     step: Callable[[bool], object] = lambda failed: None
     own_scorer: JudgeItems | None = None
@@ -146,16 +200,14 @@ class ActiveRun:
 
     @cached_property
     def budget(self) -> RunBudget:
-        """The plan by the price of the first judgements; free ones have none."""
-        expected = plan_budget(self.prepared, self.models)
-        budget = expected
-        if expected.search.unit != "calls":
-            for line in expected.heading():
-                self.print_line(line)
+        """The plan by what the first judgements have taken; free ones need none."""
+        native_n = self.models.judge.model.native_n
+        budget = plan_budget(self.prepared, native_n=native_n)
+        if budget.search.unit != "calls":
             tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
-            if note := dearer_note(expected, tokens):
-                self.print_line(note)
-            budget = plan_budget(self.prepared, self.models, tokens)
+            budget = plan_budget(self.prepared, tokens, native_n)
+            for line in budget.heading():
+                self.print_line(line)
         budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
         budget.search.set_aside(0)
         return budget
@@ -224,63 +276,6 @@ class ActiveRun:
         return replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
 
 
-def run(
-    prepared: PreparedRun,
-    folder: Path,
-    print_line: PrintLine,
-    opened: Mapping[str, Model] | None = None,
-    stderr: TextIO | None = None,
-) -> tuple[dict[str, Any], RunEvidence]:
-    """From the first question to what summary.json holds, and the evidence for a report."""
-    started = time.monotonic()
-    with (
-        open_models(prepared.settings, folder, opened) as models,
-        _progress(prepared, models, stderr) as step,
-    ):
-        active = ActiveRun(
-            prepared=prepared,
-            folder=folder,
-            models=models,
-            trials=run_folder.Trials(folder / run_folder.TRIALS),
-            print_line=print_line,
-            step=step,
-        )
-        result = active.search()
-        found = result.tuned
-        try:
-            measured = active.measure(result)
-        except BudgetSpentError:
-            if found.id == active.untuned.id:
-                raise
-            # What was found is kept, and the same command with a larger limit measures it.
-            result = replace(result, tuned=active.untuned, choice=unmeasured(result.choice))
-            measured = active.measure(result)
-        probes = _probe(active, result, measured)
-        summary = summarize(active, result, measured, time.monotonic() - started)
-        evidence = RunEvidence(
-            prompts={
-                "seed": prompt_parts(active.judge.prompt),
-                "tuned": prompt_parts(result.tuned.prompt(active.judge.prompt)),
-            },
-            judged=measured,
-            probes=probes,
-        )
-        write_judgements(folder, evidence)
-        _freeze(active, result, found, summary)
-        run_folder.write_json(folder / run_folder.SUMMARY, summary)
-        if (cache := models.judge.cache or models.proposer.cache) and cache.note:
-            print_line(cache.note)
-    return summary, evidence
-
-
-def prompt_parts(prompt: Prompt) -> PromptParts:
-    return PromptParts(
-        instruction=prompt.instruction,
-        demos=prompt.demos,
-        writes={field.name: field.description for field in prompt.outputs},
-    )
-
-
 @contextmanager
 def _progress(
     prepared: PreparedRun, models: RunModels, stderr: TextIO | None
@@ -297,7 +292,7 @@ def _progress(
         progress.name = models.purpose or progress.name
         progress.done = models.budget.calls
 
-    planned, budget = plan_budget(prepared, models).planned.calls, models.budget
+    planned, budget = plan_budget(prepared).planned.calls, models.budget
     line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)
     with line as progress:
         yield lambda failed: progress.step(failed=failed)
@@ -354,24 +349,26 @@ def summarize(
         "seconds": round(seconds, 1),
     }
     if measured:
-        summary["order"] = {
-            split: {
-                f"{name}_judge": order_figures(by_split[split])
-                for name, by_split in measured.items()
-            }
-            for split in measured["seed"]
-        }
-        summary["scales"] = scale_figures(measured[shipped]["test"])
-    if measured and settings.pairwise:
-        summary["accuracy"] = {
-            name: cells["value"] for name, cells in summary["order"]["test"].items()
-        }
-    earlier = run_folder.read_summary(run.folder).get("request_changes", [])
+        summary |= _on_test(run, measured, shipped)
+    earlier = read_summary(run.folder).get("request_changes", [])
     if changes := list(dict.fromkeys([*earlier, *models.request_changes])):
         summary["request_changes"] = changes
-    if result.finalists:
-        summary["finalists"] = [_finalist_row(run, result, figures) for figures in result.finalists]
     return summary
+
+
+def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
+    """What a page and a screen say beside rho: pairs ordered alike, means, people, and the price."""
+    order = {
+        split: {f"{judge}_judge": order_figures(measured[judge][split]) for judge in measured}
+        for split in measured["seed"]
+    }
+    test = measured[shipped]["test"]
+    figures = {"order": order, "scales": scale_figures(test)}
+    if people := people_figures(test):
+        figures["people"] = people
+    if test.is_pairs:
+        figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
+    return figures
 
 
 def _cells(
@@ -381,19 +378,15 @@ def _cells(
 
     There versions stand in for a judge that shows dev's labels, none of which shows the document.
     """
-    evaluator, cross_fit, level = run.evaluator, result.cross_fit, run.prepared.level
-    seed, dev = run.prepared.settings.seed, run.prepared.labels.dev
-
-    def rho(scores: Any, items: Items) -> Cell | None:
-        # The same draws for every judge, and for `verify` of the same rows.
-        rng = stream(seed, "verify", level)
-        return cell(correlation(scores, items, level, rng)) if len(items) else None
-
+    evaluator, cross_fit, dev = run.evaluator, result.cross_fit, run.prepared.labels.dev
     part = cross_fit.known(evaluator, result.tuned, evaluator.known(run.untuned, dev))
+    scores = cross_fit.scores(evaluator, candidate, part)
+    level, documents, systems = run.prepared.level, part.document_ids, part.system_ids
+    on_dev = correlation(level, scores, part.human, documents, systems) if len(part) else None
     return {
-        "dev": rho(cross_fit.scores(evaluator, candidate, part), part),
+        "dev": on_dev and cell(on_dev),
         **{
-            split: rho(scored[split].scores, scored[split].items) if split in scored else None
+            split: cell(rho(scored[split])) if split in scored else None
             for split in ("test", "test_unseen_systems")
         },
     }
@@ -403,36 +396,12 @@ def _gains(measured: Measured) -> dict[str, Cell | None]:
     """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored."""
     gains: dict[str, Cell | None] = {"test": None}
     for split, seed in measured.get("seed", {}).items():
-        difference = paired_difference(
-            measured["tuned"][split].scores,
-            seed.scores,
-            seed.human,
-            seed.documents,
-            level=seed.level,
-            system=seed.systems if seed.level == "system" else None,
-            rng=stream(0, "gain"),
+        tuned = measured["tuned"][split].scores
+        contrast = contrast_judges(
+            tuned, seed.scores, seed.human, seed.documents, seed.systems, level=seed.level
         )
-        gains[split] = value_cell(difference.value, difference.interval, DIGITS)
+        gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
     return gains
-
-
-def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures) -> dict[str, Any]:
-    """A finalist's figures on dev, and what it costs to use: dollars, or tokens read, for 1,000."""
-    candidate = figures.candidate
-    prompt = candidate.prompt(run.judge.prompt)
-    unit = "usd_per_1000" if run.budget.search.unit == "dollars" else "tokens_per_1000"
-    return {
-        "candidate": candidate.id,
-        "is_seed": candidate.id == run.untuned.id,
-        "instruction": "seed" if candidate.instruction == run.untuned.instruction else "proposed",
-        "n_demos": len(prompt.demos),
-        "reasoning": reasoning_of(prompt),
-        "dev": json_number(figures.value, DIGITS),
-        "gain": json_number(figures.gain, DIGITS),
-        "gain_error": json_number(figures.error, DIGITS),
-        unit: round(1000 * figures.item_cost, DIGITS),
-        "shipped": candidate.id == _shipped(run, result).id,
-    }
 
 
 def _shipped(run: ActiveRun, result: SearchResult) -> Candidate:
@@ -441,37 +410,32 @@ def _shipped(run: ActiveRun, result: SearchResult) -> Candidate:
 
 def _freeze(
     run: ActiveRun, result: SearchResult, found: Candidate, summary: dict[str, Any]
-) -> None:
-    """Write the judge that ships, the tuned one, and those that met dev without showing it.
+) -> dict[str, Any]:
+    """Write the judge that ships, and the tuned one: the provenance of the first.
 
     `found` is what the search chose, also where the budget ended before its measurement.
     """
-    origin = _origin(run)
     shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
-    provenance = origin | {name: summary[name] for name in shown}
-    provenance |= {
+    provenance = {
+        **_origin(run),
+        **{name: summary[name] for name in shown},
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    folder = run.folder
-    run.frozen(_shipped(run, result), provenance).save(folder / run_folder.JUDGE, overwrite=True)
-    (folder / run_folder.TUNED).unlink(missing_ok=True)
+    run.frozen(_shipped(run, result), provenance).save(run.folder / JUDGE, overwrite=True)
+    (run.folder / TUNED).unlink(missing_ok=True)
     if found.id != run.untuned.id:
+        unshipped = dict(provenance)
         if not result.choice.ship:
             # "seed" would say that it learned from no labels.
-            del provenance["shipped"]
-            provenance["why"] = f"tuned, but not shipped: {reason_of(result.choice)}"
-            summary["tuned_file"] = run_folder.TUNED
+            del unshipped["shipped"]
+            unshipped["why"] = f"tuned, but not shipped: {reason_of(result.choice)}"
+            summary["tuned_file"] = TUNED
         if found.id != result.tuned.id:
             # The figures are those of the untuned judge in its place.
-            del provenance["tuned_judge"], provenance["gain"]
-        run.frozen(found, provenance).save(folder / run_folder.TUNED, overwrite=True)
-    for candidate in result.on_dev:
-        if candidate.id != run.untuned.id and not result.cross_fit.is_needed_for(candidate):
-            (folder / run_folder.FINALISTS).mkdir(exist_ok=True)
-            path = folder / run_folder.FINALISTS / f"{candidate.id}.json"
-            finalist = run.frozen(candidate, {**origin, "why": "a finalist of the search"})
-            finalist.save(path, overwrite=True)
+            del unshipped["tuned_judge"], unshipped["gain"]
+        run.frozen(found, unshipped).save(run.folder / TUNED, overwrite=True)
+    return provenance
 
 
 def _origin(run: ActiveRun) -> dict[str, Any]:
@@ -495,7 +459,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
         "seed": settings.seed,
         "level": run.prepared.level,
         "versions": versions(),
-        "started": run_folder.started_at(run.folder),
+        "started": started_at(run.folder),
     }
 
 
