@@ -1,203 +1,195 @@
-"""What a terminal shows of a run and of a verification: the answer first, then its figures."""
+"""What a terminal shows of a verification."""
 
-import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from optimize.answer import (
-    next_steps,
-    order_sentence,
-    people_sentences,
-    run_answer,
-    short_scale_warning,
-    short_warnings,
-    verification_step,
+from optimize.report.answer import (
+    MOST_STEPS,
+    TIED,
+    Cell,
+    Said,
+    Summary,
+    _on_chance,
+    _on_failures,
+    _on_width,
+    _one_annotator,
+    _paragraphs,
+    _size,
+    agreement,
+    attack_step,
+    has_constructed_labels,
+    is_paired,
+    scale_warning,
+    unit_of,
 )
-from optimize.figures import (
-    ORDERS,
-    SPLITS,
-    WIDTH,
-    cells_to_show,
+from optimize.report.text import (
     interval_text,
     many_failed,
     number_text,
-    quotable_line,
+    short_name,
+    signature,
+    wrapped,
 )
 
-HELD_OUT = ("test", "test_unseen_systems")
+MOST_LISTED = 3
 
 
-def scorecard(summary: Mapping[str, Any], folder: str) -> str:
-    """The lines for stdout: the answer, both judges' figures on test, the verdict, the cost."""
-    data, paired = summary["data"], "accuracy" in summary
-    unit = "pairs" if paired else "outputs"
-    about = (
-        f"{summary['dimension']} judged by {summary['lm']}, {data['name']}: "
-        f"{data['n_documents']} documents, {data['n_outputs']} {unit}"
-    )
-    next_step = next_steps(summary, paired=paired)[0].replace("`", "")
-    lines = [
-        *_wrapped(about),
-        "",
-        *_failures(summary, unit),
-        *(
-            line
-            for text in (*run_answer(summary, paired=paired), f"Next: {next_step}")
-            for line in _wrapped(text)
-        ),
-        "",
-        *_split_rows(summary),
-        *_wrapped(summary["why"]),
-        *_tuned_file(summary, folder),
-        _cost(summary),
-    ]
-    return "\n".join([*lines, f"{folder}/report.html"] if folder else lines)
-
-
-def _cost(summary: Mapping[str, Any]) -> str:
-    """Calls, dollars and time of the whole run."""
-    cost, cached = summary["cost_usd"], summary.get("cached_calls", 0)
-    dollars = "cost unknown" if cost is None else f"${cost:.4f}" if cost + cached else "free"
-    from_cache = f"{cached:,} from the reply cache, " if cached else ""
-    return (
-        f"{summary['lm_calls']:,} judge calls, {summary['proposer_calls']:,} proposals, "
-        f"{from_cache}{dollars}, {summary['seconds']:.0f} s"
-    )
-
-
-def _tuned_file(summary: Mapping[str, Any], folder: str) -> list[str]:
-    """Where the tuned judge is that did not ship, and the command that uses it."""
-    if not folder or "tuned_file" not in summary:
-        return []
-    path = f"{folder}/{summary['tuned_file']}"
-    return [
-        "The tuned judge scores rows by this command; --ship tuned ships it:",
-        f"  dspy-judges score {path} --data FILE --out FILE",
-    ]
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH)
-
-
-def _failures(summary: Mapping[str, Any], unit: str) -> list[str]:
-    """Where either judge gave no score to more than a few, but what the answer says of it."""
-    lines = []
-    for judge, name in (("seed", "untuned"), ("tuned", "tuned")):
-        for split in HELD_OUT:
-            cell = summary[f"{judge}_judge"].get(split)
-            if not cell or (judge, split) == (summary["shipped"], "test"):
-                continue
-            number = cell["n_outputs"] + cell["n_failed"]
-            if sentence := many_failed(cell["n_failed"], number, unit):
-                lines += _wrapped(f"The {name} judge on {SPLITS[split]}: {sentence}")
-    return lines
-
-
-def _split_rows(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a line for each held-out split: the untuned judge's figure, the tuned one's and n."""
-    if summary["gain"]["test"] is None:
-        return
-    level = f"{summary['level']}-level rho"
-    yield f"{level:<18}{'untuned judge':<24}{'tuned judge':<24}documents"
-    for split in HELD_OUT:
-        seed, tuned = summary["seed_judge"][split], summary["tuned_judge"][split]
-        if seed is None or tuned is None:
-            continue
-        counts = {
-            word: max(seed[name], tuned[name])
-            for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
-        }
-        missing = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        row = f"{SPLITS[split]:<18}{_figure(seed):<24}{_figure(tuned):<24}{seed['n_documents']}"
-        yield row + (f" ({missing})" if missing else "")
-
-
-def _figure(cell: Mapping[str, Any]) -> str:
-    if cell["value"] is None:
-        return "undefined"
-    ends = "no interval" if cell["low"] is None else f"{cell['low']:.3f}, {cell['high']:.3f}"
-    return f"{cell['value']:.3f} [{ends}]"
-
-
-def verification_lines(
-    result: Mapping[str, Any], *, everything: bool = False, page: str | None = None
+def verify_lines(
+    result: Summary, *, everything: bool = False, page: str | None = None
 ) -> list[str]:
     """A verification in at most twelve lines; `everything` adds every level and coefficient.
 
     `page` is the file that shows its errors, where one was asked for.
     """
-    data, cell, is_paired = result["data"], result["correlations"][0], "accuracy" in result
-    unit = "pairs" if is_paired else "outputs"
+    cell, name = result["correlations"][0], Path(str(result["judge"])).name
     failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
-    source = f"{Path(str(result['judge'])).name} on {data['name']}"
-    counts = f"{data['n_outputs']:,} {unit}, {data['n_documents']:,} documents{failed}"
+    next_step = verify_steps(result)[0].replace("`", "")
     lines = [
-        *_wrapped(f"{source}: {counts}"),
-        *(line for text in short_warnings(result) for line in _wrapped(text)),
-        *_wrapped(_headline(result)),
-        *_published(result),
-        *_wrapped(order_sentence(result)),
-        *(line for text in people_sentences(result.get("people")) for line in _wrapped(text)),
-        *_wrapped(short_scale_warning(result)),
-        *_wrapped(f"Its errors: {page}" if page else f"Next: {verification_step(result)}"),
+        *wrapped(f"{short_name(name)} on {_size(result['data'], result)}{failed}"),
+        *_paragraphs([*verify_answer(result), ("Next", next_step)]),
+        *([f"Report: {page}"] if page else []),
     ]
     if everything:
-        lines += ["", *(accuracy_lines(result) if is_paired else [])]
+        lines += ["", *_orders(result)]
         lines += [
-            quotable_line(result["dimension"], cell, unit=unit, n_systems=data["n_systems"])
-            for cell in cells_to_show(result["correlations"])
+            f"{signature(cell, unit_of(result))}{_convention(cell)}"
+            for cell in result["correlations"]
         ]
     return lines
 
 
-def _headline(result: Mapping[str, Any]) -> str:
-    """The one figure that the judge is known by, with its interval and n."""
-    name, cell = result["dimension"], result["correlations"][0]
-    if "accuracy" in result:
+def verify_answer(result: Summary) -> list[Said]:
+    """The judge's figure, what it means, the judge among the annotators, and what misleads."""
+    order, cell = result.get("order"), result["correlations"][0]
+    sentence = agreement("It", order, cell, result)
+    failed = many_failed(cell["n_failed"], result["data"]["n_outputs"], unit_of(result))
+    return [
+        *_met(result),
+        (result["dimension"], _headline(result)),
+        ("Agreement", f"{sentence} {failed}".strip()),
+        *people_answer(result.get("people")),
+        *([] if result.get("people") else _one_annotator(order)),
+        *scale_warning(result),
+    ]
+
+
+def _headline(result: Summary) -> str:
+    """The figure that the judge is known by; the published convention's, where it is another."""
+    cell = result["correlations"][0]
+    if is_paired(result):
         ends = interval_text(result["accuracy_low"], result["accuracy_high"])
         return (
-            f"{name} accuracy {number_text(result['accuracy'])} {ends} "
-            f"n={result['n_decided']:,} of {result['n_pairs']:,} pairs that people decided"
+            f"accuracy {number_text(result['accuracy'])} {ends} on {result['n_decided']:,} of "
+            f"{result['n_pairs']:,} pairs that people decided."
         )
-    n_systems = result["data"]["n_systems"]
-    systems = f"{n_systems:,} systems, " if cell["level"] == "system" else ""
-    return (
-        f"{name} {cell['level']}-level rho {number_text(cell['value'])} "
-        f"{interval_text(cell['low'], cell['high'])} n={systems}{cell['n_documents']:,} documents"
-    )
-
-
-def _published(result: Mapping[str, Any]) -> list[str]:
-    """The published convention's figure, where undefined documents make it another one."""
-    first = result["correlations"][0]
-    if first["level"] != "summary" or not first["n_zero"]:
-        return []
-    cell = next(
-        cell
-        for cell in result["correlations"]
-        if (cell["level"], cell["coefficient"], cell["undefined"])
-        == ("summary", "spearman", "left_out")
-    )
+    published = [
+        other
+        for other in result["correlations"]
+        if other["coefficient"] == "spearman" and other.get("undefined") == "left_out"
+    ]
+    as_published = ""
+    if cell["level"] == "summary" and cell.get("n_zero") and published:
+        as_published = f" ({number_text(published[0]['value'])} as most papers count)"
+    systems = f"{result['data']['n_systems']} systems, " if cell["level"] == "system" else ""
     ends = interval_text(cell["low"], cell["high"])
+    return (
+        f"{cell['level']}-level rho {number_text(cell['value'])} {ends}{as_published}, "
+        f"n={systems}{cell['n_documents']:,} documents."
+    )
+
+
+def _met(result: Summary) -> Iterator[Said]:
+    """What makes the figures no measure of agreement with people on new texts."""
+    if has_constructed_labels(result):
+        yield "Warning", "these labels were made from known faults; no person gave them."
+    if n_met := result.get("n_met"):
+        yield "Warning", f"it was tuned on {n_met:,} of these {unit_of(result)}."
+    elif result.get("tuned_on_these_labels"):
+        yield "Warning", "it was tuned on these labels, which flatters every figure here."
+
+
+def people_answer(people: Summary | None) -> Iterator[Said]:
+    """The judge beside each annotator, and annotators beside each other."""
+    if not people:
+        return
+    groups = people["agreement"]
+    for title, rows in (("Judge and each person", "judge"), ("Two persons", "annotators")):
+        if groups[rows]:
+            yield title, ", ".join(_several(groups[rows]))
+    if share := people.get("share_of_ceiling"):
+        judge, one = people["judge_under_ceiling"], people["ceiling"]
+        yield (
+            "As one annotator",
+            f"{_as_one(share)}: rho with the other annotators' mean {number_text(judge['value'])}, "
+            f"one annotator's {number_text(one['value'])}.",
+        )
+
+
+def _as_one(share: Cell) -> str:
+    if share["low"] is None:
+        return "not known"
+    return "no" if share["high"] < 1 else "yes, and better" if share["low"] > 1 else "it may be"
+
+
+def _several(rows: Sequence[Cell]) -> Iterator[str]:
+    """Equal labels, kappa and rho of up to three rows; of more the lowest and the highest."""
+    for key, word in (("equal", "equal labels"), ("kappa", "kappa"), ("rho", "rho")):
+        values = [row[key] for row in rows if row.get(key) is not None]
+        if not values:
+            continue
+        shown = values if len(values) <= MOST_LISTED else [min(values), max(values)]
+        form = ".0%" if key == "equal" else ".2f"
+        joined = " " if len(values) <= MOST_LISTED else " to "
+        yield f"{word} {joined.join(f'{value:{form}}' for value in shown)}"
+
+
+def verify_steps(result: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
+    """What to do after a verification, the most pressing first."""
+    cell, order = result["correlations"][0], result.get("order")
+    if has_constructed_labels(result):
+        return ["Measure it on labels of your own (`--data FILE`)."]
+    short = [f"It falls short: {reason}." for reason in result.get("short", ())]
+    flips = result.get("order_agreement")
+    steps = [
+        *short,
+        *_on_failures(cell, result),
+        *_on_chance(order),
+        *(
+            ["Measure it on labels that it was not tuned on (`--data FILE`)."]
+            if result.get("tuned_on_these_labels")
+            else []
+        ),
+        *_on_width(order),
+        *(
+            [f"Ask in both orders: {1 - flips:.0%} of preferences follow the order of showing."]
+            if flips is not None and 1 - flips > TIED
+            else []
+        ),
+        *attack_step(shifts),
+        "Read its worst errors with `--report FILE.html`; hold it to its figure in CI with "
+        "`--min-spearman X`.",
+    ]
+    return steps[:MOST_STEPS]
+
+
+def _orders(result: Summary) -> list[str]:
+    """Of pairs, what each order alone reaches."""
+    names = {
+        "accuracy_order_ab": "accuracy, A shown first",
+        "accuracy_order_ba": "accuracy, B shown first",
+        "order_agreement": "same answer in both orders",
+    }
     return [
-        f"as most published tables count: {number_text(cell['value'])} {ends} "
-        f"n={cell['n_documents']:,} documents"
+        f"{title} {number_text(result[key])}"
+        for key, title in names.items()
+        if result.get(key) is not None
     ]
 
 
-def accuracy_lines(result: Mapping[str, Any]) -> list[str]:
-    """Pairs: the primary accuracy with all its counts, then what each order alone reaches."""
-    name = result["dimension"]
-    ends = interval_text(result["accuracy_low"], result["accuracy_high"])
-    lines = [
-        f"{name} accuracy, both orders together {number_text(result['accuracy'])} {ends} "
-        f"n={result['n_decided']} decided pairs of {result['n_pairs']}, "
-        f"{result['n_documents']} documents ({result['n_ties']} ties by the judge, half right; "
-        f"{result['n_failed']} failed)"
-    ]
-    for key, label in ORDERS.items():
-        if result.get(key) is not None:
-            lines.append(f"{name} {label} {result[key]:.3f}")
-    return lines
+def _convention(cell: Cell) -> str:
+    """What became of documents that one side rates alike, where there are any."""
+    if cell["level"] != "summary" or not cell["n_undefined"] + (cell.get("n_zero") or 0):
+        return ""
+    if cell.get("undefined") == "left_out":
+        return "; documents that either rates alike left out"
+    return "; documents that the judge alone rates alike count 0"

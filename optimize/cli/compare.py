@@ -49,13 +49,15 @@ from optimize.measuring.entries import (
 )
 from optimize.measuring.measure import on_labels_scale
 from optimize.measuring.sources import ScoredItems, from_pair_replies, from_replies, from_scores
+from optimize.report.answer import compare_lines
+from optimize.report.page import write_comparison
 from optimize.run.labels import (
     Labelled,
     check_level,
     find_subject,
     load_labels,
 )
-from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json, write_text
+from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 
 NAME = "dspy-judges compare"
@@ -145,10 +147,7 @@ def command(arguments: Sequence[str]) -> int:
     """Measure and print all judges; returns 1 where one could not be measured."""
 
     def screen(result: dict[str, Any]) -> str:
-        # Drawing takes matplotlib, which a comparison that fails need not load.
-        from optimize.report import compare_report
-
-        return compare_report.screen(result)
+        return "\n".join(compare_lines(result))
 
     result, code = Comparison(parser().parse_intermixed_args(arguments)).run_command(NAME, screen)
     left_out = [] if result is None else result["left_out"]
@@ -392,9 +391,7 @@ class Comparison(JudgesRun):
             seconds = round(time.monotonic() - started, 3)
             result = {"command": self.command, **result, "seconds": seconds, "folder": str(folder)}
             write_json(folder / SUMMARY, result)
-            from optimize.report.compare_report import render
-
-            write_text(folder / REPORT, render(result))
+            write_comparison(folder / REPORT, result)
         return result
 
 

@@ -1,9 +1,9 @@
 """The command `panel`: several judges joined in one, measured beside the best of them."""
 
 import argparse
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from judges.dimension import Comparison, Subject
@@ -11,7 +11,6 @@ from judges.judge import Judge
 from judges.loading import read_subject
 from judges.panel import Panel
 from judges.terminal import print_error, print_lines, print_note
-from optimize.answer import panel_answer
 from optimize.cli.compare import (
     JudgesRun,
     add_common_flags,
@@ -28,8 +27,10 @@ from optimize.measuring.panel import (
     split_for_panel,
     untuned_panel,
 )
-from optimize.report.run_report import write_report_at_end
-from optimize.report.text import WIDTH, number_text
+from optimize.report import charts
+from optimize.report.answer import panel_answer
+from optimize.report.page import Section, Table, write
+from optimize.report.text import cell_text, cost_text, number_text, wrapped
 from optimize.run import run_folder
 from optimize.run.labels import Labelled, Labels
 from optimize.run.run_folder import (
@@ -146,9 +147,7 @@ class PanelRun(JudgesRun):
                 "folder": str(folder),
             }
             write_json(folder / SUMMARY, summary)
-            from optimize.report.panel_report import panel_page
-
-            write_report_at_end(folder, lambda: panel_page(summary))
+            write_page(folder / run_folder.REPORT, summary)
         return summary
 
     def labels(self, labelled: Labelled, judges: Sequence[Judge]) -> Labels:
@@ -239,9 +238,9 @@ def _why_no_judge(summary: Mapping[str, Any]) -> str:
 def lines(summary: Mapping[str, Any]) -> list[str]:
     """What the terminal shows of a panel."""
     answer = panel_answer(summary) if "panel" in summary else []
-    lead = [textwrap.fill(sentence, WIDTH) for sentence in answer]
+    lead = [line for _, sentence in answer for line in wrapped(sentence)]
     shipped = f"{summary['dimension']}: shipped {SHIPPED[summary['shipped']]}"
-    text = [*lead, *([""] if lead else []), shipped, textwrap.fill(summary["why"], WIDTH), ""]
+    text = [*lead, *([""] if lead else []), shipped, *wrapped(summary["why"]), ""]
     width = max(len(member["name"]) for member in summary["members"])
     for member in sorted(summary["members"], key=lambda member: -member["weight"]):
         test = member.get("test")
@@ -262,7 +261,7 @@ def lines(summary: Mapping[str, Any]) -> list[str]:
                 f"{number_text(gain['value'])} [{ends}]"
             )
     why = summary.get("why_no_judge")
-    text += ["", textwrap.fill(why, WIDTH) if why else f"judge: {summary['folder']}/{JUDGE}"]
+    text += ["", *(wrapped(why) if why else [f"judge: {summary['folder']}/{JUDGE}"])]
     return text
 
 
@@ -277,3 +276,47 @@ SHIPPED = {
 def _rho_text(rho: Mapping[str, Any]) -> str:
     ends = ", ".join(number_text(rho[end]) for end in ("low", "high"))
     return f"rho {number_text(rho['value'])} [{ends}] n={rho['n_documents']} documents"
+
+
+def write_page(path: Path, summary: Mapping[str, Any]) -> None:
+    """Write the page of a panel: how what ships agrees with people, and what each member adds."""
+    shares = {
+        f"{title}{where}": summary["order"][split][judge]
+        for split, where in (("test", ""), ("test_unseen_systems", ", unseen systems"))
+        if split in summary["order"]
+        for judge, title in (("panel", "what ships"), ("own_judge", "best single judge"))
+    }
+    members = [
+        (
+            member["name"],
+            f"{member['weight']:.3f}",
+            number_text(member["rho_alone"]),
+            number_text(member["adds"], signed=True),
+            cost_text(member["cost_per_1000"]),
+        )
+        for member in summary["composition"]["members"]
+    ]
+    alone = [(member["name"], cell_text(member["test"])) for member in summary["members"]]
+    write(
+        path,
+        f"A panel for {summary['dimension']}",
+        [
+            Section(
+                title="Answer",
+                said=[("Shipped", SHIPPED[summary["shipped"]]), *panel_answer(summary)],
+            ),
+            Section(title="In a picture", charts=[charts.shares(shares)]),
+            Section(title="What to do next", steps=[summary["why"]]),
+            Section(
+                title="Figures",
+                tables=[
+                    Table(
+                        head=("judge", "weight", "rho alone", "adds", "1,000 rows"),
+                        rows=members,
+                        caption="adds: the rho that the panel loses without this judge.",
+                    ),
+                    Table(head=("judge", "rho on test"), rows=alone),
+                ],
+            ),
+        ],
+    )

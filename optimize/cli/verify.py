@@ -26,7 +26,7 @@ from judges.terminal import (
 )
 from optimize.cli.tool import ANNOTATIONS, Parser, add_label_flags, add_level_flag, print_json
 from optimize.figures import Cell
-from optimize.injection import PROBES_NOT_REQUESTED
+from optimize.injection import PROBES_NOT_REQUESTED, Probes
 from optimize.items import items_of
 from optimize.measuring.measure import Measured, measure_scores, on_labels_scale
 from optimize.measuring.sources import (
@@ -36,8 +36,8 @@ from optimize.measuring.sources import (
     from_scores,
     only_prompt,
 )
+from optimize.report.page import write_verification
 from optimize.run.labels import check_level, find_subject, load_labels
-from optimize.run.run_folder import write_text
 from optimize.run.settings import (
     SettingsError,
     bounds_of,
@@ -45,7 +45,7 @@ from optimize.run.settings import (
     values_of,
     whole_ratings,
 )
-from optimize.screen import verification_lines
+from optimize.screen import verify_answer, verify_lines, verify_steps
 
 NAME = "dspy-judges verify"
 ABOUT = """\
@@ -67,6 +67,7 @@ examples:
 It ends with 0; with 1 where it failed, rho fell short of --min-spearman or more
 than a tenth of the judgements failed; with 2 for wrong usage."""
 # A gate has no figure where more than this share of the judgements failed.
+PROBES_NEED_A_MODEL = Probes(reason="recorded judgements cannot be asked again")
 MAX_FAILED = 0.1
 
 
@@ -115,7 +116,7 @@ def command(arguments: Sequence[str]) -> int:
         if flags.json:
             print_json(result)
         else:
-            print_lines(verification_lines(result, everything=flags.all, page=flags.report))
+            print_lines(verify_lines(result, everything=flags.all, page=flags.report))
         for reason in result.get("short", ()):
             print_error(f"{NAME}: falls short: {reason}")
         return DONE if result["passed"] else FAILED
@@ -158,13 +159,17 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
 
 def _write_report(flags: argparse.Namespace, result: dict[str, Any], measured: Measured) -> None:
     """Write the page that --report names."""
-    # Drawing takes matplotlib, which a check in CI need not load.
-    from optimize.report.verification_report import PROBES_NEED_A_MODEL, render
-
     scored = measured.scored_items
     probes = scored.probes or (PROBES_NOT_REQUESTED if scored.lm else PROBES_NEED_A_MODEL)
-    page = render(result, measured.judged, probes, seed=flags.seed, lm=scored.lm)
-    write_text(Path(flags.report), page)
+    write_verification(
+        Path(flags.report),
+        result,
+        measured.judged,
+        probes,
+        sentences=[sentence for _, sentence in verify_answer(result)],
+        steps=verify_steps(result),
+        seed=flags.seed,
+    )
 
 
 def _shortfalls(cell: Cell, number: int, min_spearman: float | None) -> list[str]:

@@ -12,13 +12,7 @@ from judges.client import ModelOptions, check_options
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.loading import load
-from optimize.figures import (
-    DIGITS,
-    cell_by_convention,
-    interval_cell,
-    json_number,
-)
-from optimize.frames import judgements_frame
+from optimize.figures import DIGITS, cell_by_convention, judgement_rows, value_cell
 from optimize.items import Items, Vector, data_counts, items_of
 from optimize.measuring.people import people_figures
 from optimize.measuring.scored import Scored, labelled_in_order
@@ -39,7 +33,7 @@ from optimize.run.settings import (
     rescale,
     values_of,
 )
-from optimize.screen import verification_lines
+from optimize.screen import verify_lines
 from optimize.search.objective import LEVELS, Level, choose_level, correlation, levels_of
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import Correlation
@@ -137,8 +131,11 @@ class Measured:
     @property
     def judgements(self) -> "pd.DataFrame":
         """Every labelled output or pair, a row each: people's rating, the judge's, the failure."""
-        scored = self.scored_items
-        return judgements_frame(scored.items.items, {"score": scored.judgements})
+        import pandas as pd
+
+        return pd.DataFrame(
+            judgement_rows(self.judged.items.items, {"score": self.judged.judgements})
+        )
 
     def summary(self) -> dict[str, Any]:
         """What `dspy-judges verify --json` prints of it."""
@@ -160,7 +157,7 @@ class Measured:
         return f"Measured({self.judge!r}, {rho.level}-level rho {rho.value:.3f})"
 
     def __str__(self) -> str:
-        return "\n".join(verification_lines(self.summary()))
+        return "\n".join(verify_lines(self.summary()))
 
 
 def measure(
@@ -365,11 +362,11 @@ def pair_figures(scored: ScoredItems) -> dict[str, Any]:
     }
     judged = [verdict for verdict in scored.verdicts if verdict.failure is None]
     same_answer = [float(verdict.order_ab == verdict.order_ba) for verdict in judged]
-    interval = interval_cell(accuracy.interval, DIGITS)
+    cell = value_cell(accuracy.value, accuracy.interval, DIGITS)
     return {
-        "accuracy": json_number(accuracy.value, DIGITS),
-        "accuracy_low": interval["low"],
-        "accuracy_high": interval["high"],
+        "accuracy": cell["value"],
+        "accuracy_low": cell["low"],
+        "accuracy_high": cell["high"],
         "accuracy_mean_of_orders": _mean([*in_order["order_ab"], *in_order["order_ba"]]),
         **{f"accuracy_{order}": _mean(correct) for order, correct in in_order.items()},
         "order_agreement": _mean(same_answer),

@@ -21,7 +21,6 @@ from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run import run_folder
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
-    PromptParts,
     RunEvidence,
     write_judgements,
 )
@@ -221,7 +220,7 @@ def summarize(
         "data": run.prepared.labels.counts(),
         "seed_judge": table.seed,
         "tuned_judge": table.tuned,
-        "gain": {"test": table.gain},
+        "gain": {"test": {}, **table.gain},
         "shipped": "tuned" if result.choice.ship else "seed",
         "why": result.choice.why,
         **({"limit_reached": True} if result.choice.limit_reached else {}),
@@ -391,14 +390,7 @@ def collect_evidence(
     prompts = {name: candidate.prompt(run.judge.prompt) for name, candidate in candidates.items()}
     shipped = "tuned" if result.choice.ship else "seed"
     return RunEvidence(
-        prompts={
-            name: PromptParts(
-                instruction=prompt.instruction,
-                demos=prompt.demos,
-                writes={field.name: field.description for field in prompt.outputs},
-            )
-            for name, prompt in prompts.items()
-        },
+        prompts=prompts,
         judged=judged,
         probes=_probe(run, shipped_judge(run, result), judged[shipped]["test"], max_probe_calls),
     )
