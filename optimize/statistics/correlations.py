@@ -153,6 +153,27 @@ def system_level(
     )
 
 
+def correlation(
+    level: Level,
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    system: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = PRIMARY,
+) -> Correlation:
+    """The correlation of a level by its name; ValueError at system level without `system`."""
+    if level == "system":
+        if system is None:
+            raise ValueError("the system level needs each output's system")
+        return system_level(
+            judge, human, system, document, coefficient=coefficient, undefined=undefined
+        )
+    of_level = summary_level if level == "summary" else dataset_level
+    return of_level(judge, human, document, coefficient=coefficient, undefined=undefined)
+
+
 def rho(
     level: Level,
     judge: ArrayLike,
