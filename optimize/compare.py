@@ -42,7 +42,7 @@ from optimize.cli.tool import (
     add_level_flag,
     print_json,
 )
-from optimize.figures import DIGITS, json_number, value_cell
+from optimize.figures import DIGITS, cell_by_convention, json_number, value_cell
 from optimize.items import data_counts, read_scores
 from optimize.measuring.asking import (
     Entry,
@@ -53,15 +53,16 @@ from optimize.measuring.asking import (
     on_labels_scale,
     recorded_scale,
 )
-from optimize.measuring.measure import all_correlations, figure_cell, order_figures, pair_figures
+from optimize.measuring.measure import all_correlations, order_figures, pair_figures
 from optimize.measuring.scored import Scored, unmet_rows
+from optimize.report.answer import compare_lines
+from optimize.report.page import write_comparison
 from optimize.run.labels import find_subject
-from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json, write_text
+from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.settings import SettingsError, values_of
-from optimize.statistics.accuracy import contrast_accuracy
-from optimize.statistics.correlations import FEW_DOCUMENTS
-from optimize.statistics.difference import Contrast, contrast_judges
-from optimize.statistics.intervals import Interval
+from optimize.statistics.correlations import contrast_judges
+from optimize.statistics.intervals import Contrast, Interval
+from optimize.statistics.plain import contrast_accuracy
 
 NAME = "dspy-judges compare"
 ABOUT = """\
@@ -142,9 +143,7 @@ def command(arguments: Sequence[str]) -> int:
         if flags.json:
             print_json(result)
         else:
-            from optimize.report.compare_report import screen
-
-            print_lines(screen(result).splitlines())
+            print_lines(compare_lines(result))
         for row in left_out:
             print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
         return FAILED if left_out else DONE
@@ -189,9 +188,7 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
             "folder": str(folder),
         }
         write_json(folder / SUMMARY, result)
-        from optimize.report.compare_report import render
-
-        write_text(folder / REPORT, render(result))
+        write_comparison(folder / REPORT, result)
     return result
 
 
@@ -220,8 +217,13 @@ def read_judges(
     return entries
 
 
-def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task, list[Entry]]:
-    """What is judged, and all that judge it, recordings too; raises what the user has to mend."""
+def read_task(
+    flags: argparse.Namespace, judges: Sequence[Entry], *, any_subject: bool = False
+) -> tuple[Task, list[Entry]]:
+    """What is judged, and all that judge it, recordings too; raises what the user has to mend.
+
+    With `any_subject` a judge may be about something else than what the labels say.
+    """
     word, loaded = flags.dimension or flags.pairwise, [e.judge for e in judges if e.judge]
     if (flags.dimension and flags.pairwise) or not (word or loaded):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
@@ -229,7 +231,7 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
     pairwise = bool(flags.pairwise) if word else isinstance(subject, Comparison)
     name = subject.name if subject else word
     for entry, judge in zip(judges, loaded, strict=True):
-        if judge.name != name or (judge.kind == "pairwise") != pairwise:
+        if not any_subject and (judge.name != name or (judge.kind == "pairwise") != pairwise):
             raise SettingsError(
                 f"{entry.name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
                 "or name what it judges by --dimension or --pairwise"
@@ -308,7 +310,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     measured = {name: each.scored for name, each in asked.items() if each.scored is not None}
     if not measured:
         raise ComparisonError("; ".join(f"{name}: {each.reason}" for name, each in asked.items()))
-    common = _on_common_rows(measured)
+    common = on_common_rows(measured)
     met = frozenset[int]().union(*(each.met for each in common.values()))
     rows = unmet_rows(next(iter(common.values())).items, met)
     scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
@@ -352,7 +354,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
 def _figures(scored: Scored) -> dict[str, Any]:
     order = order_figures(scored)
     return {
-        "correlations": [figure_cell(result) for result in all_correlations(scored)],
+        "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
         "order": order,
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
         **(pair_figures(scored) if scored.is_pairs else {}),
@@ -368,7 +370,7 @@ def _left_out_without_score(entry: Entry) -> Entry:
     return replace(entry, scored=None, reason=why)
 
 
-def _on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
+def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
     """Every judge's scores on the items that all have, in one order; raises ComparisonError."""
     places = {
         name: {item.id: row for row, item in enumerate(scored.items.items)}
@@ -394,14 +396,17 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     """
     if scored is best:
         return {"difference": None, "standing": "best"}
-    contrast = _contrast(scored, best)
-    n, interval = len(contrast.documents), None
-    if n >= FEW_DOCUMENTS:
+    contrast = contrast_of(scored, best)
+    interval, n = contrast.interval, len(contrast.documents)
+    if interval is not None:
         from scipy.special import stdtrit
 
-        tail = 0.025 / (n_judges * (n_judges - 1) / 2)
-        reach = float(stdtrit(n - 1, 1 - tail)) * contrast.error
-        interval = Interval(contrast.value - reach, contrast.value + reach)
+        tail = 0.025 / math.comb(n_judges, 2)
+        wider = stdtrit(n - 1, 1 - tail) / stdtrit(n - 1, 0.975)
+        low, high = (
+            contrast.value + wider * (end - contrast.value) for end in (interval.low, interval.high)
+        )
+        interval = Interval(float(low), float(high))
     standing = "worse" if interval and interval.high < 0 else "unclear"
     standing = "as good" if abs(contrast.value) <= contrast.error < math.inf else standing
     return {
@@ -414,7 +419,7 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     }
 
 
-def _contrast(a: Scored, b: Scored) -> Contrast:
+def contrast_of(a: Scored, b: Scored) -> Contrast:
     """Judge A's figure less judge B's, where both have a score."""
     if a.is_pairs:
         return contrast_accuracy(a.scores, b.scores, a.human, a.documents)

@@ -11,7 +11,7 @@ if __name__ == "__main__":
 import argparse
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -28,7 +28,9 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
 from optimize.cli.tool import Parser, print_json
-from optimize.frames import judgements_frame
+from optimize.compare import add_task_flags, asking_options, read_judges, read_task
+from optimize.figures import cell_by_convention, judgement_rows
+from optimize.injection import Probes
 from optimize.items import data_counts, rows_to_judge
 from optimize.measuring.asking import (
     Task,
@@ -39,7 +41,6 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.measure import (
     all_correlations,
-    figure_cell,
     order_figures,
     pair_figures,
     people_figures,
@@ -47,6 +48,8 @@ from optimize.measuring.measure import (
     scale_figures,
 )
 from optimize.measuring.scored import Scored, unmet_rows
+from optimize.report.answer import COIN, has_constructed_labels, is_paired, unit_of
+from optimize.report.page import write_verification
 from optimize.report.text import (
     counted,
     interval_text,
@@ -57,7 +60,6 @@ from optimize.report.text import (
     wrapped,
 )
 from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject
-from optimize.run.run_folder import write_text
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 from optimize.search.objective import LEVELS, Level
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Undefined
@@ -88,6 +90,7 @@ than a tenth of the judgements failed; with 2 for wrong usage."""
 MAX_FAILED = 0.1
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
+NO_PROBES = Probes(reason="a verification does not attack the judge")
 # Annotators, or pairs of them, that are listed one by one.
 MOST_LISTED = {"judge": 3, "annotators": 1}
 
@@ -140,7 +143,10 @@ class Measured:
     @property
     def judgements(self) -> "pd.DataFrame":
         """Every labelled output or pair, a row each: people's rating, the judge's, the failure."""
-        return judgements_frame(self.scored.items.items, {"score": self.scored.judgements})
+        import pandas as pd
+
+        scored = self.scored
+        return pd.DataFrame(judgement_rows(scored.items.items, {"score": scored.judgements}))
 
     def summary(self) -> dict[str, Any]:
         """What `dspy-judges verify --json` prints of it."""
@@ -152,11 +158,11 @@ class Measured:
             "dimension": scored.dimension,
             "data": data_counts(self.labelled, scored.items),
             "level": scored.level,
-            "correlations": [figure_cell(result) for result in self.correlations],
+            "correlations": [cell_by_convention(result) for result in self.correlations],
             "order": order_figures(scored),
             "scales": scale_figures(scored),
             "n_met": len(met),
-            "on_met": figure_cell(rho(self.scored.of_rows(met))) if is_apart else None,
+            "on_met": cell_by_convention(rho(self.scored.of_rows(met))) if is_apart else None,
             "tuned_on_these_labels": self.tuned_on_these_labels,
             **(pair_figures(scored) if scored.is_pairs else {}),
             **({"people": people} if people else {}),
@@ -305,11 +311,10 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     result["short"] = _shortfalls(result, flags.min_spearman)
     result["passed"] = not result["short"]
     if flags.report:
-        # Drawing takes matplotlib, which a check in CI need not load.
-        from optimize.report.verification_report import render
-
-        page = render(result, measured.unmet, lm=entry.judge.lm if entry.judge else "")
-        write_text(Path(flags.report), page)
+        path, said = Path(flags.report), verify_lines(result)
+        write_verification(
+            path, result, measured.unmet, NO_PROBES, sentences=said[:-1], steps=[next_step(result)]
+        )
     return result
 
 
@@ -382,15 +387,15 @@ def _headline(result: Mapping[str, Any]) -> str:
             f"accuracy {number_text(result['accuracy'])} {ends}, n={result['n_decided']:,} of "
             f"{result['n_pairs']:,} pairs that people decided"
         )
-    ends = interval_text(cell["low"], cell["high"])
-    if cell["low"] is None and cell["withheld"]:
-        ends = f"(no interval: {cell['withheld']})"
+    ends = f" {interval_text(cell['low'], cell['high'])}"
+    if cell["low"] is None and abs(cell["value"] or 1) == 1:
+        ends = ""  # undefined, or perfect
     systems = f"{result['data']['n_systems']:,} systems, " if cell["level"] == "system" else ""
     published = ""
     if cell["n_zero"]:
         published = f"; most papers would print {number_text(others[0]['value'])}"
     return (
-        f"{cell['level']}-level rho {number_text(cell['value'])} {ends}, n={systems}"
+        f"{cell['level']}-level rho {number_text(cell['value'])}{ends}, n={systems}"
         f"{counted(cell['n_documents'], 'document')}{published}"
     )
 
@@ -461,8 +466,9 @@ def next_step(result: Mapping[str, Any]) -> str:
         return "measure it on labels of your own (--data FILE)"
     if result["tuned_on_these_labels"]:
         return "measure it on labels that it was not tuned on (--data FILE)"
-    if low is None and cell["withheld"] in ("few systems", "few documents"):
-        return f"label more {cell['withheld'].split()[1]}; these are too few for an interval"
+    if low is None and abs(cell["value"] or 0) < 1:
+        of = "systems" if cell["level"] == "system" else "documents"
+        return f"label more {of}; these are too few for an interval"
     if low is not None and low <= (COIN if paired else 0):
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:

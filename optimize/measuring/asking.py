@@ -184,7 +184,8 @@ class Entry:
 
     def described(self) -> dict[str, Any]:
         """What JSON holds of it."""
-        return {"name": self.name, "lm": self.judge.lm if self.judge else None, **self.usage}
+        lm = self.judge.lm if self.judge else None
+        return {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm, **self.usage}
 
 
 # All null for a recording. Dollars for 1,000 rows are of all replies at list price, whoever paid

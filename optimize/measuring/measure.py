@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from data.types import LabelledSet
-from optimize.figures import DIGITS, cell_by_convention, interval_cell, json_number, value_cell
+from optimize.figures import DIGITS, interval_cell, json_number, value_cell
 from optimize.items import AnnotationsError, annotation_matrix
 from optimize.measuring.scored import Scored
 from optimize.search.objective import levels_of
-from optimize.statistics.accuracy import order_agreement, pair_accuracy
 from optimize.statistics.correlations import (
     PRIMARY,
     Coefficient,
@@ -25,7 +24,7 @@ from optimize.statistics.human import (
     one_annotator,
     reliability,
 )
-from optimize.statistics.scale import compare_scales
+from optimize.statistics.plain import compare_scales, order_agreement, pair_accuracy
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 
@@ -68,11 +67,6 @@ def _correlation(
     )
 
 
-def figure_cell(result: Correlation) -> dict[str, Any]:
-    """A correlation as JSON has it, with the reason where it has no interval."""
-    return {**cell_by_convention(result), "withheld": result.withheld or None}
-
-
 def order_figures(scored: Scored) -> dict[str, Any]:
     """The share of pairs that people order which the judge orders alike, as JSON has it.
 
@@ -100,9 +94,9 @@ def order_figures(scored: Scored) -> dict[str, Any]:
 
 def scale_figures(scored: Scored) -> dict[str, Any] | None:
     """Means and standard deviations of scores and ratings; None where they share no scale."""
-    if scored.is_pairs or np.isnan(scored.scores).all() or not scored.within_scale:
-        return None
     scales = compare_scales(scored.scores, scored.human, scored.documents)
+    if scored.is_pairs or scales is None or not scored.within_scale:
+        return None
     shift = interval_cell(scales.shift_interval, DIGITS)
     return {
         **{
