@@ -310,7 +310,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     measured = {name: each.scored for name, each in asked.items() if each.scored is not None}
     if not measured:
         raise ComparisonError("; ".join(f"{name}: {each.reason}" for name, each in asked.items()))
-    common = _on_common_rows(measured)
+    common = on_common_rows(measured)
     met = frozenset[int]().union(*(each.met for each in common.values()))
     rows = unmet_rows(next(iter(common.values())).items, met)
     scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
@@ -370,7 +370,7 @@ def _left_out_without_score(entry: Entry) -> Entry:
     return replace(entry, scored=None, reason=why)
 
 
-def _on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
+def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
     """Every judge's scores on the items that all have, in one order; raises ComparisonError."""
     places = {
         name: {item.id: row for row, item in enumerate(scored.items.items)}
@@ -396,7 +396,7 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     """
     if scored is best:
         return {"difference": None, "standing": "best"}
-    contrast = _contrast(scored, best)
+    contrast = contrast_of(scored, best)
     interval, n = contrast.interval, len(contrast.documents)
     if interval is not None:
         from scipy.special import stdtrit
@@ -419,7 +419,7 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     }
 
 
-def _contrast(a: Scored, b: Scored) -> Contrast:
+def contrast_of(a: Scored, b: Scored) -> Contrast:
     """Judge A's figure less judge B's, where both have a score."""
     if a.is_pairs:
         return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
