@@ -11,9 +11,10 @@ if __name__ == "__main__":
     # Before anything else is imported: see `run`.
     sys.exit(run("optimize.__main__:command"))
 
-from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT, Parser
-from judges.terminal import DONE, QUIET, print_lines, print_note, print_output, run_command
-from optimize.run.settings import add_label_flags, flag_of, read_settings
+from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
+from judges.terminal import DONE, print_lines, print_note, run_command
+from optimize.flags import INTERRUPTED_RUN, Parser, add_label_flags, print_json
+from optimize.run.settings import flag_of, read_settings
 
 ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
@@ -32,7 +33,6 @@ examples:
   dspy-judges tune --pairwise tldr_concise --data pairs.jsonl
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
-INTERRUPTED = "interrupted: the same command again goes on from here"
 PROPOSER = "proposer="
 # What may be said of either model.
 OF_A_MODEL = ("price", "api_base", "api_key_env", "max_tokens", "reasoning_effort")
@@ -86,7 +86,6 @@ def parser() -> Parser:
         "--probes": "attack the shipped judge, for the report (the embedded model: always)",
         "--json": "print summary.json in place of the table",
         "--verbose": "print each retry, and where an error arose",
-        "--quiet": QUIET,
     }
     for flag, help_text in words.items():
         group.add_argument(flag, action="store_true", help=help_text)
@@ -102,7 +101,6 @@ def command(arguments: Sequence[str]) -> int:
         # Only now, since flags are refused without loading all this.
         from optimize.report.answer import run_lines
         from optimize.run.budget import plan_budget
-        from optimize.run.folder import as_json
         from optimize.run.labels import prepare
         from optimize.run.run import tune_in_folder
 
@@ -115,13 +113,15 @@ def command(arguments: Sequence[str]) -> int:
             folder, result = tune_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
             lines = run_lines(result, str(folder))
         if as_object:
-            print_output(as_json(result, indent=1))
+            print_json(result)
         else:
             print_lines(lines)
         return DONE
 
     verbose = bool(flags.get("verbose"))
-    return run_command(parser().prog, work, verbose=verbose, quiet=quiet, interrupted=INTERRUPTED)
+    return run_command(
+        parser().prog, work, verbose=verbose, quiet=quiet, interrupted=INTERRUPTED_RUN
+    )
 
 
 def of_both_models(flags: dict[str, Any]) -> dict[str, Any]:

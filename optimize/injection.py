@@ -16,7 +16,7 @@ from judges.client import BudgetSpentError, Client
 from judges.dimension import Comparison
 from judges.judge import Judge
 from optimize.items import Items, Vector, scores_of
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 OUTPUTS_PROBED = 16
 

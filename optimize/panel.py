@@ -22,7 +22,6 @@ from data.types import LabelError, LabelledPairs
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.cli.tool import INTERRUPTED_RUN, Parser, print_json
 from optimize.compare import (
     add_judges_flags,
     asking_options,
@@ -32,6 +31,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, json_number, value_cell
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.items import Items, Vector, data_counts, items_of, text_key
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.panel_learning import Gain, Kind, PanelFit, learn_panel
@@ -46,8 +46,8 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.run.pipeline import versions
-from optimize.run.run_folder import JUDGE, REPLIES, REPORT, SUMMARY, open_run, started_at, write_json
+from optimize.run.folder import JUDGE, REPLIES, REPORT, SUMMARY, open_run, started_at, write_json
+from optimize.run.run import versions
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import (
     Correlation,

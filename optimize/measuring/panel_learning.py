@@ -56,7 +56,8 @@ class Gain(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberValue:
     """What one member does: its rho alone, its weight in the panel, and what the panel loses
-    without it. The panel is the one that was compared with the own judge, shipped or not."""
+    without it. The panel is the one that was compared with the own judge, shipped or not.
+    """
 
     name: str
     alone: float

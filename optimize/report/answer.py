@@ -17,7 +17,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.statistics.bootstrap import POWER, Interval, documents_for_difference
+from optimize.statistics.intervals import POWER, Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Meta
 
 from data.flags import read_bounds, read_values, split_mapping
-from data.tables.formats import READ_ENDINGS
 from dspy_judges.errors import UsageError
 from judges.cli.flags import mapping
 from judges.client import (
@@ -289,35 +288,3 @@ def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
             "say --scale any to keep its own, since only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
-
-
-def add_label_flags(group: Any, required: str | None = None) -> None:
-    """Which labels are read, and how (a parser's or a group's flags).
-
-    `required` says of labels that must be named what they hold; without it there is a default.
-    """
-    about = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
-    group.add_argument(
-        "--data", metavar="FILE", required=required is not None, help=required or about
-    )
-    for flag, metavar, help_text in (
-        (
-            "--map",
-            "NAME=COLUMN",
-            "read NAME (a dimension, a text, id, group, system) from this column; repeatable; or "
-            "a mapping file (FILE.yaml), as check leaves it",
-        ),
-        (
-            "--values",
-            "WORD=N,...",
-            "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)",
-        ),
-    ):
-        group.add_argument(flag, metavar=metavar, action="append", default=[], help=help_text)
-
-
-def add_level_flag(group: Any) -> None:
-    """The level of rho (a parser's or a group's flag)."""
-    choices = ("auto", *get_args(Level))
-    about = f"of rho: {', '.join(choices)} (auto)"
-    group.add_argument("--level", choices=choices, default="auto", metavar="LEVEL", help=about)
