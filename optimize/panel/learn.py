@@ -17,7 +17,7 @@ from optimize.panel.crossfit import CrossFit, cross_fit
 from optimize.panel.maps import Line
 from optimize.panel.members import LabelledScores, MemberScores, labelled_scores
 from optimize.panel.weights import SHRINKAGE, PanelKind, Plan, moments_of, weighted_mean
-from optimize.search.gate import FEWEST_DOCUMENTS, MOST_FAILED, Gain, gains
+from optimize.search.gate import MOST_FAILED, TAIL, Gain, fewest_documents, gains
 from optimize.search.objective import Level
 from optimize.statistics.coefficients import Vector
 
@@ -174,7 +174,7 @@ def _fault(
     rng: np.random.Generator,
 ) -> str | None:
     """Why a plan may not ship whatever its gain; None: nothing stands against it."""
-    if len(crossed.contrast(plan, alone).documents) < FEWEST_DOCUMENTS:
+    if len(crossed.contrast(plan, alone).documents) < fewest_documents(TAIL):
         return "there are too few documents to tell"
     rates = [_failure_rate(labelled, candidate) for candidate in (plan, alone)]
     if rates[0] > max(MOST_FAILED, rates[1]):
