@@ -35,8 +35,7 @@ from optimize.run.labels import Labels, PreparedRun, check_level
 from optimize.run.models import open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Level, Settings, read_settings
-from optimize.search.finalists import SearchResult
-from optimize.search.gate import RISK
+from optimize.search.gate import RISK, SearchResult
 
 CONCURRENCY = 64
 AUTO = "auto"

@@ -34,10 +34,10 @@ from optimize.search.evaluator import (
     JudgeItems,
     Pricing,
     SearchBudget,
-    SearchOptions,
     Unit,
 )
 from optimize.search.gate import fewest_documents
+from optimize.search.problem import SearchOptions
 
 # A search that costs nothing may show as much as a frozen judge can hold.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4

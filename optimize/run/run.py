@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,10 +47,10 @@ from optimize.run.labels import PreparedRun, prepare
 from optimize.run.models import DEV, PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
-from optimize.search.finalists import SearchResult, choose_on_dev
-from optimize.search.gate import as_asked, reason_of, unmeasured
-from optimize.statistics.correlations import contrast_judges, correlation
+from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget
+from optimize.search.gate import SearchResult, as_asked, reason_of, search, unmeasured
+from optimize.search.problem import SearchProblem
+from optimize.statistics.correlations import contrast_judges
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 PrintLine = Callable[[str], None]
@@ -235,11 +234,8 @@ class ActiveRun:
             record_trial=self.trials.record,
             print_line=self.print_line,
         )
-        # DSPy, which GEPA takes, takes half a second.
-        module = {"rank": "rank_search", "gepa": "gepa"}[prepared.settings.optimizer]
-        explore = import_module(f"optimize.search.{module}").explore
-        result = choose_on_dev(problem, explore(problem))
-        if prepared.settings.ship == "tuned":
+        result = search(prepared.settings.optimizer, problem)
+        if prepared.settings.ship == "tuned" and result.tuned.id != self.untuned.id:
             result = replace(result, choice=as_asked(result.choice))
         return result
 
@@ -334,8 +330,8 @@ def summarize(
         "seed": settings.seed,
         "level": run.prepared.level,
         "data": data_counts(labels.labelled, labels.everything),
-        "seed_judge": _cells(run, result, run.untuned, measured.get("seed", {})),
-        "tuned_judge": _cells(run, result, result.tuned, measured.get("tuned", {})),
+        "seed_judge": _cells(measured.get("seed", {})),
+        "tuned_judge": _cells(measured.get("tuned", {})),
         "gain": _gains(measured),
         "shipped": shipped,
         "why": result.choice.why,
@@ -357,7 +353,7 @@ def summarize(
 
 
 def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
-    """What a page and a screen say beside rho: pairs ordered alike, means, people, and the price."""
+    """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
     order = {
         split: {f"{judge}_judge": order_figures(measured[judge][split]) for judge in measured}
         for split in measured["seed"]
@@ -371,25 +367,10 @@ def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]
     return figures
 
 
-def _cells(
-    run: ActiveRun, result: SearchResult, candidate: Candidate, scored: Mapping[str, Scored]
-) -> dict[str, Cell | None]:
-    """A judge's rho by split; on dev, of the documents on which both judges were compared.
-
-    There versions stand in for a judge that shows dev's labels, none of which shows the document.
-    """
-    evaluator, cross_fit, dev = run.evaluator, result.cross_fit, run.prepared.labels.dev
-    part = cross_fit.known(evaluator, result.tuned, evaluator.known(run.untuned, dev))
-    scores = cross_fit.scores(evaluator, candidate, part)
-    level, documents, systems = run.prepared.level, part.document_ids, part.system_ids
-    on_dev = correlation(level, scores, part.human, documents, systems) if len(part) else None
-    return {
-        "dev": on_dev and cell(on_dev),
-        **{
-            split: cell(rho(scored[split])) if split in scored else None
-            for split in ("test", "test_unseen_systems")
-        },
-    }
+def _cells(scored: Mapping[str, Scored]) -> dict[str, Cell | None]:
+    """A judge's rho by split; null where nothing was held out."""
+    splits = ("test", "test_unseen_systems")
+    return {split: cell(rho(scored[split])) if split in scored else None for split in splits}
 
 
 def _gains(measured: Measured) -> dict[str, Cell | None]:
