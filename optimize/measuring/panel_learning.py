@@ -16,6 +16,7 @@ that taught neither the weights nor which judge is the own one. Otherwise the ow
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ import pandas as pd
 
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
-from optimize.statistics.intervals import Matrix, Vector
+from optimize.statistics.intervals import Contrast, Matrix, Vector
 
 Kind = Literal["own", "half", "learned"]
 LEAST_DOCUMENTS_FOR_WEIGHTS = 40
@@ -53,14 +54,10 @@ class Gain(NamedTuple):
     n_documents: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberValue:
-    """What one member does: its rho alone, its weight in the panel, and what the panel loses
-    without it. The panel is the one that was compared with the own judge, shipped or not."""
+class MemberValue(NamedTuple):
+    """A member's rho alone, and what the panel loses without it, by the labels it learns from."""
 
-    name: str
     alone: float
-    weight: float
     adds: Gain
 
 
@@ -68,15 +65,15 @@ class MemberValue:
 class PanelFit:
     """What ships, as a weighted mean of `parts`, and the evidence for it.
 
-    `own` is the best member alone by these labels, and `gain` the panel's on it. `passed_over`
-    says why a member can have no part.
+    `own` is the best member alone by these labels, and `gain` the panel's on it, shipped or not.
+    `members` are by name, as is why others can have no part (`passed_over`).
     """
 
     kind: Kind
     own: str
     parts: tuple[Part, ...]
     gain: Gain
-    members: tuple[MemberValue, ...]
+    members: Mapping[str, MemberValue]
     passed_over: Mapping[str, str]
 
     def scores(self, by_name: Mapping[str, Vector]) -> Vector:
@@ -101,10 +98,10 @@ def learn_panel(
     is a panel's, which changes its sign where A and B change places. Raises SettingsError where
     there is nothing to learn.
     """
-    if np.ptp(human) == 0:
+    if np.unique(human).size < 2:
         raise SettingsError(
-            f"every label that weights are learned from is {human[0]:g}: there is no order to "
-            "learn; give more labels"
+            "the labels that weights are learned from are all alike: there is no order to learn; "
+            "give more labels"
         )
     document, system = (np.unique(names, return_inverse=True)[1] for names in (documents, systems))
     if pairs:
@@ -118,49 +115,39 @@ def learn_panel(
     if not names:
         name, why = next(iter(passed_over.items()))
         raise SettingsError(f"no member can have a part: {name} {why}; give other judges")
-    lines = [_line(scores[name], group) for name in names]
-    mapped = np.stack(
-        [a + b * scores[name] for name, (b, a) in zip(names, lines, strict=True)], axis=1
-    )
+    lines = np.array([_line(scores[name], group) for name in names])
+    mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
     scored = ~np.isnan(mapped).any(axis=1)
     labelled = _Labelled(
-        mapped=mapped[scored],
-        human=human[scored],
-        document=document[scored],
-        system=system[scored],
-        group=group[scored],
+        *(vector[scored] for vector in (mapped, human, document, system, group)),
         learns=not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS,
     )
     everyone = np.ones(len(names), bool)
-    others = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
-    gain, *adds = labelled.gains(everyone, others if len(names) > 1 else [], rng)
+    without = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
+    gain, *adds = labelled.gains([everyone, *(without if len(names) > 1 else [])], rng)
     taught = labelled.taught(np.ones(labelled.human.size, bool))
     own, weights = taught.own(everyone), taught.weights(everyone)
-    shipped = gain.value > gain.error
-    parts = (Part(names[own], 1.0),)
-    if shipped:
+    kind: Kind = "learned" if labelled.learns else "half"
+    parts: tuple[Part, ...] = (Part(names[own], 1.0),)
+    if gain.value <= gain.error:
+        kind = "own"
+    else:
         joined = labelled.mapped @ weights
-        scale, shift = 1 / max(slope for slope, _ in lines), 0.0
+        scale, shift = 1 / lines[:, 0].max(), 0.0
         if not pairs:
             # On people's scale, which a rating can be read on: with their mean and spread.
-            scale = float(labelled.human.std() / joined.std())
-            shift = float(labelled.human.mean() - scale * joined.mean())
-        parts = tuple(
-            Part(names[k], float(weights[k]), scale * lines[k][0], scale * lines[k][1] + shift)
-            for k in np.argsort(-weights, kind="stable")
-        )
-    kind: Kind = "learned" if labelled.learns else "half"
+            scale = labelled.human.std() / joined.std()
+            shift = labelled.human.mean() - scale * joined.mean()
+        lines = lines * scale + (0, shift)
+        order = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
+        parts = tuple(Part(names[k], *map(float, (weights[k], *lines[k]))) for k in order)
+    members = zip(taught.alone.tolist(), adds or [gain], strict=True)
     return PanelFit(
-        kind=kind if shipped else "own",
+        kind=kind,
         own=names[own],
         parts=parts,
         gain=gain,
-        members=tuple(
-            MemberValue(name=name, alone=float(alone), weight=float(weight), adds=added)
-            for name, alone, weight, added in zip(
-                names, taught.alone, weights, adds or [gain], strict=True
-            )
-        ),
+        members=dict(zip(names, starmap(MemberValue, members), strict=True)),
         passed_over=passed_over,
     )
 
@@ -170,21 +157,16 @@ def _passed_over(scores: Vector, group: Codes) -> str:
     failed = float(np.isnan(scores).mean())
     if failed > MOST_FAILED:
         return f"fails on {failed:.0%} of the outputs"
-    return "" if _line(scores, group).slope else "tells no two outputs apart"
+    return "" if _line(scores, group)[0] else "tells no two outputs apart"
 
 
-class _Line(NamedTuple):
-    slope: float
-    intercept: float
-
-
-def _line(scores: Vector, group: Codes) -> _Line:
-    """To mean 0 and a deviation of 1 within groups; a slope of 0 where no group is told apart."""
+def _line(scores: Vector, group: Codes) -> tuple[float, float]:
+    """The slope and the intercept of a member's line; 0 where it tells no group's outputs apart."""
     known = ~np.isnan(scores)
     spread = float(np.sqrt(np.mean(_centred(scores[known, None], group[known]) ** 2)))
     if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[known]).max())):
-        return _Line(0.0, 0.0)
-    return _Line(1 / spread, -float(scores[known].mean()) / spread)
+        return 0.0, 0.0
+    return 1 / spread, -float(scores[known].mean()) / spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,11 +183,16 @@ class _Taught:
         return int(np.argmax(np.where(members, self.alone, -np.inf)))
 
     def weights(self, members: Mask) -> Vector:
-        """Weights of these members by the rule, 0 for the others; they sum to 1."""
+        """Weights of these members by the rule, 0 for the others; they sum to 1.
+
+        A member that goes against people has none, unless all do.
+        """
         from scipy.optimize import nnls
 
+        if (agreeing := members & (self.alone > 0)).any():
+            members = agreeing
         told = np.zeros(members.size)
-        if self.learns and self.people.size:
+        if self.learns:
             told[members] = nnls(self.mapped[:, members], self.people)[0]
         if not told.any():
             told[self.own(members)] = 1.0
@@ -213,7 +200,7 @@ class _Taught:
         return weights
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Labelled:
     """Outputs that all members scored: their lines (outputs, members) beside people's labels.
 
@@ -226,10 +213,6 @@ class _Labelled:
     system: Codes
     group: Codes
     learns: bool
-
-    @property
-    def level(self) -> Level:
-        return "summary" if self.group.any() else "dataset"
 
     def taught(self, rows: Mask) -> _Taught:
         """What these rows teach."""
@@ -246,30 +229,36 @@ class _Labelled:
             learns=self.learns,
         )
 
-    def gains(self, everyone: Mask, others: Sequence[Mask], rng: np.random.Generator) -> list[Gain]:
-        """The panel's gain on the own judge, then on the panel of each of `others`.
+    def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[Gain]:
+        """The gain of the first panel on the own judge, then on each of the other panels.
 
         Every output is scored by weights from other documents and systems, and the own judge is
         that of those; of several deals into folds the mean.
         """
-        found = []
+        level: Level = "summary" if self.group.any() else "dataset"
+        contrasts: list[list[Contrast]] = []
         for _ in range(DEALS):
-            joined = np.full((self.human.size, 1 + len(others)), np.nan)
-            own = np.full(self.human.size, np.nan)
+            sides = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
-                taught = self.taught(rows)
-                own[held_out] = self.mapped[held_out, taught.own(everyone)]
-                for place, members in enumerate((everyone, *others)):
-                    joined[held_out, place] = self.mapped[held_out] @ taught.weights(members)
-            found.append([self._contrast(joined[:, 0], base) for base in (own, *joined.T[1:])])
-        means = [np.mean(deals, axis=0) for deals in zip(*found, strict=True)]
-        return [Gain(float(value), float(error), int(n)) for value, error, n in means]
-
-    def _contrast(self, scores: Vector, base: Vector) -> tuple[float, float, int]:
-        contrast = contrast_judges(
-            _rounded(scores), _rounded(base), self.human, self.document, level=self.level
-        )
-        return contrast.value, contrast.error, len(contrast.documents)
+                taught, mapped = self.taught(rows), self.mapped[held_out]
+                sides[0, held_out] = mapped[:, taught.own(panels[0])]
+                for place, members in enumerate(panels, start=1):
+                    sides[place, held_out] = _rounded(mapped @ taught.weights(members))
+            own, whole, *others = sides
+            contrasts.append(
+                [
+                    contrast_judges(whole, base, self.human, self.document, level=level)
+                    for base in (own, *others)
+                ]
+            )
+        return [
+            Gain(
+                float(np.mean([contrast.value for contrast in deals])),
+                float(np.mean([contrast.error for contrast in deals])),
+                len(deals[0].documents),
+            )
+            for deals in zip(*contrasts, strict=True)
+        ]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Rows to score, and the rows that share neither document nor system with them."""
