@@ -12,7 +12,8 @@ import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,17 +170,7 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     if flags.dry_run:
         print_lines(expectation_lines(entries))
         return None
-    config = {
-        "command": "optimize.compare",
-        "settings": {"dimension": task.dimension, "seed": flags.seed},
-        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
-        "judges": [entry.name for entry in entries],
-    }
-    with open_run(flags.out, "compare", config, print_note) as folder:
-        for line in expectation_lines(entries):
-            print_note(line)
-        options = {**asking_options(flags), "store": folder / REPLIES}
-        entries = ask_entries(entries, task, print_note, seed=flags.seed, **options)
+    with ask_all(flags, "compare", task, entries) as (folder, entries):
         result = {
             "command": "optimize.compare",
             **compare_judges(entries, task),
@@ -190,6 +181,24 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
         write_json(folder / SUMMARY, result)
         write_comparison(folder / REPORT, result)
     return result
+
+
+@contextmanager
+def ask_all(
+    flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
+) -> Iterator[tuple[Path, list[Entry]]]:
+    """A run's folder, begun or gone on with, and what all judges say."""
+    config = {
+        "command": f"optimize.{name}",
+        "settings": {"dimension": task.dimension, "seed": flags.seed},
+        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
+        "judges": [entry.name for entry in entries],
+    }
+    with open_run(flags.out, name, config, print_note) as folder:
+        for line in expectation_lines(entries):
+            print_note(line)
+        options = {**asking_options(flags), "store": folder / REPLIES}
+        yield folder, ask_entries(entries, task, print_note, seed=flags.seed, **options)
 
 
 def read_judges(

@@ -12,29 +12,34 @@ import argparse
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import data
-from data.types import LabelError, LabelledPairs
+from data.readers import is_constructed
+from data.types import LabelledPairs
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.compare import (
     add_judges_flags,
-    asking_options,
+    ask_all,
     check_names,
+    contrast_of,
     expectation_lines,
+    on_common_rows,
     read_judges,
     read_task,
 )
 from optimize.figures import DIGITS, Cell, json_number, value_cell
-from optimize.flags import INTERRUPTED_RUN, Parser, print_json
-from optimize.items import Items, Vector, data_counts, items_of, text_key
-from optimize.measuring.asking import Entry, Task, ask_entries
-from optimize.measuring.panel_learning import Gain, Kind, PanelFit, learn_panel
+from optimize.items import Items, data_counts, text_key
+from optimize.measuring.asking import Entry, Task, from_numbers
+from optimize.measuring.measure import rho
+from optimize.measuring.panel_learning import Gain, Kind, PanelFit, Part, learn_panel
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
 from optimize.report.text import (
@@ -46,19 +51,11 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.run.folder import JUDGE, REPLIES, REPORT, SUMMARY, open_run, started_at, write_json
-from optimize.run.run import versions
+from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
 from optimize.run.settings import SettingsError
-from optimize.statistics.correlations import (
-    Correlation,
-    Level,
-    contrast_judges,
-    dataset_level,
-    summary_level,
-    system_level,
-)
-from optimize.statistics.intervals import stream
-from optimize.statistics.plain import PairAccuracy, contrast_accuracy, pair_accuracy
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.intervals import Interval, stream
+from optimize.statistics.plain import PairAccuracy, pair_accuracy
 
 NAME = "dspy-judges panel"
 ABOUT = """\
@@ -130,15 +127,15 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    specs = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
-    task, entries = read_task(flags, specs)
+    loaded = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
+    task, entries = read_task(flags, loaded)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
     if judges:
         # Refused before anything is paid for where they cannot be joined, or written down.
-        _panel([Member(name=name, weight=1, judge=judge) for name, judge in judges.items()]).dumps()
-    parts, split = split_unmet(task, list(judges.values()), flags.seed)
-    ids = {item.id for items in parts.values() for item in items.items}
+        _join(judges, [Part(name, 1.0) for name in judges]).dumps()
+    parts = split_unmet(task, list(judges.values()), flags.seed)
+    ids = {name for part in parts.values() for name in part}
     entries = [
         entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
         for entry in entries
@@ -146,17 +143,7 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
     if flags.dry_run:
         print_lines(expectation_lines(entries))
         return None
-    config = {
-        "command": "optimize.panel",
-        "settings": {"dimension": task.dimension, "seed": flags.seed},
-        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
-        "judges": [entry.name for entry in entries],
-    }
-    with open_run(flags.out, "panel", config, print_note) as folder:
-        for line in expectation_lines(entries):
-            print_note(line)
-        options = {**asking_options(flags), "store": folder / REPLIES}
-        entries = ask_entries(entries, task, print_note, seed=flags.seed, **options)
+    with ask_all(flags, "panel", task, entries) as (folder, entries):
         for entry in entries:
             if entry.scored is None:
                 raise SettingsError(
@@ -164,181 +151,137 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
                     "(with a larger limit), or leave it out"
                 )
         scored = {entry.name: entry.scored for entry in entries if entry.scored}
-        fit, summary = learn_and_measure(task, scored, parts, flags.seed)
-        costs = {entry.name: _cost(entry) for entry in entries}
-        summary["members"] = [_member(entry, fit) for entry in entries]
-        summary["cost_per_1000_rows"] = json_number(sum(costs[part.name] for part in fit.parts))
+        fit, figures = learn_and_measure(task, scored, parts, flags.seed)
+        shipped = [entry for entry in entries if entry.name in {part.name for part in fit.parts}]
         paid = [entry.usage["cost_usd"] for entry in entries if not entry.in_process]
-        summary["cost_usd"] = None if None in paid else round(math.fsum(paid), DIGITS)
-        recorded = [part.name for part in fit.parts if part.name not in judges]
-        if recorded:
+        summary = {
+            **figures,
+            "members": [_member(entry, fit) for entry in entries],
+            "cost_per_1000_rows": json_number(sum(map(_cost, shipped))),
+            "cost_usd": None if None in paid else round(math.fsum(paid), DIGITS),
+            "seconds": round(time.monotonic() - began, 3),
+            "folder": str(folder),
+        }
+        if recorded := [entry.name for entry in shipped if not entry.judge]:
             summary["why_no_judge"] = (
                 f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
                 "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
             )
+        elif fit.kind == "own":
+            judges[fit.own].save(folder / JUDGE, overwrite=True)
         else:
+            met = _with_ids(task.items(_join(judges, fit.parts)), parts["learned"])
             provenance = {
-                "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
-                "split": split,
-                "optimizer": "panel",
-                **{k: summary[k] for k in ("seed", "level", "shipped", "own", "gain", "test")},
-                "versions": versions(),
-                "started": started_at(folder),
+                "data": {
+                    "name": task.labelled.name,
+                    "sha256": task.labelled.sha256,
+                    "constructed": is_constructed(task.labelled.sha256),
+                },
+                **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped")},
+                **{name: summary[name] for name in ("own", "gain", "test")},
+                "tuned_on": [text_key(item.texts) for item in met.items],
             }
-            judge = _shipped(fit, judges, task, parts["learned"], provenance)
-            judge.save(folder / JUDGE, overwrite=True)
-        summary |= {"seconds": round(time.monotonic() - began, 3), "folder": str(folder)}
+            _join(judges, fit.parts, provenance).save(folder / JUDGE, overwrite=True)
         write_json(folder / SUMMARY, summary)
         write_page(folder / REPORT, summary)
     return summary
 
 
-def split_unmet(
-    task: Task, judges: Sequence[Judge], seed: int
-) -> tuple[dict[str, Items], dict[str, Any]]:
-    """The labels to learn from ("learned") and to measure on, by name; and which split it is.
+def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set[str]]:
+    """The ids of the labels to learn from ("learned"), and of those to measure on by name.
 
-    Rows that a member was tuned on would flatter that member: they are in no part. Raises
-    LabelError where too few are left.
+    Rows that a member was tuned on would flatter it: they are in no part. Raises LabelError where
+    too few are left.
     """
-    met = {
-        items.items[row].id
-        for judge in judges
-        for items in [task.items(judge)]
-        for row in rows_met(judge, items)
-    }
-    rest: Any = task.labelled
+    met = set()
+    for judge in judges:
+        items = task.items(judge)
+        met |= {items.items[row].id for row in rows_met(judge, items)}
     if met:
         print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
-        rest = task.without(met)
-    try:
-        splits = data.split(rest, seed=seed)
-    except LabelError as error:
-        if not met:
-            raise
-        raise LabelError(
-            f"{rest.name}: {counted(len(met), 'row')} are left out, on which a member was tuned, "
-            "and the others are too few to split: give other labels, or leave the member out"
-        ) from error
-    learned = (items_of(part, task.dimension).items for part in (splits.train, splits.dev))
-    parts = {"learned": Items(tuple(item for items in learned for item in items))}
-    parts["test"] = items_of(splits.test, task.dimension)
-    if splits.test_unseen_systems is not None:
-        parts["test_unseen_systems"] = items_of(splits.test_unseen_systems, task.dimension)
-    return parts, {"by": splits.by, "sha256": splits.sha256}
+    field = "pairs" if isinstance(task.labelled, LabelledPairs) else "outputs"
+    kept = tuple(item for item in task.labelled.items if item.id not in met)
+    unmet: Any = replace(task.labelled, **{field: kept})
+    parts = {name: set(ids) for name, ids in data.split(unmet, seed=seed).ids().items()}
+    return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 
 
 def learn_and_measure(
-    task: Task, scored: Mapping[str, Scored], parts: Mapping[str, Items], seed: int
+    task: Task, scored: Mapping[str, Scored], parts: Mapping[str, set[str]], seed: int
 ) -> tuple[PanelFit, dict[str, Any]]:
     """The panel, and the figures that --json prints of it."""
-    pairs, items = isinstance(task.labelled, LabelledPairs), parts["learned"]
-    by_part = {
-        split: {name: _scores_on(each, part) for name, each in scored.items()}
+    scored = on_common_rows(scored)
+    first = next(iter(scored.values()))
+    ids = [item.id for item in first.items.items]
+    rows = {
+        split: [row for row, name in enumerate(ids) if name in part]
         for split, part in parts.items()
     }
+    learned = first.of_rows(rows["learned"])
     fit = learn_panel(
-        by_part["learned"],
-        items.human,
-        items.document_ids,
-        items.system_ids,
+        {name: each.scores[rows["learned"]] for name, each in scored.items()},
+        learned.human,
+        learned.documents,
+        learned.systems,
         level=task.level,
-        pairs=pairs,
+        pairs=first.is_pairs,
         rng=stream(seed, "panel"),
     )
-    held_out = {
-        split: compare_with_own(
-            fit.scores(by_part[split]), by_part[split][fit.own], part, task.level, pairs=pairs
-        )
-        for split, part in parts.items()
-        if split != "learned"
-    }
-    everything = Items(tuple(item for part in parts.values() for item in part.items))
+    numbers = fit.scores({name: each.scores for name, each in scored.items()})
+    joined = from_numbers(dict(zip(ids, numbers, strict=True)), pairwise=first.is_pairs)
+    panel = task.scored("panel", joined, None)
     return fit, {
         "command": "optimize.panel",
         "dimension": task.dimension,
-        "kind": "pairwise" if pairs else "rating",
+        "kind": "pairwise" if first.is_pairs else "rating",
         "optimizer": "panel",
         "seed": seed,
         "level": task.level,
-        "data": data_counts(task.labelled, everything),
+        "data": data_counts(task.labelled, first.items),
         "own": fit.own,
         "shipped": fit.kind,
         "gain": _gain_cell(fit.gain),
-        **held_out,
-    }
-
-
-def compare_with_own(
-    panel: Vector, own: Vector, items: Items, level: Level, *, pairs: bool
-) -> dict[str, Cell]:
-    """What ships beside the best single judge, on the outputs that both scored.
-
-    Of pairs the figures are accuracies, else rho.
-    """
-    failed = np.isnan(panel) | np.isnan(own)
-    panel, own = (np.where(failed, np.nan, scores) for scores in (panel, own))
-    human, documents, systems = items.human, items.document_ids, items.system_ids
-
-    def figure(scores: Vector) -> Correlation | PairAccuracy:
-        if pairs:
-            return pair_accuracy(scores, human, documents)
-        if level == "system":
-            return system_level(scores, human, systems, documents)
-        return (summary_level if level == "summary" else dataset_level)(scores, human, documents)
-
-    if pairs:
-        contrast = contrast_accuracy(panel, own, human, documents)
-    else:
-        contrast = contrast_judges(panel, own, human, documents, systems, level=level)
-    figures = {"own": figure(own), "panel": figure(panel)}
-    difference = value_cell(contrast.value, contrast.interval, DIGITS)
-    return {
         **{
-            name: {**value_cell(each.value, each.interval, DIGITS), "n": each.n_documents}
-            for name, each in figures.items()
+            split: _beside(panel.of_rows(rows[split]), scored[fit.own].of_rows(rows[split]))
+            for split in parts
+            if split != "learned"
         },
-        "difference": {**difference, "n": len(contrast.documents)},
     }
 
 
-def _scores_on(scored: Scored, items: Items) -> Vector:
-    """A score for each item; NaN where the judge failed or has no record."""
-    by_id = dict(zip((item.id for item in scored.items.items), scored.scores, strict=True))
-    return np.array([by_id.get(item.id, np.nan) for item in items.items], float)
+def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
+    """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
+    both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
+    panel, own = panel.of_rows(both), own.of_rows(both)
+    cells = {}
+    for name, scored in (("own", own), ("panel", panel)):
+        figure: Correlation | PairAccuracy = rho(scored)
+        if scored.is_pairs:
+            figure = pair_accuracy(scored.scores, scored.human, scored.documents)
+        cells[name] = _cell(figure.value, figure.interval, figure.n_documents)
+    contrast = contrast_of(panel, own)
+    return {
+        **cells,
+        "difference": _cell(contrast.value, contrast.interval, len(contrast.documents)),
+    }
+
+
+def _cell(value: float, interval: Interval | None, n: int) -> Cell:
+    return {**value_cell(value, interval, DIGITS), "n": n}
 
 
 def _with_ids(items: Items, ids: set[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 
-def _panel(members: Sequence[Member], provenance: Mapping[str, object] | None = None) -> Panel:
-    return Panel.join(members[0].judge.subject, members, provenance=provenance)
-
-
-def _shipped(
-    fit: PanelFit,
+def _join(
     judges: Mapping[str, Judge],
-    task: Task,
-    learned: Items,
-    provenance: Mapping[str, Any],
-) -> Judge:
-    """What ships as a judge to save: the best single judge, or the panel with what it met."""
-    if fit.kind == "own":
-        return judges[fit.own]
-    members = [
-        Member(
-            name=part.name,
-            weight=part.weight,
-            judge=judges[part.name],
-            slope=part.slope,
-            intercept=part.intercept,
-        )
-        for part in fit.parts
-    ]
-    ids = {item.id for item in learned.items}
-    met = _with_ids(task.items(_panel(members)), ids)
-    return _panel(members, {**provenance, "tuned_on": [text_key(i.texts) for i in met.items]})
+    parts: Sequence[Part],
+    provenance: Mapping[str, object] | None = None,
+) -> Panel:
+    """The members as one judge, on the first member's subject."""
+    members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
+    return Panel.join(members[0].judge.subject, members, provenance=provenance)
 
 
 def _cost(entry: Entry) -> float:
@@ -357,15 +300,14 @@ def _gain_cell(gain: Gain) -> Cell:
 
 def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:
     """A member in summary.json: its weight in what ships (0: none), and what it adds to a panel."""
-    weights = {part.name: part.weight for part in fit.parts}
-    known = next((member for member in fit.members if member.name == entry.name), None)
+    weights, value = {part.name: part.weight for part in fit.parts}, fit.members.get(entry.name)
     return {
         **entry.described(),
-        "weight": round(weights.get(entry.name, 0.0), DIGITS),
-        "alone": known and json_number(known.alone, DIGITS),
-        "adds": known and _gain_cell(known.adds),
-        "passed_over": fit.passed_over.get(entry.name),
         "cost_per_1000_rows": json_number(_cost(entry)),
+        "weight": round(weights.get(entry.name, 0.0), DIGITS),
+        "alone": value and json_number(value.alone, DIGITS),
+        "adds": value and _gain_cell(value.adds),
+        "passed_over": fit.passed_over.get(entry.name),
     }
 
 
