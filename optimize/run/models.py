@@ -24,7 +24,7 @@ from optimize.run.settings import Settings, SettingsError
 from optimize.search.evaluator import ItemScore, JudgeItems
 
 # What a run spends on, in this order, in words for its reader.
-SEARCH, PROPOSALS, DEV, TEST, PROBES = PURPOSES = ("search", "proposals", "dev", "test", "probes")
+SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
