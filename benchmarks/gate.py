@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from optimize.items import Item, Items
+from optimize.search.evaluator import contrast
 from optimize.search.gate import RISK, ComparedCandidate, choose
-from optimize.search.objective import Level, contrast
 from optimize.statistics.difference import mean_of_differences
+from optimize.statistics.levels import Level
 
 FINALISTS = 3
 DOCUMENTS = (60, 120, 240, 400)

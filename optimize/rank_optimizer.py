@@ -29,7 +29,7 @@ from optimize.dspy_examples import (
     split_by_document,
 )
 from optimize.dspy_program import Student, student_of
-from optimize.items import Items
+from optimize.items import LEVELS, Items, choose_level
 from optimize.run.active_run import ActiveRun
 from optimize.run.final_table import measure_finally
 from optimize.run.labels import Labels, PreparedRun, check_level
@@ -37,11 +37,11 @@ from optimize.run.models import RunModels, open_models
 from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
+from optimize.run.trial_log import Trial, TrialLog
 from optimize.screen import scorecard
 from optimize.search.finalists import SearchResult
 from optimize.search.gate import RISK
-from optimize.search.objective import LEVELS, Level, choose_level
-from optimize.search.trial_log import Trial, TrialLog
+from optimize.statistics.levels import Level
 
 CONCURRENCY = 64
 AUTO = "auto"

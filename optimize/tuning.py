@@ -19,9 +19,8 @@ from optimize.lifecycle import run_in_folder
 from optimize.report.text import SPLITS
 from optimize.run import run_folder
 from optimize.run.evidence import JUDGEMENTS
-from optimize.run.settings import read_settings
+from optimize.run.settings import RISK, Level, OptimizerName, Ship, read_settings
 from optimize.screen import scorecard
-from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 if TYPE_CHECKING:
     import pandas as pd

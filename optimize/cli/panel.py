@@ -41,7 +41,7 @@ from optimize.run.run_folder import (
     write_text,
 )
 from optimize.run.settings import SettingsError
-from optimize.search.trial_log import as_json
+from optimize.run.trial_log import as_json
 
 NAME = "dspy-judges panel"
 ABOUT = """\

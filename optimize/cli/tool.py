@@ -7,8 +7,8 @@ from typing import Any
 from data.tables.formats import READ_ENDINGS
 from judges.cli.flags import Parser as OneLineParser
 from judges.terminal import DONE, QUIET, print_lines, print_output, run_command
-from optimize.search.choices import LEVELS
-from optimize.search.trial_log import as_json
+from optimize.items import LEVELS
+from optimize.run.trial_log import as_json
 
 Result = Mapping[str, object]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"

@@ -15,16 +15,17 @@ import numpy as np
 from data.types import LabelledPairs
 from dspy_judges.errors import JudgesError
 from optimize.figures import DIGITS, Cell, cell_by_convention, json_number, value_cell
-from optimize.items import Vector, data_counts
+from optimize.items import Vector, correlation, data_counts
 from optimize.measuring.entries import Outcome
 from optimize.measuring.measure import Measured, is_tuned_on, measure_scores, pair_figures
 from optimize.measuring.sources import ScoredItems
 from optimize.run.labels import AnyLevel, Labelled
+from optimize.search.evaluator import contrast
 from optimize.search.gate import Gain, gains
-from optimize.search.objective import Level, contrast, correlation
 from optimize.statistics.accuracy import contrast_accuracy
 from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.difference import Contrast
+from optimize.statistics.levels import Level
 from optimize.statistics.scale import scale_use
 
 

@@ -19,7 +19,16 @@ from optimize.figures import (
     json_number,
 )
 from optimize.frames import judgements_frame
-from optimize.items import Items, Vector, data_counts, items_of
+from optimize.items import (
+    LEVELS,
+    Items,
+    Vector,
+    choose_level,
+    correlation,
+    data_counts,
+    items_of,
+    levels_of,
+)
 from optimize.measuring.people import people_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
@@ -40,12 +49,11 @@ from optimize.run.settings import (
     values_of,
 )
 from optimize.screen import verification_lines
-from optimize.search.objective import LEVELS, Level, choose_level, correlation, levels_of
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import Correlation
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.coefficients import Coefficient
-from optimize.statistics.levels import PRIMARY, Undefined
+from optimize.statistics.levels import PRIMARY, Level, Undefined
 
 if TYPE_CHECKING:
     import pandas as pd

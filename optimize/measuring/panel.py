@@ -15,7 +15,15 @@ from judges.judgement import AnyJudgement, Judgement
 from judges.panel import Member, Panel
 from judges.prompt import encodable
 from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
-from optimize.items import Items, Vector, data_counts, items_of, scores_of
+from optimize.items import (
+    Items,
+    Vector,
+    choose_level,
+    correlation,
+    data_counts,
+    items_of,
+    scores_of,
+)
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
@@ -27,8 +35,8 @@ from optimize.run.labels import Labelled, Labels, check_level, split_labelled
 from optimize.run.pipeline import versions
 from optimize.run.plain_figures import order_cell
 from optimize.run.settings import SettingsError
-from optimize.search.objective import Level, choose_level, correlation
 from optimize.statistics.bootstrap import Interval, stream
+from optimize.statistics.levels import Level
 
 UNTUNED = "untuned"
 MEASURED = ("test", "test_unseen_systems")

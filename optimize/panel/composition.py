@@ -12,7 +12,7 @@ from optimize.panel.crossfit import cross_fit
 from optimize.panel.learn import PanelFit
 from optimize.panel.members import MemberScores, labelled_scores
 from optimize.panel.weights import Plan
-from optimize.search.objective import Level
+from optimize.statistics.levels import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,8 @@ from optimize.panel.members import LabelledScores, MemberScores, labelled_scores
 from optimize.panel.weights import SHRINKAGE, PanelKind, Plan, moments_of, weighted_mean
 from optimize.report.text import counted
 from optimize.search.gate import FEWEST_DOCUMENTS, MOST_FAILED, Gain, gains
-from optimize.search.objective import Level
 from optimize.statistics.coefficients import Vector
+from optimize.statistics.levels import Level
 
 # A smaller difference is the order of a sum. The simpler way stays where another is no better, and
 # gets no favour beyond that: an error of the comparison is as often for it as against it.

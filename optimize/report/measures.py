@@ -6,8 +6,8 @@ import numpy as np
 
 from judges.winrate import WinRate, win_rate
 from optimize.injection import Attack, Probes, ScoreShift
+from optimize.items import choose_level
 from optimize.measuring.scored import Scored
-from optimize.search.objective import choose_level
 from optimize.statistics.accuracy import PairAccuracy, pair_accuracy
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Difference, paired_difference

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 
 from judges.client import is_embedded
@@ -19,12 +20,10 @@ from optimize.run.models import (
     make_item_scorer,
 )
 from optimize.run.run_budget import RunBudget
+from optimize.run.trial_log import TrialLog
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator, JudgeItems
-from optimize.search.finalists import SearchResult
-from optimize.search.optimizers import search
-from optimize.search.problem import SearchProblem
-from optimize.search.trial_log import TrialLog
+from optimize.search.evaluator import Evaluator, JudgeItems, Pricing, SearchProblem
+from optimize.search.finalists import SearchResult, choose_on_dev
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +52,9 @@ class ActiveRun:
         return Evaluator(
             seed=self.judge.prompt,
             judge=scorer or self.item_scorer(),
-            calls_per_item=self.models.calls_per_item(self.judge),
             budget=self.budget.search,
-            pricing=self.budget.pricing,
+            pricing=self.budget.pricing
+            or Pricing(per_call=1, calls=self.models.calls_per_item(self.judge)),
         )
 
     def purpose_of(self, prompt: Prompt, items: Sequence[Item]) -> str:
@@ -86,6 +85,10 @@ class ActiveRun:
             dev=prepared.labels.dev,
             level=prepared.level,
             options=self.budget.options,
-            log=self.log,
+            record_trial=self.log.write,
+            print_line=self.log.print_line,
         )
-        return search(prepared.settings.optimizer, problem)
+        # DSPy takes half a second.
+        module = "gepa" if prepared.settings.optimizer == "gepa" else "rank_search"
+        explore = import_module(f"optimize.search.{module}").explore
+        return choose_on_dev(problem, explore(problem))

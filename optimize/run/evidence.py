@@ -12,7 +12,7 @@ from optimize.frames import judgement_rows
 from optimize.injection import Probes
 from optimize.measuring.scored import Scored
 from optimize.run.run_folder import write_text
-from optimize.search.trial_log import as_json
+from optimize.run.trial_log import as_json
 from optimize.statistics.coefficients import midranks
 
 JUDGEMENTS = "judgements.jsonl"

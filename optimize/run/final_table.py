@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
-from optimize.items import Items, Vector
+from optimize.items import Items, Vector, correlation
 from optimize.run.active_run import ActiveRun
-from optimize.search.evaluator import Evaluator
+from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.finalists import SearchResult, affordable_documents
-from optimize.search.objective import Level, correlation
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import paired_difference
+from optimize.statistics.levels import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def measure_finally(
     if not test:
         splits |= {"test": Items(()), "test_unseen_systems": Items(())}
     # The table's share was kept for it; what it takes beyond is the models' own budget's to refuse.
-    evaluator.budget = evaluator.budget.renewed(math.inf if test else 0)
+    evaluator.budget = SearchBudget(math.inf if test else 0)
     scores = {
         judge: {
             split: cross_fit.scores(evaluator, candidate, items)

@@ -16,10 +16,10 @@ from judges import loading
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.items import Items, data_counts, items_of
+from optimize.items import Items, choose_level, data_counts, items_of, levels_of
 from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds, on_scale
 from optimize.run.settings import read as read_subject
-from optimize.search.objective import Level, choose_level, levels_of
+from optimize.statistics.levels import Level
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]

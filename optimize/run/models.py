@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from judges.cli.flags import read_plan
@@ -21,14 +21,13 @@ from judges.client import (
     is_embedded,
 )
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import verbose_logging
 from optimize.items import Item
 from optimize.run import run_folder
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.evaluator import ItemScore, JudgeItems
+from optimize.search.evaluator import Judged, JudgeItems
 
 # What a run spends on, in this order, in words for its reader.
 SEED, SEARCH, PROPOSALS, DEV, TEST, PROBES = PURPOSES = (
@@ -196,7 +195,7 @@ def make_item_scorer(
     `step(failed)` is called after each item.
     """
 
-    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Judged]:
         """Yield the judge's score of each item under a prompt, in order."""
         candidate = Judge(subject=judge.subject, prompt=prompt, plan=models.plan, lm=judge.lm)
         rows = (item.texts for item in items)
@@ -205,21 +204,9 @@ def make_item_scorer(
         with models.judge.account.spending_on(purpose_of(prompt, items)):
             for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
                 step(judgement.failure is not None)
-                yield replace(
-                    _item_score(judgement),
-                    tokens_in=totals.tokens_in - tokens_in,
-                    tokens_out=totals.tokens_out - tokens_out,
+                yield Judged(
+                    judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
                 )
                 tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 
     return judge_items
-
-
-def _item_score(judgement: AnyJudgement) -> ItemScore:
-    if isinstance(judgement, Verdict):
-        score, comment = judgement.margin, judgement.comparison
-    else:
-        score, comment = judgement.score, judgement.rationale
-    return ItemScore(
-        score=score, comment=comment or "", failure=judgement.failure, judgement=judgement
-    )

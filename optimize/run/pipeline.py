@@ -47,11 +47,11 @@ from optimize.run.run_budget import (
 )
 from optimize.run.run_estimate import RunEstimate, estimate_run
 from optimize.run.spending import spending_summary
+from optimize.run.trial_log import TrialLog
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, Pricing
 from optimize.search.finalists import FinalistFigures, SearchResult
 from optimize.search.gate import as_asked, reason_of, unmeasured
-from optimize.search.trial_log import TrialLog
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 

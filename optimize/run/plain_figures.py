@@ -9,7 +9,6 @@ from optimize.figures import DIGITS, interval_cell, json_number, value_cell
 from optimize.items import VOTES, AnnotationsError, Items, Vector, annotation_matrix
 from optimize.measuring.scored import Scored
 from optimize.run.evidence import RunEvidence
-from optimize.search.objective import Level
 from optimize.statistics.accuracy import (
     OrderAgreement,
     order_agreement,
@@ -17,6 +16,7 @@ from optimize.statistics.accuracy import (
     order_agreement_of_votes,
     pair_accuracy,
 )
+from optimize.statistics.levels import Level
 from optimize.statistics.scale import ScaleComparison, compare_scales
 
 

@@ -16,9 +16,15 @@ from judges.scoring import reply_tokens
 from optimize.items import Items
 from optimize.run.labels import Labels
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.evaluator import ITEMS_MEASURED, JudgeItems, Pricing, SearchBudget, Unit
+from optimize.search.evaluator import (
+    ITEMS_MEASURED,
+    JudgeItems,
+    Pricing,
+    SearchBudget,
+    SearchOptions,
+    Unit,
+)
 from optimize.search.lessons import expected_characters
-from optimize.search.problem import SearchOptions
 from optimize.search.proposer import REPLY_TOKENS
 
 # A search that costs nothing may go on for longer, and show as much as a frozen judge can hold;

@@ -16,7 +16,7 @@ from judges.client import Store
 from judges.prompt import encodable
 from optimize.run.labels import PreparedRun
 from optimize.run.settings import FREE, flag_of
-from optimize.search.trial_log import as_json
+from optimize.run.trial_log import as_json
 
 CONFIG = "config.json"
 SPLITS = "splits.json"

@@ -25,7 +25,12 @@ from judges.client import (
 )
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.prompt import Reasoning
-from optimize.search.choices import RISK, Level, OptimizerName, Ship
+
+Level = Literal["summary", "dataset", "system"]
+OptimizerName = Literal["rank", "gepa"]
+Ship = Literal["better", "tuned"]
+# The chance that a judge ships which is no better than the untuned one.
+RISK = 0.1
 
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15

@@ -15,9 +15,16 @@ from judges.client import BudgetSpentError
 from judges.prompt import Prompt
 from optimize.figures import DIGITS, json_number
 from optimize.items import Items, Vector
-from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.demos import EVERYTHING, largest_demo_set
-from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
+from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
+from optimize.search.evaluator import (
+    Evaluator,
+    SearchBudgetSpentError,
+    SearchOptions,
+    SearchProblem,
+    contrast,
+    informative_documents,
+    objective,
+)
 from optimize.search.gate import (
     RISK,
     Choice,
@@ -27,10 +34,9 @@ from optimize.search.gate import (
     too_dear,
     undecided,
 )
-from optimize.search.objective import Level, contrast, informative_documents, objective
-from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast, mean_of_differences
+from optimize.statistics.levels import Level
 
 FOLDS = 4
 
@@ -51,7 +57,17 @@ class CrossFit:
     @cached_property
     def full_demo_set(self) -> DemoSet:
         """Everything that can be shown, or the largest set where that is too much."""
-        return largest_demo_set(self._everything, self._seed, self._options)
+        return self._largest(self._everything)
+
+    def _largest(self, items: Items) -> DemoSet:
+        """All of the items that can be shown, or as many of all levels as a prompt takes."""
+        return draw_demo_set(
+            items,
+            self._seed,
+            max(self._options.demo_sizes, default=0),
+            stream(self._options.seed, EVERYTHING),
+            max_characters=self._options.longest_demos,
+        )
 
     @cached_property
     def is_feasible(self) -> bool:
@@ -66,7 +82,7 @@ class CrossFit:
         for fold in range(FOLDS):
             names = [name for name, name_fold in self._fold_of.items() if name_fold != fold]
             pool = self._everything.of_documents(names)
-            demo_sets.append(largest_demo_set(pool, self._seed, self._options))
+            demo_sets.append(self._largest(pool))
         return demo_sets
 
     def is_needed_for(self, candidate: Candidate) -> bool:
@@ -336,7 +352,7 @@ def choose_on_dev(problem: SearchProblem, exploration: Exploration) -> SearchRes
         risk = problem.options.risk
         choice = choose_finalist(on_dev, on_train, level, costs, n_tried, rng, shortfall, risk)
         record_choice(problem, choice, finalists)
-        if evaluator.pricing is not None:
+        if not evaluator.pricing.price.is_free:
             figures = finalist_figures(problem, finalists, on_dev)
         if not finalists and exploration.n_too_dear:
             choice = too_dear(exploration.n_too_dear, n_tried)

@@ -10,12 +10,11 @@ from search_world import SEED, judge, search, world
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemScore
+from optimize.search.evaluator import ItemScore, SearchOptions, objective
 from optimize.search.finalists import CrossFit, FinalistScores, choose_finalist
 from optimize.search.gate import Choice
-from optimize.search.objective import Level, objective
-from optimize.search.problem import SearchOptions
 from optimize.statistics.bootstrap import stream
+from optimize.statistics.levels import Level
 
 # Sets as large as all labels.
 OPTIONS = SearchOptions(demo_sizes=(1000,))
