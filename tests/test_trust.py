@@ -29,7 +29,7 @@ from optimize import measure, tune
 from optimize.cli.tune import command as optimize_command
 from optimize.verify import command as verify_command
 from optimize.run.settings import Settings
-from optimize.search.trial_log import TrialLog
+from optimize.run.trial_log import TrialLog
 
 PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"

@@ -29,9 +29,15 @@ from optimize.items import Items
 from optimize.run.labels import Labels, PreparedRun
 from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.evaluator import ITEMS_MEASURED, JudgeItems, Pricing, SearchBudget, Unit
+from optimize.search.evaluator import (
+    ITEMS_MEASURED,
+    JudgeItems,
+    Pricing,
+    SearchBudget,
+    SearchOptions,
+    Unit,
+)
 from optimize.search.gate import documents_for, power
-from optimize.search.problem import SearchOptions
 
 # Without a limit: calls of a search that costs nothing; of another so many times the judging of so
 # many outputs by the untuned judge.

@@ -47,9 +47,8 @@ from optimize.run.labels import PreparedRun, prepare
 from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget
+from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
 from optimize.search.gate import SearchResult, as_asked, reason_of, search, unmeasured
-from optimize.search.problem import SearchProblem
 from optimize.statistics.correlations import contrast_judges
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")

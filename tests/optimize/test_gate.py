@@ -12,8 +12,8 @@ from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemScore
 from optimize.search.gate import RISK, Finalist
-from optimize.search.objective import Level
-from optimize.search.problem import SearchOptions
+from optimize.statistics.correlations import Level
+from optimize.search.evaluator import SearchOptions
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import mean_of_differences
 

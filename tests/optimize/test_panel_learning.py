@@ -14,8 +14,8 @@ from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, lear
 from optimize.panel.maps import Line, fit_line, fit_margin_lines, standard_ranks
 from optimize.panel.members import MemberScores, labelled_scores
 from optimize.panel.weights import Moments, weighted_mean
-from optimize.search.objective import Level
 from optimize.statistics.agreement import summary_level
+from optimize.statistics.levels import Level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 DOCUMENTS, SYSTEMS = 24, 8

@@ -19,6 +19,7 @@ from search_world import (
 from judges.client.prices import Price
 from judges.prompt import Prompt
 from optimize.items import Item
+from optimize.run.trial_log import Trial
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault
 from optimize.search.evaluator import (
     Evaluator,
@@ -26,10 +27,9 @@ from optimize.search.evaluator import (
     Pricing,
     SearchBudget,
     SearchBudgetSpentError,
+    SearchOptions,
 )
 from optimize.search.gate import SearchResult
-from optimize.search.problem import SearchOptions
-from optimize.search.trial_log import Trial
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:

@@ -18,9 +18,9 @@ from optimize.measuring.people import people_figures
 from optimize.measuring.scored import Scored
 from optimize.run.evidence import PromptParts, RunEvidence
 from optimize.run.plain_figures import order_figures, scale_figures
-from optimize.search.objective import Level
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level
 from optimize.statistics.bootstrap import stream
+from optimize.statistics.levels import Level
 
 SCALE = (1, 2, 3, 4, 5)
 PROBES = Probes(
