@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judges.winrate import share_interval, share_interval_of_sums
-from optimize.statistics.correlations import Level, read_rows
+from optimize.statistics.correlations import Level, enough_contrast, read_rows
 from optimize.statistics.intervals import (
     Contrast,
     Interval,
@@ -120,7 +120,7 @@ def order_agreement(
     )
     return OrderAgreement(
         value=float(alike.sum() / ordered.sum()) if has_pair.any() else np.nan,
-        interval=_interval(*interval),
+        interval=_interval(*interval) if not across or enough_contrast(rows) else None,
         n_pairs=round(ordered.sum() / 2),
         n_ties=round(ties.sum() / 2),
         n_tied_by_people=round(tied.sum() / 2),
