@@ -27,7 +27,7 @@ from optimize.search.demos import (
     largest_demo_set,
 )
 from optimize.search.evaluator import SearchBudgetSpentError
-from optimize.search.finalists import CrossFit, Exploration, affordable_part
+from optimize.search.gate import CrossFit, Exploration, affordable_part
 from optimize.search.objective import Level, contrast, informative_documents
 from optimize.search.problem import SearchProblem
 from optimize.search.proposer import Proposer
@@ -75,7 +75,7 @@ MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
 
 def explore(problem: SearchProblem) -> Exploration:
     """Propose and race, round after round, until nothing better comes or the budget ends."""
-    if problem.proposer is None and problem.evaluator.pricing is None:
+    if problem.proposer is None and problem.evaluator.budget.unit == "calls":
         return show_labels(problem)
     return RankSearch(problem).explore()
 
