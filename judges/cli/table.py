@@ -551,6 +551,6 @@ def _win_rate_text(name: str, rate: "WinRate") -> str:
     first = "win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
     first += "{n_failed} failed)"
     lines = [f"{name} {first.format_map(figures)}"]
-    biases = ("flip_rate", "position_bias", "length_bias", "length_controlled_win_rate_a")
-    lines += [f"  {key.replace('_', ' '):<30}{figures[key]}" for key in biases]
+    biases = ("flip_rate", "position_bias", "length_bias")
+    lines += [f"  {key.replace('_', ' '):<15}{figures[key]}" for key in biases]
     return "\n".join(lines)
