@@ -21,8 +21,6 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import to_builtins
-
 from data.columns import Columns
 from data.tables.arrow import ParquetSink
 from data.tables.atomic_write import in_use
@@ -44,7 +42,7 @@ from judges.client import (
     is_embedded,
     price_of,
 )
-from judges.client.store import ANSWERED, LOST
+from judges.client.store import ANSWERED, LOST, SENT
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
@@ -290,7 +288,7 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 def _has_replies(session: Session) -> bool:
     """Whether there is anything to go on from: answers, or requests that may be billed."""
     totals = session.store.totals() if session.store else ()
-    return any(total.state in (ANSWERED, LOST) for total in totals)
+    return any(total.state in (ANSWERED, LOST, SENT) for total in totals)
 
 
 def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
@@ -379,16 +377,12 @@ def _answered_by_batch(run: TableRun) -> bool:
         raise UsageError(
             f"--batch-api takes one model; these judges ask {', '.join(models) or 'none'}"
         )
-    batch = Batch(args.out, models[0], api_base=args.api_base, api_key_env=args.api_key_env)
-    if args.batch_api == "status":
-        state = batch.refresh()
-        print_output(json.dumps(to_builtins(state)) if args.json else str(state))
-        return False
+    options = {"api_base": args.api_base, "api_key_env": args.api_key_env}
     price = price_of(args.price) or find_price(models[0])
     with _session(run) as session:
-        assert session.store is not None
+        batch = Batch(args.out, models[0], session, price=price, **options)
         if args.batch_api == "collect":
-            failures = batch.collect(session.store, price)
+            failures = batch.collect()
             if failures:
                 print_error(
                     f"{len(failures):,} requests have no answer ({failures[0]}); the others are "
@@ -396,16 +390,15 @@ def _answered_by_batch(run: TableRun) -> bool:
                 )
             return not failures
         if not batch.state.run:
-            queue = batch.queue(session.store, price)
-            recording = Session(models={models[0]: queue}, **request_options(args))
-            with recording, closing(_judged(run, recording)) as judged:
+            writing = Session(models={models[0]: batch}, **request_options(args))
+            with writing, closing(_judged(run, writing)) as judged:
                 for _ in judged:
                     pass
-            if not queue.queued:
+            if not batch.begin():
                 print("nothing to submit: every reply is there already; leave out --batch-api")
                 return False
-            queue.check(args.max_calls, args.max_cost)
-    print_output(str(batch.submit()))
+        batch.submit()
+    print_output(f"{batch.state.batch_id} is submitted; within a day, --batch-api collect")
     return False
 
 
