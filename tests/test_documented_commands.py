@@ -33,7 +33,7 @@ def documented() -> Iterator[tuple[str, str]]:
         in_blocks = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.DOTALL))
         in_sentences = re.findall(r"`((?:dspy-judges|python -m) [^`]* --[^`]*)`", text)
         for line in [*in_blocks.replace("\\\n", " ").splitlines(), *in_sentences]:
-            # A comment begins after a blank: `--map id=#line` has none.
+            # A comment begins after a blank: `--map id=#row` has none.
             typed = re.split(r"(?:^|\s)#", line)[0]
             for command in STARTED.findall(typed):
                 yield page.name, " ".join(command.split())

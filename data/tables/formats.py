@@ -78,8 +78,8 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row = None
     with _added_to(problems):
-        for row in _format_of(path, problems).read(path, problems):
-            yield row
+        for number, row in enumerate(_format_of(path, problems).read(path, problems), start=1):
+            yield row._replace(number=number)
     if row is None:
         _add_empty(problems)
 
@@ -88,8 +88,8 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
-        for line, cells in _format_of(path, problems, FORMATS[0]).read(path, problems):
-            yield f"{problems.file}, {problems.unit} {line}", cells
+        for row in _format_of(path, problems, FORMATS[0]).read(path, problems):
+            yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
@@ -128,10 +128,11 @@ def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
     """The rows without the columns that libraries write for themselves."""
     return tuple(
         TableRow(
-            line,
-            {n: cell for n, cell in cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+            row.line,
+            {n: cell for n, cell in row.cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+            number,
         )
-        for line, cells in rows
+        for number, row in enumerate(rows, start=1)
     )
 
 

@@ -20,10 +20,14 @@ Row = dict[str, object]
 
 
 class TableRow(NamedTuple):
-    """One row and the line it starts on (its number, in a file without lines); both from 1."""
+    """One row, the line it starts on, and its number among the rows, which tables agree on.
+
+    All count from 1. In a file without lines the line is the number.
+    """
 
     line: int
     cells: Row
+    number: int = 0
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -144,8 +144,8 @@ class TableRun:
 
     def rows(self) -> Iterator[Row]:
         """The table's rows, each with its id among its cells."""
-        for line, cells in read_table_rows(self.args.data):
-            yield {**cells, ID: cells.get(self.id_column) if self.id_column else line}
+        for _, cells, number in read_table_rows(self.args.data):
+            yield {**cells, ID: cells.get(self.id_column) if self.id_column else number}
 
     def digest(self) -> str:
         """Of everything that determines an output but the replies."""

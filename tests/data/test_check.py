@@ -201,12 +201,12 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
     path = sheet(tmp_path)
     monkeypatch.chdir(tmp_path)
     flags = [word for flag in FLAGS for word in ("--map", flag)]
-    given = [*flags, "--values", "1.5=1", "--write-map", "map.yaml"]
+    given = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
     assert main(["labels.csv", *given]) == 0
     words = shlex.split(capsys.readouterr().out.splitlines()[-1])[3:]
-    assert words == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
+    assert words[:6] == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
     assert tune([*words, "--dry-run"]) == 0
-    assert verify(["relevance", *words[2:], "--json"]) == 0
+    assert verify(["relevance", *words[2:6], "--json"]) == 0
     mapping = {
         "group": "doc",
         "document": "Text",
@@ -220,6 +220,9 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
     # What is said beside the file goes before it, and no file is written over.
     again = data.read_labels(path, map="map.yaml", values={"1.5": 2})
     assert again.outputs[0].ratings == {"relevance": (1, 2)}
+    with pytest.raises(data.LabelError, match="off the scale"):
+        data.read_labels(path, map="map.yaml", values={"1.5": 6})
+    assert data.read_labels(path, map="map.yaml", values={"1.5": 6}, scales={"*": (1, 7)})
     capsys.readouterr()
     assert main(["labels.csv", *given]) == 1
     assert (

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 
 import data
+from judges.__main__ import main
+from judges.recorded import read_scores
 
 Rows = list[dict[str, object]]
 
@@ -174,3 +176,14 @@ def test_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(data.LabelError, match="not a regular file") as caught:
         data.read_labels(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
+def test_rows_without_ids_are_numbered_by_row_in_every_format(
+    write: Callable[[Rows, Path], Path], tmp_path: Path
+) -> None:
+    path = write([{n: cell for n, cell in row.items() if n != "id"} for row in ROWS], tmp_path)
+    assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
+    scored = tmp_path / "scored.jsonl"
+    assert main(["score", "relevance", "--data", str(path), "--out", str(scored)]) == 0
+    assert [*read_scores(scored, "relevance")] == [*"123456"]

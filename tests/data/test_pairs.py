@@ -94,7 +94,7 @@ def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
         "generator_2": "new",
         "preference": 2.0,
     }
-    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#line"})
+    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#row"})
     pair = labelled.pairs[0]
     assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
     assert pair.texts == {"instruction": "Name a river."}

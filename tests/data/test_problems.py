@@ -99,7 +99,7 @@ def test_rows_without_ids_that_hold_the_same_texts_are_not_taken_for_outputs(
     ]
     message = refused(file_of(tmp_path, *rows), dimensions=["tone"])
     assert message.startswith(", line 6, field 'id': holds the same texts as line 3, and so do 1")
-    assert "--map annotator=COLUMN; else number the rows by --map id=#line" in message
+    assert "--map annotator=COLUMN; else number the rows by --map id=#row" in message
 
 
 def test_a_text_that_the_judge_reads_must_be_in_every_row(tmp_path: Path) -> None:
