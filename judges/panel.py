@@ -17,7 +17,7 @@ from judges.dimension import Comparison, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.judging import Order, choice_of, failed
+from judges.judging import choice_of, failed
 
 if TYPE_CHECKING:
     from judges.client import Client
@@ -131,7 +131,6 @@ class Panel(Judge):
         rows: Iterable[Mapping[str, object]],
         client: "Client",
         *,
-        order: Order = "both",
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
@@ -140,7 +139,7 @@ class Panel(Judge):
             streams = []
             for judge, copy in zip(self.parts, copies, strict=True):
                 asker = self._client_of(judge, client)
-                stream = judge.judge_rows(copy, asker, order=order, seed=seed)
+                stream = judge.judge_rows(copy, asker, seed=seed)
                 streams.append(stack.enter_context(closing(stream)))
             for _ in rows:
                 yield self.joined([next(stream) for stream in streams])

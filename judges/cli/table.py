@@ -46,7 +46,6 @@ from judges.client.store import ANSWERED, LOST, SENT
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from judges.judging import Order
 from judges.loading import load
 from judges.scoring import reply_tokens
 from judges.terminal import Progress, print_error, print_note, print_output
@@ -153,7 +152,7 @@ class TableRun:
         with path.open("rb") as file:
             data = file_digest(file, "sha256").hexdigest()
         judges = [judge.dumps() for judge in self.judges]
-        asked = [self.args.order, self.args.seed, self.columns, self.texts, self.id_column]
+        asked = [self.args.seed, self.columns, self.texts, self.id_column]
         return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
 
 
@@ -202,7 +201,7 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
             judge,
             n_rows=n_rows,
             characters=characters[judge.name],
-            orders=2 if args.order == "both" else 1,
+            orders=2 if judge.kind == "pairwise" else 1,
             price=price_of(args.price),
         )
     new_columns = results.new_columns(columns) if form and form.flat else []
@@ -337,13 +336,12 @@ def _judged(
 ) -> Generator[tuple[Row, dict[str, AnyJudgement]], None, None]:
     """Every row, with its id, and its judgements by judge; all requests are under way together."""
     rows, *copies = tee(run.rows(), len(run.judges) + 1)
-    order: Order = run.args.order or "both"
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(_texts_of, copy, repeat(run.texts[judge.name]))
             client = session.client(judge.lm, api_base=judge.api_base)
-            stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
+            stream = judge.judge_rows(texts, client, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
