@@ -173,16 +173,14 @@ def _add_empty(problems: Problems) -> None:
 class RowWriter:
     """Takes rows into `PATH.partial`, which becomes PATH when all went well.
 
-    `columns` are all a flat format's columns, in order; JSONL needs none. `overwrite`: a file at
-    PATH is replaced at the end; otherwise leaving raises FileExistsError.
+    `columns` are all a flat format's columns, in order; JSONL needs none.
     """
 
-    def __init__(self, path: Path, *, columns: Sequence[str], overwrite: bool = False) -> None:
+    def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
         open_writer = written_format(path).open_writer
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.written = 0
-        self._overwrite = overwrite
         self._file = open_writer(self.partial_path, columns)
 
     def write(self, row: Row) -> None:
@@ -195,7 +193,7 @@ class RowWriter:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self._file.close()
-            move_into_place(self.partial_path, self.path, overwrite=self._overwrite)
+            move_into_place(self.partial_path, self.path, overwrite=True)
             return
         # What went wrong is said already, and a full disk fails here once more.
         with suppress(OSError, RowsError):

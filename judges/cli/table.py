@@ -22,7 +22,6 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.columns import Columns
-from data.tables.arrow import ParquetSink
 from data.tables.atomic_write import in_use
 from data.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
 from data.tables.problems import RowsError
@@ -205,7 +204,7 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
             price=price_of(args.price),
         )
     new_columns = results.new_columns(columns) if form and form.flat else []
-    run = TableRun(
+    return TableRun(
         judges=tuple(judges),
         args=args,
         n_rows=n_rows,
@@ -214,13 +213,6 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
         texts=texts,
         estimates=tuple(estimates),
     )
-    if form and form.open_writer is ParquetSink and not args.dry_run:
-        # A column that Parquet cannot hold is found before anything is asked and paid for.
-        sink = ParquetSink(args.out, run.columns)
-        for cells in run.rows():
-            sink.write(cells)
-        sink.table()
-    return run
 
 
 def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
@@ -302,7 +294,7 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
-                RowWriter(out, columns=run.columns, overwrite=True) as writer,
+                RowWriter(out, columns=run.columns) as writer,
                 progress,
                 closing(_judged(run, session)) as judged,
             ):

@@ -237,6 +237,7 @@ class Session:
     def client(
         self,
         lm: str,
+        /,
         *,
         role: str | None = None,
         keep_going: bool | None = None,
@@ -290,7 +291,7 @@ class Session:
                 role=f"{role}: {other}{at}",
                 keep_going=keep_going,
                 free=is_embedded(other),
-                **siblings,  # type: ignore[arg-type]
+                **siblings,
             )
 
         client.open_sibling = open_sibling
