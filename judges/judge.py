@@ -161,7 +161,8 @@ class Judge:
     def check_origins(self) -> None:
         """Raise FatalModelError where a file alone, maybe a stranger's, makes a dangerous choice.
 
-        That is a model that may be an address, a path or a program, and very many replies.
+        That is a model that may be an address, a path or a program; very many replies; and the
+        public endpoint in the place of the private one that it was made at.
         """
         for judge in self.parts:
             if problem := judge._foreign_choice():
@@ -172,6 +173,12 @@ class Judge:
             return (
                 f"its file names the model {self.lm[:200]!r}, which is no plain PROVIDER/NAME of a "
                 "known provider; to ask it, name it yourself: --lm MODEL (lm=...)"
+            )
+        made_at = (self.provenance or {}).get("endpoint") if self.lm_from == "file" else None
+        if made_at and not self.api_base and made_at != (asked_at := endpoint_of(self.lm)):
+            return (
+                f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
+                "--api-base URL (api_base=...)"
             )
         if self.plan_from == "file" and self.plan and self.plan.samples > MOST_SAMPLES:
             return (

@@ -99,16 +99,6 @@ def test_pages_name_no_flag_that_no_command_has(
     assert {(page, name) for page, name in named if name not in flags | OF_OTHER_TOOLS} == set()
 
 
-def test_python_m_stands_only_in_readme_where_the_two_forms_are_told() -> None:
-    told = re.compile(r"python -m (?:optimize|judges|data)\b")
-    assert [page for page in PAGES if told.search(page.read_text("utf-8"))] == [README]
-
-
-def test_readme_names_every_word() -> None:
-    readme = README.read_text(encoding="utf-8")
-    assert all(re.search(rf"^\|.*`{word}\b", readme, re.MULTILINE) for word in COMMANDS)
-
-
 @pytest.mark.usefixtures("only_parsing")
 def test_a_paid_run_can_be_rehearsed(tmp_path: Path) -> None:
     server = ROOT / "benchmarks" / "simulated_server.py"

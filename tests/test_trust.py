@@ -9,7 +9,6 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import dspy
 import pytest
 from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
@@ -25,13 +24,10 @@ from judges.client.protocol import FatalModelError
 from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
-from optimize import measure, tune
+from optimize import measure
 from optimize.cli.tune import command as optimize_command
 from optimize.cli.verify import command as verify_command
-from optimize.run.settings import Settings
-from optimize.search.trial_log import TrialLog
 
-PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"
 ROW = {"document": "A private text.", "summary": "Private."}
 
@@ -306,84 +302,10 @@ def test_an_endpoint_of_the_environment_is_the_users_word(
     assert len(private.log) == n
 
 
-def test_the_proposers_endpoint_can_be_another(private: OpenAIServer) -> None:
-    with Serving(OpenAIServer(models=("proposer-1",))) as other:
-        tune(
-            "coherence",
-            data="labels.jsonl",
-            lm="openai/judge-1",
-            api_base=private.url,
-            proposer_lm="openai/proposer-1",
-            proposer_api_base=other.url,
-            max_calls=500,
-            quiet=True,
-        )
-        assert models_of(private) == {"judge-1"}
-        assert models_of(other) == {"proposer-1"}
-
-
-@pytest.mark.parametrize(
-    ("told", "proposer"),
-    [
-        ({"lm": "openai/a"}, PUBLIC),
-        ({"lm": "openai/a", "api_base": "http://h/v1"}, "http://h/v1"),
-        ({"lm": "openai/a", "proposer_lm": "openai/b", "api_base": "http://h/v1"}, "http://h/v1"),
-        (
-            {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"},
-            "dspy.LM http://h/v1",
-        ),
-        (
-            {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"}
-            | {"proposer_api_base": "default"},
-            "dspy.LM",
-        ),
-        ({"lm": "openai/a", "api_base": "http://h/v1", "proposer_api_base": "default"}, PUBLIC),
-    ],
-)
-def test_the_proposer_is_asked_where_the_judge_is_unless_said_otherwise(
-    told: dict[str, str], proposer: str
-) -> None:
-    assert Settings(dimension="relevance", **told).endpoints["proposer"] == proposer  # type: ignore[arg-type]
-
-
-def test_an_environments_endpoint_is_another_providers_proposers_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
-    told = Settings(dimension="relevance", lm="openai/a", proposer_lm="anthropic/b")
-    assert told.endpoints == {"judge": "http://h/v1", "proposer": "dspy.LM http://h/v1"}
-
-
-def test_dspys_configured_address_holds_for_the_optimizers_proposer(private: OpenAIServer) -> None:
-    from optimize import RankOptimizer
-    from optimize.dspy_program import student_of
-
-    task = student_of(judges.load("coherence").program())
-    lm = dspy.LM("openai/judge-1", api_base=private.url, api_key=KEY)
-    with dspy.context(lm=lm):
-        optimizer = RankOptimizer(proposer_lm="openai/proposer-1")
-        _, told = optimizer._settings(task, task.program.predictors()[0])
-    assert told.proposer == ("openai/proposer-1", private.url)
-
-
 def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     assert private.url not in judge.save("mine.json").read_text()
     assert judges.load("mine.json").api_base is None
-
-
-def test_a_judge_without_a_recorded_endpoint_asks_where_it_did(
-    private: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As judges that were saved in code always did."""
-    monkeypatch.setenv("OPENAI_BASE_URL", private.url)
-    assert judges.load(judge_file("openai/judge-1"))(**ROW).failure is None
-
-
-def test_an_address_with_a_password_is_not_asked() -> None:
-    judge = judges.load("coherence", lm="openai/x", api_base="http://me:secret@host/v1")
-    with pytest.raises(FatalModelError, match="holds a password or a key"):
-        judge(**ROW)
 
 
 # Redirects.
@@ -423,15 +345,3 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
     finally:
         server.shutdown()
         server.server_close()
-
-
-def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) -> None:
-    precious = tmp_path / "precious.txt"
-    precious.write_text("mine", encoding="utf-8")
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "trials.jsonl").symlink_to(precious)
-    with TrialLog(folder / "trials.jsonl", print):
-        pass
-    assert precious.read_text(encoding="utf-8") == "mine"
-    assert not (folder / "trials.jsonl").is_symlink()

@@ -6,16 +6,13 @@ import io
 import json
 import subprocess
 import sys
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl, write_jsonl
 
-from data import read_labels
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.cli.tune import command as tune
@@ -280,16 +277,3 @@ def test_a_closed_or_full_stdout_is_no_traceback(
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert printed in done.stderr
-
-
-def test_decimals_of_parquet_are_ratings(tmp_path: Path) -> None:
-    rows = {
-        "id": ["1", "2"],
-        "group": ["d", "d"],
-        "document": ["d", "d"],
-        "summary": ["s", "t"],
-        "relevance": [Decimal("3.5"), Decimal("4.25")],
-    }
-    pq.write_table(pa.table(rows), tmp_path / "l.parquet")
-    labels = read_labels(tmp_path / "l.parquet")
-    assert [output.rating("relevance") for output in labels.outputs] == [3.5, 4.25]

@@ -2,13 +2,10 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
-from processes import TIMEOUT, run_python
 
 import data
 from data.check import main
@@ -103,27 +100,6 @@ def test_the_sets_that_ship_are_checked_by_name(
 ) -> None:
     assert main([name]) == 0
     assert capsys.readouterr().out.startswith(f"{name}: no problem in ")
-
-
-def test_a_users_own_data_folder_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "labels.csv").write_text("id,document,relevance\na,Text,3\n")
-    script = [sys.executable, "-m", "data", "check", "data/labels.csv"]
-    done = subprocess.run(
-        script, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("labels: no problem in 1 output for 1 document")
-
-
-def test_reading_text_files_imports_no_heavy_library(tmp_path: Path) -> None:
-    path = file_of(tmp_path, 1, 2)
-    script = (
-        "import data, sys\n"
-        f"data.read_labels({str(path)!r})\n"
-        "print({'pandas', 'pyarrow', 'datasets', 'scipy', 'dspy'} & set(sys.modules))"
-    )
-    assert run_python("-c", script, check=True).stdout == "set()\n"
 
 
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])

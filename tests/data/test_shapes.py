@@ -99,14 +99,6 @@ def test_a_long_file_with_texts_in_every_row_folds_to_outputs(tmp_path: Path) ->
     assert first.document_id == second.document_id
 
 
-def test_long_ratings_are_the_same_in_any_order_of_rows(tmp_path: Path) -> None:
-    texts = {"document": "A text.", "summary": "Short."}
-    rows = [{**row, **texts} for row in LONG]
-    forward = data.read_labels(write(tmp_path / "one.jsonl", *rows)).outputs
-    backward = data.read_labels(write(tmp_path / "two.jsonl", *reversed(rows))).outputs
-    assert sorted(forward, key=lambda one: one.id) == sorted(backward, key=lambda one: one.id)
-
-
 def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings(tmp_path: Path) -> None:
     outputs = write(
         tmp_path / "outputs.jsonl",
@@ -143,14 +135,6 @@ def test_without_a_group_identical_source_texts_are_one_document(tmp_path: Path)
     first, second, third = (one.document_id for one in labelled.outputs)
     assert first == third != second
     assert labelled.grouped_by == "identical text 'document', since there is no group"
-
-
-def test_an_instruction_with_another_input_is_another_document(tmp_path: Path) -> None:
-    rows = [
-        {"id": item, "prompt": "Shorten this.", "input": item, "response": "Ok.", "overall": 1}
-        for item in "ab"
-    ]
-    assert len(data.read_labels(write(tmp_path / "labels.jsonl", *rows)).documents) == 2
 
 
 def test_with_ratings_leaves_out_what_has_none(tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
 from judges.scoring import SamplingPlan
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
-PAIR = {"post": "My cat hides.", "summary_a": "A cat hides.", "summary_b": "Cats are nice."}
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
 
 # What a document may hold to pass for our framing, a chat template, an image or a broken string.
@@ -175,18 +174,6 @@ def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four: E
     assert judge.program().judge.signature.instructions == "Rate what matters."
 
 
-@pytest.mark.parametrize(
-    "instruction",
-    ["  Indented\n    twice\n      thrice", "\n a\n   b\n     c", "Tab\there", "x\n\n  y  \n"],
-)
-def test_an_instruction_keeps_its_bytes_from_judge_to_program_and_back(instruction: str) -> None:
-    # DSPy keeps instructions as docstrings, cleaned once; cleaning again may clean more.
-    judge = Judge.of(RELEVANCE).with_prompt(instruction=instruction)
-    program = judge.program()
-    assert prompt_of(program.judge.signature) == judge.prompt
-    assert Judge.from_program(program, RELEVANCE) == judge
-
-
 def bootstrapped(program: dspy.Module) -> dspy.Module:
     examples = [
         dspy.Example(document=f"d{i}", summary=f"s{i}", rating=4).with_inputs("document", "summary")
@@ -253,16 +240,6 @@ def named(name: str) -> Dimension:
         anchors={1: "", 2: ""},
         instruction="Rate it.",
     )
-
-
-@pytest.mark.parametrize("name", ["schema", "json", "copy", "dict", "validate", "n", "prompt"])
-def test_a_text_may_have_a_name_of_pydantics(always_four: Engine, name: str) -> None:
-    always_four.answer = lambda _: "2"
-    judge = Judge.of(named(name)).with_prompt(demos=[{name: "d", "summary": "s", "rating": 1}])
-    program = judge.program()
-    assert program(**{name: "q", "summary": "z"}).rating == 2
-    wanted = judge.prompt.messages({name: "q", "summary": "z"})[-1]["content"]
-    assert always_four.requests[0].messages[-1].text == wanted
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))

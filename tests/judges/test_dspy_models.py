@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 from behaving_model import Model, echo
 from dspy import lm15
-from dspy.utils.callback import BaseCallback
 from dspy.utils.dummies import DummyLM
 from openai_replies import error
 from openai_server import OpenAIServer
@@ -119,22 +118,6 @@ def test_other_arguments_are_other_requests_to_a_store(
         with dspy.context(lm=lm_of(server, top_p=top_p)):
             judge.score(ROWS, store=tmp_path / "replies.sqlite")
         assert len(server.log) == expected
-
-
-def test_usage_and_callbacks_of_the_users_context_see_the_requests(server: OpenAIServer) -> None:
-    class Calls(BaseCallback):  # type: ignore[misc]
-        n = 0
-
-        def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-            self.n += 1
-
-    calls = Calls()
-    with dspy.context(lm=lm_of(server), callbacks=[calls]), dspy.track_usage() as usage:
-        judges.load("fluency").score(ROWS)
-    assert calls.n == len(ROWS)
-    total = usage.get_total_tokens()["openai/judge-1"]
-    assert total["prompt_tokens"] == server.tokens_in
-    assert total["completion_tokens"] == server.tokens_out
 
 
 def test_a_plan_by_probabilities_is_refused_with_the_way_out(server: OpenAIServer) -> None:

@@ -11,7 +11,6 @@ import pytest
 from openai_server import OpenAIServer, ServingBytes
 from processes import run_python
 
-from judges.client.keys import endpoint_of
 from judges.client.open import close_models, open_model
 from judges.client.openai import EndpointModel
 from judges.client.protocol import (
@@ -19,7 +18,6 @@ from judges.client.protocol import (
     FatalModelError,
     Message,
     ModelError,
-    Reply,
     Sampling,
     TransientError,
     UnreachableError,
@@ -142,13 +140,6 @@ def test_a_wrong_set_up_is_said_before_any_request(
     assert KEY not in str(caught.value)
 
 
-def test_where_a_model_answers_is_known_without_opening_it() -> None:
-    assert endpoint_of("openai/m") == "https://api.openai.com/v1"
-    assert endpoint_of("openai/m", "http://me:pass@host/v1/") == "http://host/v1"
-    assert endpoint_of("groq/m") == "dspy.LM"
-    assert endpoint_of("groq/m", "http://host/v1") == "dspy.LM http://host/v1"
-
-
 # An answer.
 
 
@@ -226,11 +217,6 @@ def test_a_log_probability_that_is_none_makes_a_malformed_answer(value: str) -> 
     body = f'{{"choices":[{{"message":{{"content":"4"}},"logprobs":{{"content":[{token}]}}}}]}}'
     with pytest.raises(TransientError, match="malformed answer"):
         read(body.encode(), Sampling(top_logprobs=5))
-
-
-def test_half_a_letter_in_an_answer_spoils_no_more_than_the_letter() -> None:
-    body = b'{"choices":[{"message":{"content":"4 - caf\xc3"}}]}'
-    assert read(body).replies == (Reply(text="4 - caf\ufffd"),)
 
 
 @pytest.mark.parametrize(
@@ -338,11 +324,6 @@ def test_an_error_of_any_depth_is_an_error_in_a_line(depth: int, form: str, stat
     assert isinstance(error, ModelError)
     assert "\n" not in str(error)
     assert len(str(error)) < 500
-
-
-@pytest.mark.parametrize("status", ["199 No", "206 Part", "204 None", "777 No"])
-def test_a_status_that_is_no_error_ends_no_run(status: str) -> None:
-    assert isinstance(served(lambda _: [http(b"", status=status)]), TransientError)
 
 
 MANY = """

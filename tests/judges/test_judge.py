@@ -1,6 +1,5 @@
 """Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
-import asyncio
 import math
 import pickle
 import threading
@@ -125,15 +124,6 @@ def test_columns_can_be_mapped(scripted: Scripted, load: Load, frame: pd.DataFra
     assert list(judge.score(cased)) == scores
 
 
-def test_scoring_works_where_an_event_loop_runs(
-    scripted: Scripted, load: Load, frame: pd.DataFrame
-) -> None:
-    async def notebook_cell() -> pd.Series:
-        return load("relevance").score(frame)
-
-    assert not asyncio.run(notebook_cell()).isna().any()
-
-
 def test_a_spent_budget_loses_nothing_that_was_paid(
     scripted: Scripted, load: Load, frame: pd.DataFrame
 ) -> None:
@@ -217,16 +207,6 @@ def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
         judges.load(tmp_path / "none.json")
     with pytest.raises(FrozenJudgeError, match=r"judge\.json: no such file"):
         judges.load(tmp_path)
-
-
-def test_a_judge_with_long_demos_is_shown_on_one_short_line() -> None:
-    demo = {"document": "A fire. " * 10_000, "summary": "Fire.", "rating": 4}
-    judge = Judge.of(RELEVANCE).with_prompt(demos=[demo] * 3).with_plan(ONE)
-    assert repr(judge) == (
-        "Judge('relevance', rating, reads document, summary, 3 demos, lm 'embedded', plan one)"
-    )
-    assert len(repr(judge.prompt)) < 200
-    assert "A fire" not in repr(judge.prompt)
 
 
 def test_a_second_call_opens_no_thread_no_file_and_no_connection() -> None:

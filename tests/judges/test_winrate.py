@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.judgement import Choice, Verdict
-from judges.winrate import share_interval, text_length, win_rate
+from judges.winrate import share_interval, win_rate
 
 Tallied = Literal["A", "B", "tie"]
 OTHER: dict[str | None, Choice | None] = {"A": "B", "B": "A", None: None}
@@ -40,12 +40,6 @@ def test_position_bias_is_first_places_minus_second_places() -> None:
     # Asked in one order only: shown as ba, a choice of B is one of the first place.
     once = [Verdict(margin=-1, preferred="B", order_ba="B")]
     assert win_rate(once).position_bias == 1
-
-
-def test_a_random_order_has_no_flips_to_count() -> None:
-    once = [Verdict(margin=1, preferred="A", order_ab="A")] * 3
-    assert math.isnan(win_rate(once).flip_rate)
-    assert win_rate(once).summary()["flip_rate"] is None
 
 
 def test_length_bias_counts_only_pairs_of_unequal_length() -> None:
@@ -101,12 +95,6 @@ def test_intervals_of_shares_cover_at_the_ends_and_in_clusters() -> None:
             held += low <= won + tied / 2 <= high
         # Two standard errors below 95 % of 300; near the ends it is wider than it need be.
         assert held / simulations > 0.925
-
-
-def test_longer_means_more_characters() -> None:
-    # Scripts without spaces have lengths, too.
-    assert text_length(" 四个汉字 ") == 4
-    assert text_length("a bb") > text_length("ccc")
 
 
 choices = st.sampled_from(["A", "B", None])
