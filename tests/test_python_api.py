@@ -62,10 +62,6 @@ def test_labels_in_memory_are_read_as_those_of_a_file(form: str, file: Path) -> 
     assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
 
 
-def test_the_same_rows_have_the_hash_of_their_file(file: Path) -> None:
-    assert data.read_labels(ROWS, map=MAP).sha256 == data.read_labels(file, map=MAP).sha256
-
-
 def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
     wrong = pd.DataFrame(ROWS)
     wrong["Anna"] = wrong["Anna"].astype(object)
@@ -84,11 +80,6 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
 def test_what_no_label_file_could_hold_is_refused(rows: Any, message: str) -> None:
     with pytest.raises(RowsError, match=message):
         data.read_labels(rows)
-
-
-def test_rows_without_any_are_refused() -> None:
-    with pytest.raises(data.LabelError, match="holds no rows"):
-        data.read_labels([])
 
 
 def test_measure_takes_a_frame_and_gives_one_back() -> None:

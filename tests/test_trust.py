@@ -4,7 +4,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +17,7 @@ import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
-from judges.client import Client, Store
+from judges.client import Client, Session
 from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
@@ -172,9 +172,9 @@ def test_an_empty_address_is_refused(address: str) -> None:
 def test_a_strangers_state_of_a_batch_sends_no_key(
     stranger: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url, "n_requests": 1}
+    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url}
     Path("out.jsonl.batch.json").write_text(json.dumps(state))
-    for step in ("submit", "status", "collect"):
+    for step in ("submit", "collect"):
         ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
         assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
         assert f"at {stranger.url}: name them (--lm, --api-base)" in capsys.readouterr().err
@@ -283,25 +283,6 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     assert len(private.log) == n + 2
 
 
-def test_an_endpoint_of_the_environment_is_the_users_word(
-    private: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", private.url)
-    assert optimize_command([*TUNE, *MODELS]) == 0
-    assert models_of(private) == {"judge-1", "proposer-1"}
-    assert judges.load("run")(**ROW).failure is None
-    Path("run/report.html").unlink()
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    n = len(private.log)
-    with pytest.raises(FatalModelError, match=private.url):
-        judges.load("run")(**ROW)
-    # A run that was begun there does not go on at the public default.
-    capsys.readouterr()
-    assert optimize_command([*TUNE, *MODELS]) == 1
-    assert f"its judge was asked at {private.url}" in capsys.readouterr().err
-    assert len(private.log) == n
-
-
 def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     assert private.url not in judge.save("mine.json").read_text()
@@ -337,11 +318,12 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
         if lm.startswith("openai/"):
-            batch = Batch(Path("out.jsonl"), lm=lm, api_base=base)
-            with closing(Store("replies.sqlite")) as store:
-                list(judges.load("coherence").judge_rows([ROW], Client(batch.queue(store))))
-            with pytest.raises(FatalModelError, match="Error code: 307"):
-                batch.submit()
+            with Session(store="replies.sqlite") as session:
+                batch = Batch(Path("out.jsonl"), lm, session, api_base=base)
+                list(judges.load("coherence").judge_rows([ROW], Client(batch)))
+                batch.begin()
+                with pytest.raises(FatalModelError, match="Error code: 307"):
+                    batch.submit()
     finally:
         server.shutdown()
         server.server_close()

@@ -144,19 +144,6 @@ def test_the_command_that_check_suggests_runs_as_printed(
     assert tune([*words, "--dry-run"]) == 0
 
 
-@pytest.mark.parametrize("header", ["id,document,summary,tone", "id,Eines,Anderes,relevance"])
-def test_no_command_is_suggested_where_no_judge_fits(
-    header: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "labels.csv"
-    rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
-    path.write_text("\n".join([header, *rows]) + "\n")
-    assert main([str(path)]) == 0
-    printed = capsys.readouterr().out
-    assert "\njudge  " in printed
-    assert "\nnext" not in printed
-
-
 def sheet(folder: Path) -> Path:
     path = folder / "labels.csv"
     lines = ["Nr,doc,Text,Fazit,Anna,Ben"]
@@ -222,30 +209,3 @@ def test_a_mapping_file_that_is_none_is_refused_in_one_line(
     assert fault in printed
     with pytest.raises(data.LabelError, match=fault):
         data.read_labels(path, map=mapping)
-
-
-def test_optimize_refuses_what_check_refuses_and_says_how_to_list_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = sheet(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    path.write_text(path.read_text().replace("\n3,1,", "\n3,,").replace(",2.5", ",fair"))
-    flags = [word for flag in FLAGS for word in ("--map", flag)]
-    ask = ["--dimension", "relevance", "--data", "labels.csv", "--max-calls", "60"]
-    assert tune([*ask, *flags]) == 1
-    printed = capsys.readouterr().err
-    advised = printed.partition("dspy-judges check ")[2].removesuffix(")\n")
-    assert main([*shlex.split(advised), "--dimension", "relevance", *flags]) == 1
-    assert printed.partition(": ")[2].partition(" (and")[0].strip() in capsys.readouterr().out
-
-
-def test_a_mapping_that_nothing_reads_is_noted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "labels.csv"
-    lines = [f"{i},Text,Short {i}.,{i % 3},{i}" for i in range(8)]
-    path.write_text("\n".join(["id,document,summary,relevance,mine", *lines]) + "\n")
-    flags = ["--dimension", "relevance", "--map", "relevence=mine"]
-    assert main([str(path), *flags]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "--map relevence=mine is not used: relevence is nothing that is read" in printed

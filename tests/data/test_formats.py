@@ -127,26 +127,6 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused(tmp_path: Path) ->
         data.read_labels(tmp_path / "labels.parquet")
 
 
-def test_nested_ratings_survive_parquet_and_csv(tmp_path: Path) -> None:
-    nested: Rows = [
-        {
-            "id": "one",
-            "document": "A text.",
-            "summary": "Short.",
-            "ratings": {"relevance": 3.5, "fluency": None},
-            "annotations": {"relevance": [3, None, 4], "fluency": None},
-        }
-    ]
-    pd.DataFrame(nested).to_parquet(tmp_path / "labels.parquet")
-    plain = data.read_labels(jsonl(nested, tmp_path))
-    for cell in ("ratings", "annotations"):
-        nested[0][cell] = json.dumps(nested[0][cell])
-    flat = FORMATS["csv"](nested, tmp_path)
-    for labelled in (plain, data.read_labels(tmp_path / "labels.parquet"), data.read_labels(flat)):
-        assert labelled.outputs[0].ratings == {"relevance": (3.0, 4.0)}
-        assert labelled.outputs[0].annotators == {"relevance": ("1", "3")}
-
-
 def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,12 +150,6 @@ def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
     with pytest.raises(data.LabelError, match="none is 'other'"):
         data.read_labels("hf:owner/name:other")
     assert len(data.read_labels("hf:owner/name:rest").outputs) == 1
-
-
-def test_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(data.LabelError, match="not a regular file") as caught:
-        data.read_labels(tmp_path)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)

@@ -88,12 +88,6 @@ def test_the_order_of_the_rows_changes_nothing(
     assert before.sha256 == after.sha256
 
 
-def test_another_seed_is_another_split_and_another_hash() -> None:
-    labelled = a_set(grid(30, 2))
-    hashes = {data.split(labelled, seed=seed).sha256 for seed in range(20)}
-    assert len(hashes) == 20
-
-
 def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
     labelled = a_set(grid(10, 1))
     seen = Counter(

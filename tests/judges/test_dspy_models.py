@@ -168,20 +168,6 @@ def through_dspy(server: OpenAIServer) -> DspyModel:
     return open_dspy("openai/judge-1", server.url)
 
 
-def test_any_dspy_model_answers_with_counts(
-    openai_server: OpenAIServer,
-) -> None:
-    openai_server.judge = lambda body: "4"
-    model = through_dspy(openai_server)
-    answer = asyncio.run(model.complete(ASKED, Sampling(seed=9)))
-    assert answer.replies[0].text == "4"
-    assert answer.tokens_out == 1
-    (seen,) = openai_server.log
-    assert seen.body["messages"][0]["content"] == "You rate."
-    assert seen.body["seed"] == 9
-    assert seen.body["temperature"] == 0.0
-
-
 @pytest.mark.parametrize(
     ("fault", "kind"),
     [("429", ThrottledError), ("500", TransientError)],

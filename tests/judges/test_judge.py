@@ -148,14 +148,6 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(
     assert (said.preferred, said.comparison) == ("B", "Good it is.")
 
 
-def test_a_stream_of_rows_gives_whole_judgements(load: Load) -> None:
-    judge = Judge.of(RELEVANCE, reasoning="brief", lm=load("relevance").lm)
-    rows = ({"document": f"d{i}", "text": f"s{i}"} for i in range(3))
-    said = list(judge.judge_all(rows, map={"summary": "text"}, concurrency=2))
-    assert [type(one) for one in said] == [Judgement] * 3
-    assert all(1 <= one.score <= 5 for one in said if isinstance(one, Judgement))
-
-
 def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.DataFrame) -> None:
     judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
     whole = judge(summary="One fine day.\n\nIt rained.")
@@ -170,15 +162,6 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.Data
 def test_a_judge_travels_to_another_process() -> None:
     judge = Judge.of(RELEVANCE)
     assert pickle.loads(pickle.dumps(judge)) == judge
-
-
-def test_a_catalogue_judge_takes_the_models_plan_and_a_frozen_one_its_own(
-    scripted: Scripted,
-    load: Load,
-) -> None:
-    assert load("relevance").plan_for(scripted) == ONE
-    own = SamplingPlan(kind="mean", samples=3, temperature=1.0)
-    assert Judge(subject=RELEVANCE, prompt=RELEVANCE.prompt(), plan=own).plan_for(scripted) == own
 
 
 def test_load_takes_names_files_folders_and_definitions(tmp_path: Path) -> None:

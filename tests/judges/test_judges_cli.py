@@ -144,18 +144,6 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
-def test_a_file_that_asks_for_very_many_replies_is_refused_until_its_user_does(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
-    plan = SamplingPlan(kind="mean", samples=101, temperature=1.0)
-    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=plan, lm="openai/judge-1").save("j.json")
-    ask = ["score", "j.json", "--data", "in.csv", "--out", "o.csv"]
-    assert main(ask) == 1
-    assert "--plan mean --samples 101" in capsys.readouterr().err
-    assert not openai_server.log
-    assert main([*ask, "--plan", "mean", "--samples", "101"]) == 0
-
-
 @pytest.mark.parametrize(
     ("constructed", "shipped", "noted"), [(True, "tuned", True), (True, "seed", False)]
 )

@@ -15,7 +15,7 @@ from processes import run_python
 
 from judges import load
 from judges.__main__ import main
-from judges.client.keys import Redactor, hide, holds_secret, read_key, without_secrets
+from judges.client.keys import Redactor, holds_secret, read_key, without_secrets
 from judges.client.open import open_model
 from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
@@ -172,12 +172,6 @@ def test_the_environments_keys_are_found_by_their_names(
     monkeypatch.setenv(name, f" {OTHER}\n")
     monkeypatch.setenv("KEYS", "no1key2here")
     assert Redactor().redact(f"{OTHER}, no1key2here") == "[key], no1key2here"
-
-
-def test_a_key_given_in_code_is_in_use() -> None:
-    given = "given0in1code2and3nowhere4else"
-    hide([given])
-    assert Redactor().holds(f"it says {given}.")
 
 
 def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from jsonl import read_jsonl, write_jsonl
 
@@ -22,7 +21,6 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
 from judges.panel import Member, Panel, PanelError
-from judges.ray import JudgeBatch
 
 UNIT: Any = {"slope": 0.25, "intercept": -0.25}  # 1 to 5 onto 0 to 1
 DOCUMENT = "A fire broke out in the old mill at night. Nobody was hurt, the owner said."
@@ -85,11 +83,6 @@ def test_frozen_it_scores_without_dspy_row_by_row_and_in_batches_the_same(tmp_pa
     assert len(set(expected)) == len(ROWS)
     assert not has_dspy
     assert load(tmp_path) == PANEL
-
-
-def test_a_worker_gets_the_scores_of_a_local_run() -> None:
-    expected = [said.score for said in PANEL.judge_all(ROWS)]
-    assert list(JudgeBatch(PANEL, workers=1)(pd.DataFrame(ROWS))["relevance"]) == expected
 
 
 def test_a_member_altered_by_a_letter_is_refused(tmp_path: Path) -> None:
