@@ -91,7 +91,7 @@ def _check(flags: argparse.Namespace) -> int:
         record = {
             "file": flags.file,
             "n_problems": len(problems),
-            "problems": [problem.record() for problem in problems],
+            "problems": [asdict(problem) for problem in problems],
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
         }

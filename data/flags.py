@@ -71,10 +71,7 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
 
 
 def read_map_file(path: str | Path) -> dict[str, Any]:
-    """The mapping that `check --write-map` leaves: names and columns, `values` and `scale`.
-
-    Raises ValueError.
-    """
+    """The mapping of `check --write-map`: columns, `values`, `scale`; raises ValueError."""
     import yaml
 
     try:

@@ -200,13 +200,11 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 def joined_text(value: object) -> object:
     """A list of texts, such as reviews, as one text, as label files are read; else the value."""
+    from data.cells import join_texts  # which judging texts does without
+
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
-    if not isinstance(value, list | tuple) or not any(isinstance(text, str) for text in value):
-        return value
-    if not all(text is None or isinstance(text, str) for text in value):
-        return value
-    return "\n\n".join(text for text in value if text and text.strip())
+    return join_texts(value) or value
 
 
 def _missing(value: object) -> bool:

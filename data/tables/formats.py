@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
-from data.tables.atomic_write import move_into_place
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from data.tables.problems import Problems, RowsError, UnreadableError
 from data.tables.spreadsheet import csv_rows
@@ -56,16 +55,14 @@ WRITTEN_ENDINGS = ".jsonl, .csv or .parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of one file, no two of one number, and the columns that are no library's own."""
+    """The rows of one file, the columns that are no library's own, and how it was understood."""
 
     name: str
     sha256: str
     typed: bool
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    # How the file was understood, where that is not plain.
     notes: tuple[str, ...] = ()
-    # What sets the cells of a line apart; empty where nothing does.
     delimiter: str = ""
 
 
@@ -171,10 +168,7 @@ def _add_empty(problems: Problems) -> None:
 
 
 class RowWriter:
-    """Takes rows into `PATH.partial`, which becomes PATH when all went well.
-
-    `columns` are all a flat format's columns, in order; JSONL needs none.
-    """
+    """Takes rows of these columns into `PATH.partial`, which becomes PATH when all went well."""
 
     def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
         open_writer = written_format(path).open_writer
@@ -193,7 +187,7 @@ class RowWriter:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self._file.close()
-            move_into_place(self.partial_path, self.path, overwrite=True)
+            self.partial_path.replace(self.path)
             return
         # What went wrong is said already, and a full disk fails here once more.
         with suppress(OSError, RowsError):

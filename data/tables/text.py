@@ -20,10 +20,7 @@ Row = dict[str, object]
 
 
 class TableRow(NamedTuple):
-    """One row, the line it starts on, and its number among the rows, which tables agree on.
-
-    All count from 1. In a file without lines the line is the number.
-    """
+    """One row, the line that it starts on (else its number), and its number; both from 1."""
 
     line: int
     cells: Row

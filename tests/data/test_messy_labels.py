@@ -16,7 +16,7 @@ from openpyxl import Workbook
 
 import data
 from data.flags import read_mapping, read_values
-from data.tables.problems import CellError
+from data.tables.problems import UnreadableError
 from data.values import RatingCells, plain_text
 
 
@@ -397,7 +397,7 @@ def test_whatever_a_cell_holds_a_number_read_from_it_has_its_digits(cells: list[
     for cell in cells:
         try:
             number = reader.read(cell)
-        except CellError:
+        except UnreadableError:
             continue
         if number is None or not isinstance(cell, str):
             continue
