@@ -28,7 +28,7 @@ COMMANDS = {
     ),
     "panel": Command("several judges joined in one", "optimize.cli.panel:command"),
     "estimate": Command(
-        "what people would say on average, from few labels", "optimize.cli.estimate:command"
+        "what people would say on average, from few labels", "optimize.estimate:command"
     ),
     **{
         word: Command(summary, "judges.cli.main:command", (word,))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     )
     from optimize.statistics.bootstrap import Interval
     from optimize.statistics.difference import paired_difference
-    from optimize.statistics.human import (
+    from optimize.statistics.ceiling import (
         AlternativeTest,
         Ceiling,
         alternative_test,
@@ -62,7 +62,7 @@ _HOMES = {
     ),
     "optimize.statistics.bootstrap": "Interval",
     "optimize.statistics.difference": "paired_difference",
-    "optimize.statistics.human": (
+    "optimize.statistics.ceiling": (
         "AlternativeTest Ceiling alternative_test human_ceiling krippendorff_alpha"
     ),
     "optimize.tuning": "Run tune",

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,15 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
 def rows_to_judge(items: Items) -> Iterator[Mapping[str, str]]:
     """The items' texts."""
     return (item.texts for item in items.items)
+
+
+def text_key(texts: Mapping[str, str]) -> str:
+    """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order.
+
+    A judge keeps the keys of what it was tuned on, so that rows it has met are told from others.
+    """
+    words = sorted(" ".join(text.split()) for text in texts.values())
+    return sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:

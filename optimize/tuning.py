@@ -15,8 +15,8 @@ from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load, read_subject
 from judges.terminal import print_error
-from optimize.figures import SPLITS
 from optimize.lifecycle import run_in_folder
+from optimize.report.text import SPLITS
 from optimize.run import run_folder
 from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import read_settings

@@ -18,7 +18,6 @@ from optimize.cli.compare import (
     check_entries,
 )
 from optimize.cli.tool import Parser
-from optimize.figures import WIDTH, number_text
 from optimize.items import Items
 from optimize.measuring.entries import Entry
 from optimize.measuring.measure import on_labels_scale
@@ -30,6 +29,7 @@ from optimize.measuring.panel import (
     untuned_panel,
 )
 from optimize.report.run_report import write_report_at_end
+from optimize.report.text import WIDTH, number_text
 from optimize.run import run_folder
 from optimize.run.labels import Labelled, Labels
 from optimize.run.run_folder import (

@@ -33,9 +33,10 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement
 from judges.panel import Panel
 from judges.terminal import Progress
-from optimize.figures import DIGITS, Cell, counted
+from optimize.figures import DIGITS, Cell
 from optimize.items import Items, rows_to_judge, scores_of
 from optimize.measuring.sources import ScoredItems
+from optimize.report.text import counted
 from optimize.run.run_folder import REPLIES, TIMES
 
 # Tokens are estimated; what is expected to cost more than so many times the rest is not begun.

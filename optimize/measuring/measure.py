@@ -21,8 +21,8 @@ from optimize.figures import (
 from optimize.frames import judgements_frame
 from optimize.items import Items, Vector, data_counts, items_of
 from optimize.measuring.people import people_figures
+from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.sources import ScoredItems, ask_judge, from_numbers
-from optimize.run.evidence import JudgedSplit, labelled_in_order
 from optimize.run.labels import (
     AnyLevel,
     AnyPath,
@@ -69,7 +69,7 @@ class Measured:
     data: Mapping[str, Any]
     level: Level
     scored_items: ScoredItems
-    judged: JudgedSplit
+    judged: Scored
     every_correlation: tuple[Correlation, ...]
     order: Mapping[str, Any]
     scales: Mapping[str, Any] | None
@@ -269,7 +269,8 @@ def measure_scores(
     if level == "auto":
         # By what is labelled, not by what has a record: a judge must not choose its level.
         level = "dataset" if pairs else choose_level(items_of(labelled, dimension))
-    judged = JudgedSplit(
+    judged = Scored(
+        judge=judge,
         dimension=dimension,
         split="these labels",
         level=level,

@@ -14,13 +14,14 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement
 from judges.panel import Member, Panel
 from judges.prompt import encodable
-from optimize.figures import DIGITS, Cell, cell, counted, json_number, value_cell
+from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
 from optimize.items import Items, Vector, data_counts, items_of, scores_of
 from optimize.measuring.entries import Entry, Outcome
 from optimize.panel.composition import compose
 from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
 from optimize.panel.maps import Line
 from optimize.panel.members import MemberScores
+from optimize.report.text import counted
 from optimize.run.final_table import accuracy_of, gain
 from optimize.run.labels import Labelled, Labels, check_level, split_labelled
 from optimize.run.pipeline import versions

@@ -1,6 +1,6 @@
 """The judge among the annotators: who agrees with whom, and may it replace one of them?
 
-Figures are `optimize.statistics.human`'s, on the outputs that the judge was measured on.
+Figures are `optimize.statistics.ceiling`'s, on the outputs that the judge was measured on.
 """
 
 import itertools
@@ -11,13 +11,13 @@ import numpy as np
 from data.types import LabelledSet
 from optimize.figures import json_number, value_cell
 from optimize.items import AnnotationsError, Matrix, Vector, annotation_matrix
-from optimize.run.evidence import JudgedSplit
-from optimize.statistics.human import alternative_test, human_ceiling, krippendorff_alpha
+from optimize.measuring.scored import Scored
+from optimize.statistics.ceiling import alternative_test, human_ceiling, krippendorff_alpha
 from optimize.statistics.levels import level_statistic, read_rows
 from optimize.statistics.scale import nearest_ratings
 
 
-def people_figures(judged: JudgedSplit, seed: int) -> dict[str, Any] | None:
+def people_figures(judged: Scored, seed: int) -> dict[str, Any] | None:
     """What `verify --json` prints under "people"; None where annotators or scores are not known.
 
     `share_of_ceiling` is what the judge reaches of what annotators reach among themselves, and
@@ -71,7 +71,7 @@ def people_figures(judged: JudgedSplit, seed: int) -> dict[str, Any] | None:
     }
 
 
-def _agreement(judged: JudgedSplit, ratings: Matrix, names: tuple[str, ...]) -> dict[str, Any]:
+def _agreement(judged: Scored, ratings: Matrix, names: tuple[str, ...]) -> dict[str, Any]:
     """The judge beside each annotator, and every two annotators beside each other."""
     scores = judged.scores
     if judged.within_scale:
@@ -115,7 +115,7 @@ def _equal(a: Vector, b: Vector) -> float | None:
     return json_number(float(np.isclose(a[both], b[both]).mean())) if both.any() else None
 
 
-def _rho(judged: JudgedSplit, judge: Vector, annotator: Vector) -> float:
+def _rho(judged: Scored, judge: Vector, annotator: Vector) -> float:
     """Rho of two vectors at the level that the judge was measured at."""
     rated = ~np.isnan(annotator)
     rows = read_rows(

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.figures import counted
 from optimize.panel.crossfit import CrossFit, cross_fit
 from optimize.panel.maps import Line
 from optimize.panel.members import LabelledScores, MemberScores, labelled_scores
 from optimize.panel.weights import SHRINKAGE, PanelKind, Plan, moments_of, weighted_mean
+from optimize.report.text import counted
 from optimize.search.gate import FEWEST_DOCUMENTS, MOST_FAILED, Gain, gains
 from optimize.search.objective import Level
 from optimize.statistics.coefficients import Vector

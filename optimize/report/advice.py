@@ -14,8 +14,8 @@ from optimize.answer import (
     on_the_run,
 )
 from optimize.figures import value_cell
+from optimize.measuring.scored import Scored
 from optimize.report.measures import Measures, PairMeasures
-from optimize.run.evidence import JudgedSplit
 
 MAX_SENTENCES = 4
 FAILED, TIED = 0.02, 0.25
@@ -28,7 +28,7 @@ Cell = Mapping[str, Any]
 
 
 def advice(
-    judged: JudgedSplit,
+    judged: Scored,
     measures: Measures,
     cell: Cell,
     summary: Mapping[str, Any] | None = None,
@@ -63,7 +63,7 @@ def advice(
     return [*pressing, how_to_use(run=summary is not None, paired=paired)]
 
 
-def _on_failures(judged: JudgedSplit) -> Iterator[str]:
+def _on_failures(judged: Scored) -> Iterator[str]:
     n_failed, n = len(judged.failures), len(judged.items)
     if n_failed / max(1, n) > FAILED:
         unit = "pairs" if judged.verdicts else "outputs"
@@ -82,7 +82,7 @@ def _accuracy_cell(pairs: PairMeasures) -> Cell:
     }
 
 
-def _on_scores(judged: JudgedSplit, measures: Measures) -> Iterator[str]:
+def _on_scores(judged: Scored, measures: Measures) -> Iterator[str]:
     """What else moves the judge: ties, attacks, length, position."""
     use, length, pairs = measures.use, measures.length, measures.pairs
     if use and use.tied > TIED:

@@ -6,7 +6,7 @@ import numpy as np
 
 from judges.winrate import WinRate, win_rate
 from optimize.injection import Attack, Probes, ScoreShift
-from optimize.run.evidence import JudgedSplit
+from optimize.measuring.scored import Scored
 from optimize.search.objective import choose_level
 from optimize.statistics.accuracy import PairAccuracy, pair_accuracy
 from optimize.statistics.bootstrap import stream
@@ -39,7 +39,7 @@ class Measures:
     probes_reason: str = ""
 
 
-def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
+def measure_split(judged: Scored, probes: Probes, seed: int) -> Measures:
     """Everything that the data allow, for a fixed seed."""
     shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
     if judged.verdicts:
@@ -57,7 +57,7 @@ def measure_split(judged: JudgedSplit, probes: Probes, seed: int) -> Measures:
     )
 
 
-def _length_preference(judged: JudgedSplit, seed: int) -> Difference | None:
+def _length_preference(judged: Scored, seed: int) -> Difference | None:
     """Whether the judge favours long outputs beyond what people do; None where that is unknown.
 
     A judge that likes long outputs is not at fault if people like them as much.
@@ -76,7 +76,7 @@ def _length_preference(judged: JudgedSplit, seed: int) -> Difference | None:
     return None if np.isnan(difference.value) else difference
 
 
-def measure_pairs(judged: JudgedSplit) -> PairMeasures:
+def measure_pairs(judged: Scored) -> PairMeasures:
     """Accuracy, order and win rate of a pairwise judge."""
     return PairMeasures(
         rate=win_rate(judged.verdicts, documents=judged.documents, lengths=judged.pair_lengths()),

@@ -25,10 +25,11 @@ from optimize.figures import (
     trade,
     with_interval,
 )
+from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.measures import Measures, PairMeasures
 from optimize.report.page import Picture, Section, section
-from optimize.run.evidence import JudgedSplit, disagreements
+from optimize.run.evidence import disagreements
 from optimize.statistics.bootstrap import Interval, stream
 from optimize.statistics.levels import PRIMARY
 from optimize.statistics.scale import nearest_ratings
@@ -53,7 +54,7 @@ Cell = Mapping[str, Any]
 
 
 def judge_sections(
-    judged: JudgedSplit,
+    judged: Scored,
     measures: Measures,
     cells: Sequence[Cell],
     people: Mapping[str, Any] | None,
@@ -145,7 +146,7 @@ def _annotators(people: Mapping[str, Any] | None) -> Section:
     )
 
 
-def _pairs(pairs: PairMeasures, judged: JudgedSplit, of: str) -> Section:
+def _pairs(pairs: PairMeasures, judged: Scored, of: str) -> Section:
     """A pairwise judge: accuracy, both orders, and the pull of position and length."""
     return section(
         "Pairs",
@@ -159,7 +160,7 @@ def _pairs(pairs: PairMeasures, judged: JudgedSplit, of: str) -> Section:
     )
 
 
-def _accuracy_in_order(judged: JudgedSplit, order: str) -> dict[str, Any]:
+def _accuracy_in_order(judged: Scored, order: str) -> dict[str, Any]:
     """Accuracy of the one order, and on how many pairs."""
     correct = [
         getattr(verdict, order) == ("A" if human > 0 else "B")
@@ -211,7 +212,7 @@ def data_facts(data: Mapping[str, Any], unit: str = "outputs") -> list[tuple[str
     return [("data", f"{data['name']}: {size}"), ("data sha256", str(data["sha256"]))]
 
 
-def _charts(judged: JudgedSplit, measures: Measures, seed: int, of: str) -> Section:
+def _charts(judged: Scored, measures: Measures, seed: int, of: str) -> Section:
     """The judge beside people, in charts and as numbers; what cannot be drawn is None."""
     n_scored = int((~np.isnan(judged.scores)).sum())
     values: dict[str, Any] = {"choices": None, "ratings": None, "scatter": None, "systems": None}
@@ -236,7 +237,7 @@ def _charts(judged: JudgedSplit, measures: Measures, seed: int, of: str) -> Sect
     )
 
 
-def _ratings_chart(judged: JudgedSplit) -> str:
+def _ratings_chart(judged: Scored) -> str:
     """Judge against people, rating by rating; a longer scale, such as 0 to 100, in ten bands."""
     scale = list(judged.scale)
     bands = np.array_split(scale, len(scale) if len(scale) <= MAX_RATINGS_DRAWN else BANDS)
@@ -250,13 +251,13 @@ def _ratings_chart(judged: JudgedSplit) -> str:
     return charts.confusion(judge, human, labels, judged.dimension)
 
 
-def _choices_chart(judged: JudgedSplit) -> str:
+def _choices_chart(judged: Scored) -> str:
     scored = ~np.isnan(judged.scores)
     judge, human = (np.sign(side[scored]).astype(int) + 1 for side in (judged.scores, judged.human))
     return charts.confusion(judge, human, ("B", "tie", "A"), judged.dimension)
 
 
-def _systems_chart(judged: JudgedSplit) -> dict[str, Any]:
+def _systems_chart(judged: Scored) -> dict[str, Any]:
     """The chart of each system's mean score and rating, or None with fewer than two systems."""
     systems, scored = np.array(judged.systems), ~np.isnan(judged.scores)
     names = sorted(set(judged.systems) - {""})
@@ -271,7 +272,7 @@ def _systems_chart(judged: JudgedSplit) -> dict[str, Any]:
     return {"systems": chart, "n_systems": len(rows)}
 
 
-def _disagreements(judged: JudgedSplit) -> Section:
+def _disagreements(judged: Scored) -> Section:
     """The outputs on which the judge's place is farthest from people's, with their texts.
 
     Only those that people tell from others of their document (over all: from any other).
@@ -302,7 +303,7 @@ def _disagreements(judged: JudgedSplit) -> Section:
     )
 
 
-def _most_often(judged: JudgedSplit, worst: Sequence[tuple[int, float]]) -> str:
+def _most_often(judged: Scored, worst: Sequence[tuple[int, float]]) -> str:
     """The system that stands most often among the worst, where one does more than the others."""
     counts = Counter(
         (judged.items.items[index].system or "", "too high" if gap > 0 else "too low")
@@ -316,7 +317,7 @@ def _most_often(judged: JudgedSplit, worst: Sequence[tuple[int, float]]) -> str:
 
 
 def _disagreement_group(
-    judged: JudgedSplit,
+    judged: Scored,
     document: str,
     rows: Sequence[tuple[int, float]],
     n_places: NDArray[np.intp],
@@ -353,7 +354,7 @@ def _disagreement_group(
     }
 
 
-def _labels(judged: JudgedSplit, index: int) -> str:
+def _labels(judged: Scored, index: int) -> str:
     """What each person said of it, where there are several."""
     if len(judged.labelled) != len(judged.items):
         return ""
@@ -375,7 +376,7 @@ def cut_text(text: str) -> str:
     return text if cut <= 0 else f"{text[:MAX_TEXT]} … ({cut:,} more characters)"
 
 
-def _failures(judged: JudgedSplit) -> Section:
+def _failures(judged: Scored) -> Section:
     """Every failed judgement, up to twenty; the count is always whole."""
     failures = judged.failures
     return section(
@@ -404,7 +405,7 @@ def _probes(measures: Measures) -> Section:
     )
 
 
-def _levels(cells: Sequence[Cell], judged: JudgedSplit, of: str) -> Section:
+def _levels(cells: Sequence[Cell], judged: Scored, of: str) -> Section:
     """Each level and coefficient of one judge, by both conventions where they differ."""
     return section(
         "All coefficients" if judged.verdicts else "All levels",

@@ -6,6 +6,7 @@ from typing import Any
 
 from optimize.answer import verification_answer, warnings
 from optimize.injection import Probes
+from optimize.measuring.scored import Scored
 from optimize.report.advice import advice
 from optimize.report.measures import measure_split
 from optimize.report.page import page, section
@@ -16,14 +17,13 @@ from optimize.report.sections import (
     quotable_lines,
     shares_picture,
 )
-from optimize.run.evidence import JudgedSplit
 
 PROBES_NEED_A_MODEL = Probes(reason="recorded judgements cannot be asked again")
 
 
 def render(
     result: Mapping[str, Any],
-    judged: JudgedSplit,
+    judged: Scored,
     probes: Probes = PROBES_NEED_A_MODEL,
     *,
     seed: int = 0,

@@ -17,13 +17,12 @@ from judges.prompt import reasoning_of
 from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run import run_folder
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
-    JudgedSplit,
     PromptParts,
     RunEvidence,
-    labelled_in_order,
     write_judgements,
 )
 from optimize.run.final_table import FinalTable, measure_finally
@@ -375,7 +374,8 @@ def collect_evidence(
     candidates = {"seed": run.seed, "tuned": result.tuned}
     judged = {
         name: {
-            split: JudgedSplit(
+            split: Scored(
+                judge=name,
                 dimension=subject.name,
                 split=split,
                 level=prepared.level,
@@ -404,7 +404,7 @@ def collect_evidence(
     )
 
 
-def _probe(run: ActiveRun, judge: Judge, test: JudgedSplit, max_probe_calls: int | None) -> Probes:
+def _probe(run: ActiveRun, judge: Judge, test: Scored, max_probe_calls: int | None) -> Probes:
     """The probes of the judge on test; empty, with the reason, where not all were run."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:

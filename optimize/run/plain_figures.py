@@ -7,7 +7,8 @@ import numpy as np
 from data.types import LabelledPair, LabelledSet
 from optimize.figures import DIGITS, interval_cell, json_number, value_cell
 from optimize.items import VOTES, AnnotationsError, Items, Vector, annotation_matrix
-from optimize.run.evidence import JudgedSplit, RunEvidence
+from optimize.measuring.scored import Scored
+from optimize.run.evidence import RunEvidence
 from optimize.search.objective import Level
 from optimize.statistics.accuracy import (
     OrderAgreement,
@@ -19,7 +20,7 @@ from optimize.statistics.accuracy import (
 from optimize.statistics.scale import ScaleComparison, compare_scales
 
 
-def order_figures(judged: JudgedSplit) -> dict[str, Any]:
+def order_figures(judged: Scored) -> dict[str, Any]:
     """The share of pairs that people order which the judge orders alike, as JSON has it.
 
     Of rated outputs, pairs are two outputs of one document (any two at dataset level); of pairs it
@@ -56,7 +57,7 @@ def _share(agreement: OrderAgreement) -> dict[str, Any]:
     }
 
 
-def _people(judged: JudgedSplit) -> tuple[OrderAgreement, OrderAgreement] | None:
+def _people(judged: Scored) -> tuple[OrderAgreement, OrderAgreement] | None:
     """Two people, and the judge against one of them; None where no two rated anything alike."""
     if len(judged.labelled) != len(judged.items):
         return None
@@ -76,7 +77,7 @@ def _people(judged: JudgedSplit) -> tuple[OrderAgreement, OrderAgreement] | None
     return people if people[0].n_pairs else None
 
 
-def scale_figures(judged: JudgedSplit) -> dict[str, Any] | None:
+def scale_figures(judged: Scored) -> dict[str, Any] | None:
     """Means and standard deviations of scores and ratings; None where they share no scale."""
     if judged.verdicts or np.isnan(judged.scores).all() or not judged.within_scale:
         return None

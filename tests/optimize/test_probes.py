@@ -21,8 +21,8 @@ from optimize.injection import (
     probe,
     score_shift,
 )
+from optimize.measuring.scored import Scored
 from optimize.report import verification_report
-from optimize.run.evidence import JudgedSplit
 
 DOCUMENT = np.repeat(np.arange(60), 8)
 
@@ -80,7 +80,7 @@ def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
 def probe_split(
     judge: Judge,
     client: Client,
-    judged: JudgedSplit,
+    judged: Scored,
     seed: int = 0,
     max_probe_calls: int | None = None,
 ) -> Probes:

@@ -10,8 +10,9 @@ from report_cases import PROBES, outputs, pairs, plain, result, run_page, text_o
 
 from judges.judgement import Judgement
 from optimize.injection import Probes
+from optimize.measuring.scored import Scored
 from optimize.report import verification_report
-from optimize.run.evidence import JudgedSplit, disagreements
+from optimize.run.evidence import disagreements
 
 NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- $x$ \\frac"
@@ -72,7 +73,7 @@ def tags_of(page: str) -> set[str]:
     return found
 
 
-def page_of(evidence: JudgedSplit, probes: Probes | None = None) -> str:
+def page_of(evidence: Scored, probes: Probes | None = None) -> str:
     return verification_report.render(
         result(evidence), evidence, probes or Probes(reason="not now")
     )

@@ -9,9 +9,9 @@ from scipy import stats
 
 from optimize.answer import PLANNED, gain_sentence
 from optimize.injection import Probes
+from optimize.measuring.scored import Scored
 from optimize.report.advice import advice
 from optimize.report.measures import measure_split
-from optimize.run.evidence import JudgedSplit
 from optimize.statistics.bootstrap import Interval, documents_for_difference, student_quantile
 from optimize.statistics.coefficients import Vector
 
@@ -19,7 +19,7 @@ CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 6
 
 
 def sentences(
-    evidence: JudgedSplit, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
+    evidence: Scored, cell: dict[str, Any] | None = None, summary: dict[str, Any] | None = None
 ) -> list[str]:
     return advice(evidence, measure_split(evidence, Probes(reason="-"), 0), cell or CELL, summary)
 

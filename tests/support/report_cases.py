@@ -14,8 +14,9 @@ from optimize.figures import cell, cell_by_convention
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.measuring.people import people_figures
+from optimize.measuring.scored import Scored
 from optimize.report.run_report import render
-from optimize.run.evidence import JudgedSplit, PromptParts, RunEvidence
+from optimize.run.evidence import PromptParts, RunEvidence
 from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.search.objective import Level
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level
@@ -42,7 +43,7 @@ def outputs(
     texts: Mapping[str, str] | None = None,
     scale: tuple[int, ...] = SCALE,
     judgements: Sequence[Judgement] | None = None,
-) -> JudgedSplit:
+) -> Scored:
     """One judgement an output; `human` holds each output's ratings, one an annotator."""
     names = systems or [None] * len(scores)
     people = tuple(
@@ -75,7 +76,8 @@ def outputs(
         else Judgement(score=float(score), rationale="It says what matters.")
         for score in scores
     ]
-    return JudgedSplit(
+    return Scored(
+        judge="the judge",
         dimension=dimension,
         split=split,
         level=level,
@@ -86,7 +88,7 @@ def outputs(
     )
 
 
-def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> JudgedSplit:
+def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> Scored:
     """Two annotators, several systems, a judge that is fairly right and fails once."""
     rng = np.random.default_rng(seed)
     n = n_documents * n_systems
@@ -105,7 +107,7 @@ def plain(n_documents: int = 12, n_systems: int = 5, seed: int = 0) -> JudgedSpl
 
 def pairs(
     orders: Sequence[tuple[Choice | None, Choice | None]], votes: Sequence[tuple[Vote, ...]]
-) -> JudgedSplit:
+) -> Scored:
     """Verdicts from what was preferred in each order; both missing is a failure."""
     sides = {"A": 1.0, "B": -1.0}
     people = tuple(
@@ -147,7 +149,8 @@ def pairs(
         )
         for one in people
     )
-    return JudgedSplit(
+    return Scored(
+        judge="the judge",
         dimension="tldr_concise",
         split="test",
         level="dataset",
@@ -157,14 +160,14 @@ def pairs(
     )
 
 
-def correlation(evidence: JudgedSplit) -> Correlation:
+def correlation(evidence: Scored) -> Correlation:
     rng = stream(0, "interval")
     if evidence.level == "summary":
         return summary_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
     return dataset_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
 
 
-def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
+def result(evidence: Scored, name: str = "my-labels") -> dict[str, Any]:
     """What `optimize.verify --json` prints of it."""
     from optimize.measuring.measure import all_correlations
 
@@ -187,7 +190,7 @@ def result(evidence: JudgedSplit, name: str = "my-labels") -> dict[str, Any]:
 
 
 def run_summary(
-    judged: JudgedSplit, shipped: str = "tuned", stand_ins: str | None = None
+    judged: Scored, shipped: str = "tuned", stand_ins: str | None = None
 ) -> dict[str, Any]:
     """What summary.json holds of a run in which untuned and tuned judge say the same."""
     measured = cell(correlation(judged))
@@ -221,7 +224,7 @@ def run_summary(
     }
 
 
-def run_evidence(judged: JudgedSplit, probes: Probes = PROBES) -> RunEvidence:
+def run_evidence(judged: Scored, probes: Probes = PROBES) -> RunEvidence:
     """The evidence of that run."""
     demos = ({"document": "A text.", "summary": "Short.", "rating": 4},)
     return RunEvidence(
@@ -235,7 +238,7 @@ def run_evidence(judged: JudgedSplit, probes: Probes = PROBES) -> RunEvidence:
 
 
 def run_page(
-    judged: JudgedSplit,
+    judged: Scored,
     *,
     shipped: str = "tuned",
     probes: Probes = PROBES,
@@ -265,7 +268,7 @@ def text_of(page: str) -> str:
     return " ".join(seen)
 
 
-def _data(evidence: JudgedSplit, name: str) -> dict[str, Any]:
+def _data(evidence: Scored, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "sha256": "0" * 64,

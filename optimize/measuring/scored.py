@@ -1,0 +1,171 @@
+"""One judge's judgements beside people's labels: what everything that measures a judge holds."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from judges.judge import Judge
+from judges.judgement import AnyJudgement, Verdict
+from judges.winrate import text_length
+from optimize.injection import output_name
+from optimize.items import Indices, Items, Vector, scores_of, text_key
+from optimize.search.objective import Level
+
+AnyLabelled = LabelledOutput | LabelledPair
+# The figure is of rows a judge has not met where there are so many of them.
+LEAST_ROWS = 10
+LEAST_DOCUMENTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """One judgement or verdict an item, in the order of `items`; a failed one scores NaN.
+
+    `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
+    judge was tuned on. `labelled` are the labelled outputs or pairs themselves, in the order of
+    `items`, where they are known. Of a recording, `n_unjudged` labelled items have no record, and
+    `n_unknown` records no labelled item.
+    """
+
+    judge: str
+    dimension: str
+    level: Level
+    items: Items
+    judgements: tuple[AnyJudgement, ...]
+    scale: tuple[int, ...] = ()
+    split: str = "these labels"
+    met: frozenset[int] = frozenset()
+    labelled: tuple[AnyLabelled, ...] = ()
+    n_unjudged: int = 0
+    n_unknown: int = 0
+    scores: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", scores_of(self.judgements))
+
+    def of_rows(self, rows: Sequence[int]) -> "Scored":
+        """The same of these rows alone, in this order."""
+        row_of = {row: place for place, row in enumerate(rows)}
+        whole = len(self.labelled) == len(self.items)
+        return replace(
+            self,
+            items=self.items.of_rows(rows),
+            judgements=tuple(self.judgements[row] for row in rows),
+            met=frozenset(row_of[row] for row in self.met if row in row_of),
+            labelled=tuple(self.labelled[row] for row in rows) if whole else (),
+        )
+
+    @property
+    def is_pairs(self) -> bool:
+        return any(isinstance(judgement, Verdict) for judgement in self.judgements)
+
+    @property
+    def human(self) -> Vector:
+        return self.items.human
+
+    @property
+    def documents(self) -> list[str]:
+        return self.items.document_ids
+
+    @property
+    def systems(self) -> list[str]:
+        return self.items.system_ids
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.judgements if isinstance(verdict, Verdict))
+
+    @property
+    def ranked_rows(self) -> list[Indices]:
+        """The rows that are ranked among each other: a document's at summary level, else all."""
+        if self.level == "summary":
+            return list(self.items.places.values())
+        return [np.arange(len(self.items))]
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why each output without a score has none, by id."""
+        return {
+            item.id: judgement.failure or "no reason was recorded"
+            for item, judgement, score in zip(
+                self.items.items, self.judgements, self.scores, strict=True
+            )
+            if np.isnan(score)
+        }
+
+    @property
+    def outputs(self) -> tuple[LabelledOutput, ...]:
+        return tuple(output for output in self.labelled if isinstance(output, LabelledOutput))
+
+    @property
+    def within_scale(self) -> bool:
+        """Whether judge and people keep to the judge's scale, so that numbers can be compared."""
+        both = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])
+        if not self.scale or not both.size:
+            return False
+        return bool(self.scale[0] <= both.min() and both.max() <= self.scale[-1])
+
+    def comment(self, index: int) -> str:
+        """What the judge wrote beside its score."""
+        judgement = self.judgements[index]
+        if isinstance(judgement, Verdict):
+            return judgement.comparison or ""
+        return judgement.rationale or ""
+
+    def texts(self, index: int) -> Mapping[str, str]:
+        """What the judge read; where a recording does not say, all that the labels hold."""
+        texts = self.items.items[index].texts
+        if texts or len(self.labelled) != len(self.items):
+            return texts
+        labelled = self.labelled[index]
+        if isinstance(labelled, LabelledPair):
+            return {**labelled.texts, "A": labelled.response_a, "B": labelled.response_b}
+        return labelled.texts
+
+    def lengths(self) -> Vector | None:
+        """Characters of each output; None where its text is not known."""
+        lengths = []
+        for index in range(len(self.items)):
+            texts = self.texts(index)
+            name = output_name(tuple(texts))
+            if name is None:
+                return None
+            lengths.append(text_length(texts[name]))
+        return np.array(lengths, float)
+
+    def pair_lengths(self) -> list[tuple[int, int]] | None:
+        """Characters of A and of B."""
+        pairs = [pair for pair in self.labelled if isinstance(pair, LabelledPair)]
+        if len(pairs) != len(self.items):
+            return None
+        return [(text_length(pair.response_a), text_length(pair.response_b)) for pair in pairs]
+
+
+def labelled_in_order(
+    labelled: LabelledSet | LabelledPairs, items: Items
+) -> tuple[AnyLabelled, ...]:
+    """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
+    labels = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
+    known: Mapping[str, AnyLabelled] = {label.id: label for label in labels}
+    return tuple(known[item.id] for item in items.items if item.id in known)
+
+
+def rows_met(judge: Judge | None, items: Items) -> frozenset[int]:
+    """The rows whose texts the judge was tuned on, whatever else is in the file they come from."""
+    met: set[str] = set()
+    for part in (judge, *judge.parts) if judge else ():
+        provenance: Mapping[str, Any] = part.provenance or {}
+        if provenance.get("shipped") != "seed":
+            met.update(provenance.get("tuned_on") or ())
+    return frozenset(row for row, item in enumerate(items.items) if text_key(item.texts) in met)
+
+
+def unmet_rows(items: Items, met: Iterable[int]) -> list[int]:
+    """The rows to measure on: those not met; empty where these are too few to say anything."""
+    met = frozenset(met)
+    rows = [row for row in range(len(items)) if row not in met]
+    documents = {items.items[row].document_id for row in rows}
+    return rows if len(rows) >= LEAST_ROWS and len(documents) >= LEAST_DOCUMENTS else []

@@ -1,0 +1,115 @@
+"""How numbers, intervals, counts and tables are written, in one way for screen and page."""
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+WIDTH = 80
+# From this share of failures on, they are said before any figure.
+MANY_FAILED = 0.05
+TOO_FEW = "too few for an interval"
+SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
+
+
+def number_text(value: float | None, *, signed: bool = False) -> str:
+    """Three decimals; "undefined" where the figure does not exist."""
+    if value is None or math.isnan(value):
+        return "undefined"
+    return f"{value:+.3f}" if signed else f"{value:.3f}"
+
+
+def interval_text(low: float | None, high: float | None, *, signed: bool = False) -> str:
+    """The ends in brackets; that there are too few documents where an interval is withheld."""
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return TOO_FEW
+    return f"[{number_text(low, signed=signed)}, {number_text(high, signed=signed)}]"
+
+
+def figure_text(
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    signed: bool = False,
+) -> str:
+    """A figure and, where it is known, its interval."""
+    number = number_text(value, signed=signed)
+    if number == "undefined" or low is None or high is None:
+        return number
+    return f"{number} {interval_text(low, high, signed=signed)}"
+
+
+def cell_text(cell: Mapping[str, Any] | None, *, signed: bool = False) -> str:
+    """`figure_text` of `value`, `low` and `high` in JSON; "undefined" where there is no cell."""
+    if cell is None:
+        return "undefined"
+    return figure_text(cell["value"], cell["low"], cell["high"], signed=signed)
+
+
+def share_text(value: float | None) -> str:
+    """A share in whole percent; "undefined" where it does not exist."""
+    return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
+
+
+def counted(number: int, unit: str) -> str:
+    """A number and what it counts, which is given in the singular."""
+    return f"{number:,} {unit}{'s' * (number != 1)}"
+
+
+def cost_text(dollars: float | None) -> str:
+    """Dollars in digits enough to tell cheap models apart; "free", or "cost unknown"."""
+    if dollars is None:
+        return "cost unknown"
+    if dollars == 0:
+        return "free"
+    return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
+
+
+def many_failed(n_failed: int, number: int, unit: str = "outputs") -> str:
+    """A sentence where more than a few of the judgements failed; else nothing."""
+    if n_failed <= MANY_FAILED * number:
+        return ""
+    return (
+        f"{n_failed:,} of {number:,} {unit} have no score ({n_failed / number:.1%}): every figure "
+        "is about the others alone."
+    )
+
+
+def wrapped(*sentences: str) -> list[str]:
+    """Lines of at most 80 columns, each sentence from a line's start; commands are not broken."""
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
+    ]
+
+
+def short_name(name: str, length: int = 24) -> str:
+    """A name cut to a length in its middle, where names of models and files are alike least."""
+    if len(name) <= length:
+        return name
+    tail = (length - 1) // 2
+    return f"{name[: length - 1 - tail]}…{name[len(name) - tail :]}"
+
+
+def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table for a terminal: a line a row, each column as wide as its widest cell."""
+    cells = [[short_name(row[0]), *row[1:]] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
+    """A correlation as it is cited: `summary-level rho 0.333 [0.250, 0.410], n=97 documents ...`"""
+    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[cell["coefficient"]]
+    uncounted = [
+        f"{cell[name]:,} {word}"
+        for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
+        if cell[name]
+    ]
+    counts = [f"{cell['n_documents']:,} documents", f"{cell['n_outputs']:,} {unit}", *uncounted]
+    return f"{cell['level']}-level {symbol} {cell_text(cell)}, n={', '.join(counts)}"
