@@ -327,12 +327,10 @@ def _shortfalls(result: Mapping[str, Any], least: float | None) -> list[str]:
             f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
             f"{MAX_FAILED:.0%} may"
         )
-    value = -2 if cell["value"] is None else cell["value"]
-    if least is not None and value < least:
-        reasons.append(
-            f"{cell['level']}-level rho is {number_text(cell['value'])}; --min-spearman asks for "
-            f"{least:g}"
-        )
+    value = cell["value"]
+    if least is not None and (value is None or value < least):
+        figure = "undefined" if value is None else f"{value:.4f}"
+        reasons.append(f"{cell['level']}-level rho is {figure}; --min-spearman asks for {least:g}")
     return reasons
 
 
