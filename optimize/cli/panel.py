@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from judges.cli.flags import split_name
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.loading import read_subject
@@ -118,7 +119,7 @@ class PanelRun:
                 "say what is judged: --dimension NAME, or --pairwise NAME for pairs"
             )
         subject = self.subject()
-        judges = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
+        judges = read_judges(map(split_name, flags.judges), flags.scale, flags.lm, flags.api_base)
         for entry in judges:
             assert entry.judge is not None
             self.check_subject(entry.name, entry.judge)
