@@ -7,6 +7,7 @@ from typing import Any, TextIO
 from data.tables.in_memory import Rows
 from judges.client import Model
 from judges.dimension import Subject
+from optimize.report.page import write_run
 from optimize.run import run_folder
 from optimize.run.labels import prepare
 from optimize.run.pipeline import run
@@ -43,9 +44,7 @@ def run_in_folder(
         for note in labels.labelled.notes:
             print_line(f"note: {note}")
         summary, evidence = run(prepared, folder, print_line, opened, stderr)
-        # Drawing takes matplotlib, which a run that fails early need not load.
-        from optimize.report.run_report import render, write_report_at_end
-
         provenance = run_folder.read_object(folder / run_folder.JUDGE).get("provenance") or {}
-        write_report_at_end(folder, lambda: render(summary, evidence, config, provenance))
+        page = folder / run_folder.REPORT
+        write_run(page, summary, evidence.judged, evidence.prompts, evidence.probes, provenance)
         return folder, summary

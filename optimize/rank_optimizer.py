@@ -30,6 +30,7 @@ from optimize.dspy_examples import (
 )
 from optimize.dspy_program import Student, student_of
 from optimize.items import Items
+from optimize.report.answer import run_lines
 from optimize.run.active_run import ActiveRun
 from optimize.run.final_table import measure_finally
 from optimize.run.labels import Labels, PreparedRun, check_level
@@ -37,7 +38,6 @@ from optimize.run.models import RunModels, open_models
 from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
-from optimize.screen import scorecard
 from optimize.search.finalists import SearchResult
 from optimize.search.gate import RISK
 from optimize.search.objective import LEVELS, Level, choose_level
@@ -60,7 +60,7 @@ class RankResult:
     search: SearchResult = field(repr=False)
 
     def __str__(self) -> str:
-        return scorecard(self.summary, "").rstrip()
+        return "\n".join(run_lines(self.summary))
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]

@@ -16,11 +16,10 @@ from judges.judge import Judge
 from judges.loading import load, read_subject
 from judges.terminal import print_error
 from optimize.lifecycle import run_in_folder
-from optimize.report.text import SPLITS
+from optimize.report.answer import run_lines, run_table
 from optimize.run import run_folder
 from optimize.run.evidence import JUDGEMENTS
 from optimize.run.settings import read_settings
-from optimize.screen import scorecard
 from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
 if TYPE_CHECKING:
@@ -63,13 +62,14 @@ class Run:
         return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"
 
     def __str__(self) -> str:
-        return scorecard(self.summary, str(self.folder))
+        return "\n".join(run_lines(self.summary, str(self.folder)))
 
     def _repr_html_(self) -> str:
         """Both judges' rho on every split, with intervals and n, as notebooks show it."""
-        from optimize.report.page import render_template
+        import pandas as pd
 
-        return render_template("run_table.html", summary=self.summary, splits=SPLITS).strip()
+        head, rows = run_table(self.summary)
+        return str(pd.DataFrame(rows, columns=list(head)).to_html(index=False, border=0))
 
 
 def tune(

@@ -26,7 +26,7 @@ from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure
 from optimize.cli.tune import command as optimize_command
-from optimize.cli.verify import command as verify_command
+from optimize.verify import command as verify_command
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"
 ROW = {"document": "A private text.", "summary": "Private."}

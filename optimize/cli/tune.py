@@ -22,6 +22,7 @@ from judges.terminal import (
     run_command,
 )
 from optimize.cli.tool import INTERRUPTED_RUN, Parser, add_label_flags, print_json
+from optimize.report.answer import run_lines
 from optimize.run.settings import SettingsError, choices_of, flag_of, read_settings
 
 if TYPE_CHECKING:
@@ -129,9 +130,7 @@ def command(arguments: Sequence[str]) -> int:
         if as_json:
             print_json(summary)
         else:
-            from optimize.screen import scorecard
-
-            print_lines(scorecard(summary, str(folder)).splitlines())
+            print_lines(run_lines(summary, str(folder)))
         return DONE
 
     return run_command(

@@ -95,7 +95,7 @@ def short_name(name: str, length: int = 24) -> str:
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table for a terminal: a line a row, each column as wide as its widest cell."""
-    cells = [[short_name(row[0]), *row[1:]] for row in (head, *rows)]
+    cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -104,7 +104,7 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
 
 
 def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
-    """A correlation as it is cited: `summary-level rho 0.333 [0.250, 0.410], n=97 documents ...`"""
+    """A correlation as it is cited, with level, coefficient, interval and counts."""
     symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[cell["coefficient"]]
     uncounted = [
         f"{cell[name]:,} {word}"

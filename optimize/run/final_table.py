@@ -17,11 +17,11 @@ from optimize.statistics.difference import paired_difference
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalTable:
-    """Each judge's correlation by split, the gain on test, and for pairs each judge's accuracy."""
+    """Each judge's correlation by split, the gain by split, and for pairs each judge's accuracy."""
 
     seed: Mapping[str, Cell | None]
     tuned: Mapping[str, Cell | None]
-    gain: Cell
+    gain: Mapping[str, Cell]
     accuracy: Mapping[str, float | None]
 
 
@@ -71,9 +71,17 @@ def measure_finally(
     return FinalTable(
         seed=cells["seed_judge"],
         tuned=cells["tuned_judge"],
-        gain=gain(on_test["tuned_judge"], on_test["seed_judge"], labels.test, level, seed)
-        if on_test
-        else {},
+        gain={
+            split: gain(
+                scores["tuned_judge"][split],
+                scores["seed_judge"][split],
+                splits[split],
+                level,
+                seed,
+            )
+            for split in ("test", "test_unseen_systems")
+            if split in scores["tuned_judge"]
+        },
         accuracy={judge: accuracy_of(on_test[judge], labels.test) for judge in on_test}
         if run.judge.kind == "pairwise"
         else {},

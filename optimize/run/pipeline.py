@@ -17,11 +17,11 @@ from judges.prompt import reasoning_of
 from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.measuring.measure import order_figures, people_figures, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run import run_folder
 from optimize.run.active_run import ActiveRun
 from optimize.run.evidence import (
-    PromptParts,
     RunEvidence,
     write_judgements,
 )
@@ -36,7 +36,6 @@ from optimize.run.models import (
     open_models,
     unopened_models,
 )
-from optimize.run.plain_figures import plain_figures
 from optimize.run.run_budget import (
     CallTokens,
     RunBudget,
@@ -157,7 +156,18 @@ def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], R
     evidence = collect_evidence(run, evaluator, result, left_for_probes(settings, spent))
     write_judgements(run.folder, evidence)
     shipped = "tuned" if result.choice.ship else "seed"
-    plain = plain_figures(evidence, shipped)
+    people = people_figures(evidence.judged[shipped]["test"])
+    plain = {
+        "order": {
+            split: {
+                f"{judge}_judge": order_figures(by_split[split])
+                for judge, by_split in evidence.judged.items()
+            }
+            for split in evidence.judged["seed"]
+        },
+        "scales": scale_figures(evidence.judged[shipped]["test"]),
+        **({"people": people} if people else {}),
+    }
     # Once more, with the calls that the probes took.
     return write(result, table, plain), evidence
 
@@ -221,7 +231,7 @@ def summarize(
         "data": run.prepared.labels.counts(),
         "seed_judge": table.seed,
         "tuned_judge": table.tuned,
-        "gain": {"test": table.gain},
+        "gain": {"test": {}, **table.gain},
         "shipped": "tuned" if result.choice.ship else "seed",
         "why": result.choice.why,
         **({"limit_reached": True} if result.choice.limit_reached else {}),
@@ -391,14 +401,7 @@ def collect_evidence(
     prompts = {name: candidate.prompt(run.judge.prompt) for name, candidate in candidates.items()}
     shipped = "tuned" if result.choice.ship else "seed"
     return RunEvidence(
-        prompts={
-            name: PromptParts(
-                instruction=prompt.instruction,
-                demos=prompt.demos,
-                writes={field.name: field.description for field in prompt.outputs},
-            )
-            for name, prompt in prompts.items()
-        },
+        prompts=prompts,
         judged=judged,
         probes=_probe(run, shipped_judge(run, result), judged[shipped]["test"], max_probe_calls),
     )

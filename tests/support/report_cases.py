@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+from optimize.report.run_report import render
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
@@ -15,7 +16,6 @@ from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.measuring.people import people_figures
 from optimize.measuring.scored import Scored
-from optimize.report.run_report import render
 from optimize.run.evidence import PromptParts, RunEvidence
 from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.search.objective import Level
