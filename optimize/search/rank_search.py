@@ -38,8 +38,7 @@ from optimize.search.race import (
     RaceCosts,
     RaceResult,
 )
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import Contrast
+from optimize.statistics.intervals import Contrast, stream
 
 # What the first round may cost: so many times judging at most so many documents of train by the
 # untuned judge.

@@ -430,8 +430,9 @@ def _on_others(side: Vector, slope: Vector) -> Vector:
     first = total[np.searchsorted(ascending, side, "left")]
     last = total[np.searchsorted(ascending, side, "right")]
     scale = midranks(side[None])[0].std()
-    added: Vector = (total[-1] - (first + last) / 2) / scale
-    return added - added.mean()
+    added = (total[-1] - (first + last) / 2) / scale
+    centred: Vector = added - added.mean()
+    return centred
 
 
 def contrast_judges(

@@ -191,9 +191,9 @@ def one_annotator(
         return None
     judged, person = np.array(values).mean(axis=0).tolist()
     # (judge and annotator, annotators left out, documents)
-    sides = np.array(terms).swapaxes(0, 1)
-    known_everywhere = not np.isnan(sides).all(axis=-1).any()
-    judge_terms, person_terms = _over_annotators(sides) if known_everywhere else np.empty((2, 0))
+    by_side = np.array(terms).swapaxes(0, 1)
+    known_everywhere = not np.isnan(by_side).all(axis=-1).any()
+    judge_terms, person_terms = _over_annotators(by_side) if known_everywhere else np.empty((2, 0))
     return OneAnnotator(
         annotator=person,
         annotator_interval=correlation_interval(person, person_terms),

@@ -17,7 +17,7 @@ from optimize.answer import (
 )
 from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.screen import scorecard
-from optimize.statistics.bootstrap import Interval, documents_for_difference
+from optimize.statistics.intervals import Interval, documents_for_difference
 
 CELL = {
     "coefficient": "spearman", "level": "summary", "value": 0.4, "low": 0.2, "high": 0.6,
