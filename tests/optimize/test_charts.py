@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from optimize.figures import abbreviated_names
 from optimize.report import charts
 from optimize.report.charts import abbreviated
-from optimize.statistics.bootstrap import Interval
+from optimize.statistics.intervals import Interval
 
 NAN = math.nan
 SVG = "{http://www.w3.org/2000/svg}"

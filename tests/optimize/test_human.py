@@ -6,10 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
-
 from optimize.statistics.bootstrap import ratio_interval
-from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.ceiling import (
     MIN_DOCUMENTS,
     alternative_test,
@@ -17,7 +14,9 @@ from optimize.statistics.ceiling import (
     krippendorff_alpha,
     mean_of_others,
 )
+from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.levels import Level
+from scipy import stats
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 NAN = math.nan
