@@ -14,7 +14,6 @@ from judges.client.budget import Account, Budget
 from judges.client.protocol import FatalModelError
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.run.trial_log import Trial
 from optimize.search.evaluator import Evaluator, ItemScore, SearchOptions, objective
 from optimize.search.gate import SearchResult
 from optimize.search.gepa import BLOCK, examples, feedback, metric

@@ -2,17 +2,17 @@
 
 import pytest
 from behaving_model import Model
-from optimize.statistics.bootstrap import stream
 from search_world import SEED, judge, world
 
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.prices import Price, token_bound
 from judges.judgement import NoScoreError
-from optimize.run.trial_log import TrialLog
+from optimize.run.folder import TrialLog
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Evaluator, SearchBudget, SearchProblem
 from optimize.search.proposer import PROPOSER, Proposer, describe, read_instruction
+from optimize.statistics.intervals import stream
 
 TEXT = "Rate the kindness of the text; let its length not sway you."
 TWO = "You rate a text.\n\nCount every unkind word against it."

@@ -19,7 +19,6 @@ from search_world import (
 from judges.client.prices import Price
 from judges.prompt import Prompt
 from optimize.items import Item
-from optimize.run.trial_log import Trial
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault
 from optimize.search.evaluator import (
     Evaluator,
