@@ -12,7 +12,6 @@ from optimize.report.answer import (
     _on_chance,
     _on_failures,
     _on_width,
-    _one_annotator,
     _paragraphs,
     _size,
     agreement,
@@ -45,7 +44,7 @@ def verify_lines(
     failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
     next_step = verify_steps(result)[0].replace("`", "")
     lines = [
-        *wrapped(f"{short_name(name)} on {_size(result['data'], result)}{failed}"),
+        *wrapped(f"{short_name(name)} on {_size(result)}{failed}"),
         *_paragraphs([*verify_answer(result), ("Next", next_step)]),
         *([f"Report: {page}"] if page else []),
     ]
@@ -68,7 +67,6 @@ def verify_answer(result: Summary) -> list[Said]:
         (result["dimension"], _headline(result)),
         ("Agreement", f"{sentence} {failed}".strip()),
         *people_answer(result.get("people")),
-        *([] if result.get("people") else _one_annotator(order)),
         *scale_warning(result),
     ]
 

@@ -24,7 +24,6 @@ from optimize.injection import Probes
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.answer import (
-    RHO,
     WORDS,
     Said,
     attack_step,
@@ -33,9 +32,11 @@ from optimize.report.answer import (
     compare_table,
     is_paired,
     ranked_by,
+    rho_meaning,
     run_answer,
     run_steps,
     run_table,
+    scale_warning,
     unit_of,
 )
 from optimize.report.charts import CountChart, RowChart
@@ -149,14 +150,14 @@ def write_run(
     table = Table(
         head=(*head[:3], "gain", head[3]),
         rows=[(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)],
-        caption=f"Both judges on outputs that tuning did not use; {RHO}.",
+        caption=f"Both judges on labels that tuning did not use. {rho_meaning(summary)}",
     )
     scored = judged[shipped]["test"]
     steps = run_steps(summary, talked_up(probes, scored, summary["seed"]))
     _write_judged(
         path,
         f"{summary['dimension']} judged by {summary['lm']}",
-        Section(title="Answer", said=run_answer(summary)),
+        Section(title="Answer", said=[*run_answer(summary), *scale_warning(summary)]),
         steps,
         scored,
         shares,
@@ -183,7 +184,7 @@ def write_verification(
     levels = Table(
         head=("level and coefficient",),
         rows=[(signature(cell, unit),) for cell in result["correlations"]],
-        caption=f"Every level; {RHO}.",
+        caption=f"Every level and coefficient. {rho_meaning(result)}",
     )
     data = result["data"]
     facts = [
@@ -235,6 +236,7 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     symbol = "accuracy" if is_paired(result) else "rho"
     points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
     head, cells = compare_table(result)
+    meaning = f"Agreement with people. {rho_meaning(result)}"
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     write(
         path,
@@ -246,7 +248,11 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
             Section(
                 title="Figures",
                 tables=[
-                    Table(head=head, rows=cells, caption=f"Agreement with people; {RHO}."),
+                    Table(
+                        head=head,
+                        rows=cells,
+                        caption=meaning,
+                    ),
                     Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
                     *(
                         [Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in out])]
@@ -455,6 +461,7 @@ def _judge(
     versions = provenance.get("versions", {})
     facts = [
         ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
+        ("Writes", ", then ".join(field.name for field in tuned.outputs)),
         ("Demonstrations", f"{len(tuned.demos)} in the tuned prompt, {len(seed.demos)} before"),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
