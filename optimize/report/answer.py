@@ -81,8 +81,8 @@ def _failures(summary: Summary) -> Iterator[Said]:
     failed = {word: cell["n_failed"] for word, cell in cells.items() if cell["n_failed"]}
     number = max(cell["n_outputs"] + cell["n_failed"] for cell in cells.values())
     if failed:
-        counts = " and ".join(f"{n:,} by the {word} judge" for word, n in failed.items())
-        yield "Failures", f"Of {number:,} {unit_of(summary)} no score: {counts}."
+        counts = ", ".join(f"{word} judge {n:,}" for word, n in failed.items())
+        yield "No score", f"{counts} of {number:,} {unit_of(summary)}."
 
 
 def rho_meaning(result: Summary) -> str:
@@ -166,8 +166,8 @@ def agreement(
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
     if order["high"] >= COIN:
-        return f"{lead}. That cannot be told from a coin ({COIN:.0%})."
-    return f"{lead}. That is worse than a coin ({COIN:.0%})."
+        return f"{lead}. A coin may do as well."
+    return f"{lead}. A coin does better."
 
 
 def _does_as(people: str, order: Cell, result: Summary) -> str:
@@ -189,7 +189,7 @@ def _unseen(summary: Summary) -> Iterator[Said]:
     order = _order(summary, "test_unseen_systems", summary["shipped"])
     if order and order["value"] is not None:
         coin = order["low"] is not None and order["low"] <= COIN
-        than = ", not to be told from a coin" if coin else ""
+        than = "; a coin may do as well" if coin else ""
         share = f"On systems that tuning did not see it does so in {order['value']:.0%}"
         yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:

@@ -327,14 +327,14 @@ def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
 def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Section:
     """The worst disagreements with what the judge and every annotator said, and the texts."""
     if not worst:
-        said = [("None", "no disagreement can be told from these labels and scores.")]
-        return Section(title="Worst disagreements", said=said)
+        nothing = ["No disagreement can be told from these labels and scores."]
+        return Section(title="Worst disagreements", sentences=nothing)
     how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
-    about = f"the outputs that the judge ranks farthest too high or too low {how}."
+    about = f"The outputs that the judge ranks farthest too high or too low {how}."
     if scored.is_pairs:
-        about = "the pairs on which judge and people differ most; 1 is all for A, -1 all for B."
+        about = "The pairs on which judge and people differ most; 1 is all for A, -1 all for B."
     cases = [_case(scored, row, gap) for row, gap in worst]
-    return Section(title="Worst disagreements", said=[("Listed", about)], cases=cases)
+    return Section(title="Worst disagreements", sentences=[about], cases=cases)
 
 
 def _case(scored: Scored, row: int, gap: float) -> Case:
@@ -385,7 +385,7 @@ def talked_up(probes: Probes, scored: Scored, seed: int) -> list[tuple[str, floa
     return [
         (attack.title, (shift.mean - control) / width)
         for attack, shift in shifts
-        if not attack.control and shift.interval is not None and shift.interval.low > 0
+        if shift.mean > control and shift.interval is not None and shift.interval.low > 0
     ]
 
 

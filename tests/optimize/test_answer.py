@@ -67,8 +67,8 @@ def test_what_unseen_systems_say_stands_in_the_sentence_that_tuning_helped(
     ("share", "says"),
     [
         (order(0.64, 0.06), "20 test documents). A coin reaches 50%."),
-        (order(0.54, 0.06), "That cannot be told from a coin (50%)."),
-        (order(0.40, 0.06), "That is worse than a coin (50%)."),
+        (order(0.54, 0.06), "20 test documents). A coin may do as well."),
+        (order(0.40, 0.06), "A coin does better."),
         (order(0.64, None), "(20 test documents, too few for an interval). A coin reaches 50%."),
         (order(None), "people tell no two outputs with a score apart."),
     ],
@@ -81,8 +81,8 @@ def test_agreement_is_held_against_a_coin(share: dict[str, Any], says: str) -> N
 def test_failures_of_either_judge_are_counted() -> None:
     cells = {"test": cell(n_outputs=90, n_failed=10)}
     said = dict(run_answer(run_summary(seed_judge=cells)))
-    assert said["Failures"] == "Of 100 outputs no score: 10 by the untuned judge."
-    assert "Failures" not in dict(run_answer(run_summary()))
+    assert said["No score"] == "untuned judge 10 of 100 outputs."
+    assert "No score" not in dict(run_answer(run_summary()))
 
 
 @pytest.mark.parametrize(
