@@ -6,7 +6,6 @@ from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
     from optimize.items import annotation_matrix
-    from optimize.measuring.measure import Measured, measure
     from optimize.rank_optimizer import RankOptimizer
     from optimize.run.run_folder import RunFolderError
     from optimize.run.settings import SettingsError
@@ -18,15 +17,16 @@ if TYPE_CHECKING:
         system_level,
     )
     from optimize.statistics.bootstrap import Interval
-    from optimize.statistics.difference import paired_difference
-    from optimize.statistics.human import (
+    from optimize.statistics.ceiling import (
         AlternativeTest,
         Ceiling,
         alternative_test,
         human_ceiling,
         krippendorff_alpha,
     )
+    from optimize.statistics.difference import paired_difference
     from optimize.tuning import Run, tune
+    from optimize.verify import Measured, measure
 
 __all__ = [
     "AlternativeTest",
@@ -53,7 +53,7 @@ __all__ = [
 
 _HOMES = {
     "optimize.items": "annotation_matrix",
-    "optimize.measuring.measure": "Measured measure",
+    "optimize.verify": "Measured measure",
     "optimize.rank_optimizer": "RankOptimizer",
     "optimize.run.run_folder": "RunFolderError",
     "optimize.run.settings": "SettingsError",
@@ -62,7 +62,7 @@ _HOMES = {
     ),
     "optimize.statistics.bootstrap": "Interval",
     "optimize.statistics.difference": "paired_difference",
-    "optimize.statistics.human": (
+    "optimize.statistics.ceiling": (
         "AlternativeTest Ceiling alternative_test human_ceiling krippendorff_alpha"
     ),
     "optimize.tuning": "Run tune",

@@ -6,8 +6,8 @@ from typing import Any
 
 from judges.judgement import AnyJudgement, Judgement
 from optimize.items import Item
-from optimize.statistics.agreement import Correlation
-from optimize.statistics.bootstrap import Interval
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.intervals import Interval
 
 Cell = dict[str, Any]
 # To which JSON files round figures.

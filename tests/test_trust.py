@@ -27,7 +27,7 @@ from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure, tune
 from optimize.cli.tune import command as optimize_command
-from optimize.cli.verify import command as verify_command
+from optimize.verify import command as verify_command
 from optimize.run.settings import Settings
 from optimize.search.trial_log import TrialLog
 

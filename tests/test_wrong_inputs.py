@@ -19,7 +19,7 @@ from data import read_labels
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 ROWS: list[dict[str, Any]] = [
     {

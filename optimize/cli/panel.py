@@ -3,23 +3,26 @@
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from judges.dimension import Comparison, Subject
+from judges.dimension import Subject
 from judges.judge import Judge
 from judges.loading import read_subject
 from judges.panel import Panel
-from judges.terminal import print_error, print_lines, print_note
-from optimize.cli.compare import (
-    JudgesRun,
-    add_common_flags,
-    check_entries,
+from judges.terminal import DONE, print_error, print_lines, print_note, run_command
+from optimize.cli.tool import INTERRUPTED_RUN, Parser, print_json
+from optimize.compare import (
+    add_judges_flags,
+    asking_options,
+    check_names,
+    expectation_lines,
+    read_judges,
+    read_task,
 )
-from optimize.cli.tool import Parser
 from optimize.items import Items
-from optimize.measuring.entries import Entry
-from optimize.measuring.measure import on_labels_scale
+from optimize.measuring.asking import Entry, ask_entries, on_labels_scale
 from optimize.measuring.panel import (
     asking,
     learn,
@@ -36,6 +39,7 @@ from optimize.run.labels import Labelled, Labels
 from optimize.run.run_folder import (
     JUDGE,
     MEMBER_SCORES,
+    REPLIES,
     SPLITS,
     SUMMARY,
     write_json,
@@ -71,27 +75,40 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         allow_abbrev=False,
     )
-    judges = command_parser.add_argument_group("judges (each may be NAME=...) and labels")
-    judges.add_argument("judges", nargs="*", metavar="JUDGE", help="or JUDGE@MODEL; repeatable")
-    add_common_flags(command_parser, judges, "panel")
+    add_judges_flags(command_parser, "panel")
     return command_parser
 
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
     flags = parser().parse_intermixed_args(arguments)
-    # As the run over several judges has them: here every model is a judge's.
-    flags.lm = []
-    _, code = PanelRun(flags).run_command(NAME, lambda summary: "\n".join(lines(summary)))
-    return code
+
+    def print_result() -> int:
+        summary = PanelRun(flags).execute()
+        if summary is not None and flags.json:
+            print_json(summary)
+        elif summary is not None:
+            print_lines(lines(summary))
+        return DONE
+
+    return run_command(
+        NAME,
+        print_result,
+        verbose=flags.verbose,
+        quiet=flags.quiet,
+        interrupted=INTERRUPTED_RUN,
+    )
 
 
-class PanelRun(JudgesRun):
+class PanelRun:
     """One panel from flags to its frozen judge."""
 
     command = "optimize.panel"
-    run_name = "panel"
     _labels_split: Labels | None = None
+
+    def __init__(self, flags: argparse.Namespace) -> None:
+        self.flags = flags
+        self.pairwise = bool(flags.pairwise)
 
     def execute(self) -> dict[str, Any] | None:
         """What --json prints; None after --dry-run, which prints what to expect alone."""
@@ -101,25 +118,39 @@ class PanelRun(JudgesRun):
                 "say what is judged: --dimension NAME, or --pairwise NAME for pairs"
             )
         subject = self.subject()
+        judges = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
+        for entry in judges:
+            assert entry.judge is not None
+            self.check_subject(entry.name, entry.judge)
         if flags.data is None:
-            return self._untuned(subject)
-        entries, labelled = self.entries()
-        check_entries(entries, flags)
+            return self._untuned(subject, judges)
+        task, entries = read_task(flags, judges, any_subject=True)
+        check_names(entries)
         live = {entry.name: judge for entry in entries if (judge := asking(entry)) is not None}
-        labels = self.labels(labelled, list(live.values()))
+        labels = self.labels(task.labelled, list(live.values()))
+        entries = [
+            entry.about(self.items_to_judge(entry.items, labels), flags.price)
+            if entry.judge
+            else entry
+            for entry in entries
+        ]
+        for entry in entries:
+            if entry.scored is not None and (why := scores_nothing(entry.scored.judgements)):
+                print_error(f"warning: {entry.name} gives no labelled output a score ({why})")
         if live:
             # Refused before anything is paid for where they cannot be joined, or written down.
             untuned_panel(subject, live).dumps()
         if flags.dry_run:
-            print_lines(self.expectation_lines(entries))
+            print_lines(expectation_lines(entries))
             return None
-        with self.open_run(entries, labelled) as folder:
+        with self.open_run(entries, task.labelled) as folder:
             write_json(folder / SPLITS, labels.split)
-            outcomes = self.ask(entries, folder)
+            options = {**asking_options(flags), "store": folder / REPLIES}
+            outcomes = ask_entries(entries, task, print_note, seed=flags.seed, **options)
             for outcome in outcomes:
                 if outcome.scored is None:
                     raise SettingsError(
-                        f"{outcome.entry.name} has no scores: {outcome.reason}; the same command "
+                        f"{outcome.name} has no scores: {outcome.reason}; the same command "
                         "again goes on (with a larger limit), or leave it out"
                     )
             panel = learn(
@@ -137,11 +168,10 @@ class PanelRun(JudgesRun):
                 panel.judge.save(folder / JUDGE, overwrite=True)
             write_text(folder / MEMBER_SCORES, "".join(as_json(row) + "\n" for row in panel.rows))
             # What is answered here, for free, is no call of the run.
-            usages = [outcome.usage for outcome in outcomes if not outcome.entry.in_process]
+            usages = [outcome.usage for outcome in outcomes if not outcome.in_process]
             costs = [usage["cost_usd"] for usage in usages]
             summary |= {
                 "lm_calls": sum(usage["lm_calls"] for usage in usages),
-                "cached_calls": sum(usage["cached_calls"] for usage in usages),
                 "cost_usd": None if None in costs else round(sum(costs), 6),
                 "seconds": round(time.monotonic() - started, 3),
                 "folder": str(folder),
@@ -149,6 +179,18 @@ class PanelRun(JudgesRun):
             write_json(folder / SUMMARY, summary)
             write_page(folder / run_folder.REPORT, summary)
         return summary
+
+    def open_run(
+        self, entries: Sequence[Entry], labelled: Labelled | None
+    ) -> AbstractContextManager[Path]:
+        """The run's folder, begun or gone on with."""
+        config = {
+            "command": self.command,
+            "settings": {"dimension": self.subject().name, "seed": self.flags.seed},
+            "data": {"name": labelled.name, "sha256": labelled.sha256} if labelled else {},
+            "judges": [entry.name for entry in entries],
+        }
+        return run_folder.open_run(self.flags.out, "panel", config, print_note)
 
     def labels(self, labelled: Labelled, judges: Sequence[Judge]) -> Labels:
         """What weights are learned from, and what is looked at once; split when first asked for."""
@@ -160,9 +202,8 @@ class PanelRun(JudgesRun):
                 print_note(f"note: {note}")
         return self._labels_split
 
-    def items_to_judge(self, items: Items, labelled: Labelled, judges: Sequence[Judge]) -> Items:
+    def items_to_judge(self, items: Items, labels: Labels) -> Items:
         """What is learned from or measured on: no other reply is paid for."""
-        labels = self.labels(labelled, judges)
         parts = (labels.learned, *labels.measured.values())
         ids = {item.id for part in parts for item in part.items}
         return Items(tuple(item for item in items.items if item.id in ids))
@@ -182,16 +223,7 @@ class PanelRun(JudgesRun):
             flag = "--pairwise" if pairs else "--dimension"
             raise SettingsError(f"{name} {task}, and this panel does not ({flag} NAME joins such)")
 
-    def recordings(self, labelled: Labelled) -> list[Entry]:
-        """As compare reads them; what has no record counts as failed."""
-        entries = super().recordings(labelled)
-        for entry in entries:
-            assert entry.scored is not None
-            if reason := scores_nothing(entry.scored.judgements):
-                print_error(f"warning: {entry.name} gives no labelled output a score ({reason})")
-        return entries
-
-    def _untuned(self, subject: Subject) -> dict[str, Any]:
+    def _untuned(self, subject: Subject, entries: Sequence[Entry]) -> dict[str, Any]:
         """Freeze the plain mean, which takes no labels and asks nothing."""
         flags = self.flags
         if flags.scores or flags.replies:
@@ -199,9 +231,7 @@ class PanelRun(JudgesRun):
                 "--scores and --replies: a frozen panel holds judges to ask, and without "
                 "--data nothing is measured; leave them out"
             )
-        self.pairwise = isinstance(subject, Comparison)
-        entries = self._judges()
-        check_entries(entries, flags)
+        check_names(entries)
         judges = {entry.name: judge for entry in entries if (judge := asking(entry)) is not None}
         panel = untuned_panel(subject, judges)
         summary: dict[str, Any] = {
@@ -224,9 +254,7 @@ class PanelRun(JudgesRun):
 
 def _why_no_judge(summary: Mapping[str, Any]) -> str:
     recorded = [
-        member["name"]
-        for member in summary["members"]
-        if member["weight"] and member["source"] in ("scores", "replies")
+        member["name"] for member in summary["members"] if member["weight"] and member["lm"] is None
     ]
     are = "is a recording" if len(recorded) == 1 else "are recordings"
     return (

@@ -11,12 +11,14 @@ from data.readers import is_constructed
 from data.types import LabelError, LabelledPairs
 from judges.dimension import Dimension, Subject
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement
+from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.panel import Member, Panel
 from judges.prompt import encodable
 from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
 from optimize.items import Items, Vector, data_counts, items_of, scores_of
-from optimize.measuring.entries import Entry, Outcome
+from optimize.measuring.asking import Entry
+from optimize.measuring.measure import order_figures
+from optimize.measuring.scored import Scored
 from optimize.panel.composition import compose
 from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
 from optimize.panel.maps import Line
@@ -25,7 +27,6 @@ from optimize.report.text import counted
 from optimize.run.final_table import accuracy_of, gain
 from optimize.run.labels import Labelled, Labels, check_level, split_labelled
 from optimize.run.pipeline import versions
-from optimize.run.plain_figures import order_cell
 from optimize.run.settings import SettingsError
 from optimize.search.objective import Level, choose_level, correlation
 from optimize.statistics.bootstrap import Interval, stream
@@ -146,7 +147,7 @@ def _documents_shown(labelled: Labelled, dimension: str, judges: Sequence[Judge]
 
 def learn(
     subject: Subject,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[Entry],
     labels: Labels,
     *,
     level: Level | None,
@@ -157,7 +158,7 @@ def learn(
 
     Raises SettingsError for what cannot be asked of these members.
     """
-    judgements = {outcome.entry.name: _by_id(outcome) for outcome in outcomes}
+    judgements = {outcome.name: _by_id(outcome) for outcome in outcomes}
     reasons = [scores_nothing(list(by_id.values())) for by_id in judgements.values()]
     if all(reasons):
         raise SettingsError(f"no member gives any output a score: the first, {reasons[0]}")
@@ -167,8 +168,8 @@ def learn(
     level = "dataset" if pairs else level or choose_level(labels.learned)
     members = [
         MemberScores(
-            name=outcome.entry.name,
-            scores=scores_on(judgements[outcome.entry.name], labels.learned),
+            name=outcome.name,
+            scores=scores_on(judgements[outcome.name], labels.learned),
             cost_per_1000=cost_of(outcome),
         )
         for outcome in outcomes
@@ -258,10 +259,10 @@ def learn(
 
 
 def _frozen(
-    subject: Subject, fit: PanelFit, outcomes: Sequence[Outcome], provenance: Mapping[str, Any]
+    subject: Subject, fit: PanelFit, outcomes: Sequence[Entry], provenance: Mapping[str, Any]
 ) -> Judge | None:
     """What ships as a judge to save; None where a recording has a part in it."""
-    judges = {outcome.entry.name: asking(outcome.entry) for outcome in outcomes}
+    judges = {outcome.name: asking(outcome) for outcome in outcomes}
     members = [
         Member(name=name, weight=weight, judge=judge, slope=line.slope, intercept=line.intercept)
         for name, weight, line in zip(fit.members, fit.weights, fit.lines, strict=True)
@@ -315,8 +316,15 @@ def asking(entry: Entry) -> Judge | None:
     """An entry's judge with the model and the endpoint that its user named; None: recorded."""
     if entry.judge is None:
         return None
-    judge = entry.judge.with_model(None, entry.options.get("api_base"))
+    judge = entry.judge
     return judge if judge.plan is not None else judge.with_plan(judge.resolved_plan())
+
+
+def order_cell(scores: Vector, items: Items, level: Level, *, pairs: bool) -> dict[str, Any]:
+    """The share of pairs that people order which the scores order alike."""
+    judged = tuple(Verdict(margin=s) if pairs else Judgement(score=s) for s in scores.tolist())
+    scored = Scored(judge="", dimension="", level=level, items=items, judgements=judged)
+    return order_figures(scored)
 
 
 def scores_on(judgements: Mapping[str, AnyJudgement], items: Items) -> Vector:
@@ -332,19 +340,19 @@ def scores_nothing(judgements: Sequence[AnyJudgement]) -> str:
     return next((j.failure for j in judgements if j.failure), "every score is missing")
 
 
-def _by_id(outcome: Outcome) -> dict[str, AnyJudgement]:
+def _by_id(outcome: Entry) -> dict[str, AnyJudgement]:
     scored = outcome.scored
     if scored is None:
-        raise SettingsError(f"{outcome.entry.name} has no scores: {outcome.reason}; leave it out")
+        raise SettingsError(f"{outcome.name} has no scores: {outcome.reason}; leave it out")
     return {
         item.id: judgement
         for item, judgement in zip(scored.items.items, scored.judgements, strict=True)
     }
 
 
-def cost_of(outcome: Outcome) -> float:
+def cost_of(outcome: Entry) -> float:
     """US dollars for 1,000 rows: nothing of what is recorded or asked here; NaN: unknown."""
-    if outcome.entry.judge is None or outcome.entry.in_process:
+    if outcome.judge is None or outcome.in_process:
         return 0.0
     cost = outcome.usage["cost_per_1000_rows"]
     return math.nan if cost is None else float(cost)
@@ -398,18 +406,16 @@ class _Evidence:
         ]
 
 
-def _member_row(outcome: Outcome, fit: PanelFit, evidence: _Evidence) -> dict[str, Any]:
+def _member_row(outcome: Entry, fit: PanelFit, evidence: _Evidence) -> dict[str, Any]:
     """A member in summary.json: its weight (0: not in the panel), rho alone, what it took."""
-    entry, cost = outcome.entry, cost_of(outcome)
+    entry, cost = outcome, cost_of(outcome)
     weights = dict(zip(fit.members, fit.weights, strict=True))
     return {
         "name": entry.name,
-        "source": entry.source,
-        "lm": entry.lm or None,
+        **outcome.described(),
         "weight": round(weights.get(entry.name, 0.0), DIGITS),
         **evidence.cells(entry.name),
         "n_failed": evidence.n_failed(entry.name),
-        **outcome.usage,
         "cost_per_1000_rows": json_number(cost),
     }
 

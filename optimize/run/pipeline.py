@@ -17,6 +17,7 @@ from judges.prompt import reasoning_of
 from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.measuring.measure import order_figures, people_figures, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run import run_folder
 from optimize.run.active_run import ActiveRun
@@ -35,7 +36,6 @@ from optimize.run.models import (
     open_models,
     unopened_models,
 )
-from optimize.run.plain_figures import plain_figures
 from optimize.run.run_budget import (
     CallTokens,
     RunBudget,
@@ -156,7 +156,18 @@ def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], R
     evidence = collect_evidence(run, evaluator, result, left_for_probes(settings, spent))
     write_judgements(run.folder, evidence)
     shipped = "tuned" if result.choice.ship else "seed"
-    plain = plain_figures(evidence, shipped)
+    people = people_figures(evidence.judged[shipped]["test"])
+    plain = {
+        "order": {
+            split: {
+                f"{judge}_judge": order_figures(by_split[split])
+                for judge, by_split in evidence.judged.items()
+            }
+            for split in evidence.judged["seed"]
+        },
+        "scales": scale_figures(evidence.judged[shipped]["test"]),
+        **({"people": people} if people else {}),
+    }
     # Once more, with the calls that the probes took.
     return write(result, table, plain), evidence
 

@@ -13,7 +13,7 @@ from processes import TIMEOUT, run_python
 import data
 from data.check import main
 from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}
 

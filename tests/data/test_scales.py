@@ -13,7 +13,7 @@ import optimize
 from data.flags import read_bounds
 from judges.dimension import Dimension
 from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 

@@ -22,7 +22,7 @@ from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
 from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"
 OTHER = "plain0planted1without2any3look"

@@ -15,7 +15,7 @@ from openai_server import OpenAIServer, Serving
 from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.cli import compare, verify
+from optimize import compare, verify
 from optimize.measuring.comparison import pareto_front
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 

@@ -20,7 +20,8 @@ from processes import until
 
 from judges.client.prices import find_price
 from judges.loading import load
-from optimize.cli import compare, panel, tune
+from optimize import compare
+from optimize.cli import panel, tune
 
 DOCUMENTS, SYSTEMS, CONCURRENCY = 24, 5, 8
 LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"

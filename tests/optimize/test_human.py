@@ -10,7 +10,7 @@ from scipy import stats
 
 from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.coefficients import Matrix, Vector
-from optimize.statistics.human import (
+from optimize.statistics.ceiling import (
     MIN_DOCUMENTS,
     alternative_test,
     human_ceiling,

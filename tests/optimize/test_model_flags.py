@@ -9,7 +9,7 @@ from openai_replies import Body, error
 from openai_server import OpenAIServer
 
 from optimize.cli.tune import command
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 from optimize.run.settings import Settings, SettingsError
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
