@@ -10,6 +10,7 @@ from data.readers import is_constructed
 from judges.client import is_embedded
 from optimize.report.text import (
     SPLITS,
+    TOO_FEW,
     cell_text,
     cost_text,
     counted,
@@ -49,11 +50,11 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
     if folder:
         wrong = f"{folder}/report.html shows the {unit_of(summary)} it gets wrong."
         if "tuned_file" in summary:
-            wrong += f" {folder}/{summary['tuned_file']} is the judge that did not ship."
+            wrong += f" {folder}/{summary['tuned_file']} did not ship (--ship tuned ships it)."
         said.append(("Report", wrong))
     table = ["", *wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
-        *wrapped(f"{summary['dimension']} judged by {summary['lm']} on {_size(summary)}"),
+        *wrapped(f"{summary['dimension']} judged by {summary['lm']} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
         *(table if summary["gain"]["test"] else []),
@@ -68,7 +69,7 @@ def run_answer(summary: Summary) -> list[Said]:
     if cell is None:
         said.append(("Agreement", "Not known: no labels were held out for a test."))
     else:
-        said.append(("Agreement", agreement("It", order, cell, summary, "test document")))
+        said.append(("Agreement", agreement("It", order, cell, summary, held_out=True)))
         said += _failures(summary)
         said += [*_unseen(summary), *as_one_annotator(summary.get("people"))]
         said.append(("Gain", gain_sentence(summary)))
@@ -113,7 +114,7 @@ def gain_sentence(summary: Summary) -> str:
     value, low, high = gain["value"], gain["low"], gain["high"]
     if value == low == high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure = f"{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
+    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
     if low is None:
         return f"Whether tuning helped is not known: {figure}, from too few documents."
     if low > 0:
@@ -123,6 +124,13 @@ def gain_sentence(summary: Summary) -> str:
     if high < PLANNED:
         return f"Tuning changed little: {figure}."
     return f"Whether tuning helped is not settled: {figure}."
+
+
+def _shares(summary: Summary) -> str:
+    """From the untuned to the tuned judge's share of pairs on test, where both are known."""
+    shares = [_order(summary, "test", judge) for judge in WORDS]
+    known = [f"{share['value']:.0%}" for share in shares if share and share["value"] is not None]
+    return f"from {known[0]} to {known[1]} of pairs, " if len(set(known)) == 2 else ""
 
 
 def _gain_unseen(summary: Summary) -> str:
@@ -152,7 +160,7 @@ def _further_documents(difference: Cell, n_documents: int, effect: float) -> int
 
 
 def agreement(
-    who: str, order: Cell | None, cell: Cell, result: Summary, document: str = "document"
+    who: str, order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False
 ) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
     people = people_of(result)
@@ -162,12 +170,12 @@ def agreement(
         return f"{who} agrees with {people} at {cell['level']}-level rho {cell_text(cell)}."
     if order["value"] is None:
         return f"None can be counted: {people} tell no two {unit_of(result)} with a score apart."
-    lead = f"{who} {_does_as(people, order, result)} ({_certainty(order, document)})"
+    documents = counted(order["n_documents"], "document")
+    on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
+    lead = f"{who} {_does_as(people, order, result)} ({_certainty(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
-    if order["high"] >= COIN:
-        return f"{lead}. A coin may do as well."
-    return f"{lead}. A coin does better."
+    return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
 
 
 def _does_as(people: str, order: Cell, result: Summary) -> str:
@@ -177,11 +185,10 @@ def _does_as(people: str, order: Cell, result: Summary) -> str:
     return f"orders two outputs{of_one} as {people} do in {order['value']:.0%} of pairs"
 
 
-def _certainty(order: Cell, document: str = "document") -> str:
-    documents = counted(order["n_documents"], document)
+def _certainty(order: Cell) -> str:
     if order["low"] is None:
-        return f"{documents}, too few for an interval"
-    return f"95% interval {order['low']:.0%} to {order['high']:.0%}; {documents}"
+        return TOO_FEW
+    return f"95% interval {order['low']:.0%} to {order['high']:.0%}"
 
 
 def _unseen(summary: Summary) -> Iterator[Said]:
@@ -190,7 +197,7 @@ def _unseen(summary: Summary) -> Iterator[Said]:
     if order and order["value"] is not None:
         coin = order["low"] is not None and order["low"] <= COIN
         than = "; a coin may do as well" if coin else ""
-        share = f"On systems that tuning did not see it does so in {order['value']:.0%}"
+        share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
         yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
@@ -337,7 +344,7 @@ def compare_lines(result: Summary) -> list[str]:
     spent = f"{cost_text(result['cost_usd'])} in {result['seconds']:,.0f} s"
     left_out = [("Left out", f"{row['name']}: {row['why']}") for row in result["left_out"]]
     return [
-        *wrapped(f"{result['dimension']} on {_size(result)}"),
+        *wrapped(f"{result['dimension']} on {labels_of(result)}"),
         "",
         *_paragraphs([*compare_answer(result), *steps, *left_out, ("Cost", f"{spent}.")]),
         "",
@@ -448,7 +455,7 @@ def panel_answer(summary: Summary) -> list[Said]:
         return []
     who = "The best single judge" if summary["shipped"] == "own" else "The panel"
     order: Cell | None = summary.get("order", {}).get("test", {}).get("panel")
-    return [("Agreement", agreement(who, order, cell, summary, "test document"))]
+    return [("Agreement", agreement(who, order, cell, summary, held_out=True))]
 
 
 def is_paired(result: Summary) -> bool:
@@ -476,7 +483,8 @@ def _order(summary: Summary, split: str, judge: str) -> Cell | None:
     return order
 
 
-def _size(result: Summary) -> str:
+def labels_of(result: Summary) -> str:
+    """Which labels, and how many."""
     data = result["data"]
     systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
     number = counted(data["n_outputs"], unit_of(result)[:-1])

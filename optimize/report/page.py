@@ -31,6 +31,7 @@ from optimize.report.answer import (
     compare_steps,
     compare_table,
     is_paired,
+    labels_of,
     ranked_by,
     rho_meaning,
     run_answer,
@@ -153,11 +154,12 @@ def write_run(
         caption=f"Both judges on labels that tuning did not use. {rho_meaning(summary)}",
     )
     scored = judged[shipped]["test"]
+    said = [*run_answer(summary), *scale_warning(summary), ("Labels", labels_of(summary))]
     steps = run_steps(summary, talked_up(probes, scored, summary["seed"]))
     _write_judged(
         path,
         f"{summary['dimension']} judged by {summary['lm']}",
-        Section(title="Answer", said=[*run_answer(summary), *scale_warning(summary)]),
+        Section(title="Answer", said=said),
         steps,
         scored,
         shares,
@@ -242,7 +244,7 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
         path,
         f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
         [
-            Section(title="Answer", said=compare_answer(result)),
+            Section(title="Answer", said=[*compare_answer(result), ("Labels", labels_of(result))]),
             Section(title="In a picture", charts=[charts.costs(points, symbol)]),
             Section(title="What to do next", steps=compare_steps(result)),
             Section(
@@ -297,7 +299,7 @@ def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
         (scored.items.items[row].system, "high" if gap > 0 else "low") for row, gap in worst
     )
     (system, side), number = counts.most_common(1)[0]
-    listed = f"the {counted(len(worst), 'worst disagreement')} with people stand below"
+    listed = f"The {counted(len(worst), 'worst disagreement')} with people stand below"
     if system is None or number < 3:
         return [("Errors", f"{listed}.")]
     return [("Errors", f"{listed}; {number} are outputs of {system}, ranked too {side}.")]

@@ -23,10 +23,10 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
         ("Shipped", "the tuned judge. It beats the untuned judge."),
         (
             "Agreement",
-            "It orders two outputs of one document as people do in 64% of pairs (95% "
-            "interval 58% to 70%; 20 test documents). A coin reaches 50%.",
+            "It orders two outputs of one document as people do in 64% of pairs (95% interval 58% "
+            "to 70%), on 20 documents that tuning did not see. A coin reaches 50%.",
         ),
-        ("Gain", "Tuning helped: +0.100 [+0.020, +0.180] rho on test."),
+        ("Gain", "Tuning helped: from 60% to 64% of pairs, +0.100 [+0.020, +0.180] rho on test."),
         ("Cost", "$0.0375, 1,200 judge calls and 1 proposal in 12 s."),
     ]
 
@@ -35,10 +35,13 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
     ("test", "says"),
     [
         (gain(0, 0, 0), "found nothing better than the untuned judge"),
-        (gain(-0.2, -0.3, -0.1), "Tuning made the judge worse: -0.200 [-0.300, -0.100] rho"),
-        (gain(0.01, -0.02, 0.04), "Tuning changed little: +0.010"),
-        (gain(0.1, -0.1, 0.3), "Whether tuning helped is not settled: +0.100"),
-        (gain(0.1, None, None), "not known: +0.100 rho on test, from too few documents"),
+        (
+            gain(-0.2, -0.3, -0.1),
+            "Tuning made the judge worse: from 60% to 64% of pairs, -0.200 [-0.300, -0.100] rho",
+        ),
+        (gain(0.01, -0.02, 0.04), "Tuning changed little: from"),
+        (gain(0.1, -0.1, 0.3), "Whether tuning helped is not settled: from"),
+        (gain(0.1, None, None), "+0.100 rho on test, from too few documents"),
         (gain(None, None, None), "not known: there is no gain on test"),
     ],
 )
@@ -49,8 +52,8 @@ def test_each_gain_gets_its_own_sentence(test: dict[str, Any], says: str) -> Non
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (-0.029, "Tuning helped: +0.100 [+0.020, +0.180] rho on test, but -0.029 [-0.129, +0.071]"),
-        (0.05, "Tuning helped: +0.100 [+0.020, +0.180] rho on test, and +0.050 [-0.050, +0.150]"),
+        (-0.029, "+0.100 [+0.020, +0.180] rho on test, but -0.029 [-0.129, +0.071]"),
+        (0.05, "+0.100 [+0.020, +0.180] rho on test, and +0.050 [-0.050, +0.150]"),
     ],
 )
 def test_what_unseen_systems_say_stands_in_the_sentence_that_tuning_helped(
@@ -60,16 +63,22 @@ def test_what_unseen_systems_say_stands_in_the_sentence_that_tuning_helped(
         "test": gain(0.1, 0.02, 0.18),
         "test_unseen_systems": gain(value, value - 0.1, value + 0.1),
     }
-    assert gain_sentence(run_summary(gain=both)) == f"{says} on unseen systems."
+    assert gain_sentence(run_summary(gain=both)) == (
+        f"Tuning helped: from 60% to 64% of pairs, {says} on unseen systems."
+    )
 
 
 @pytest.mark.parametrize(
     ("share", "says"),
     [
-        (order(0.64, 0.06), "20 test documents). A coin reaches 50%."),
-        (order(0.54, 0.06), "20 test documents). A coin may do as well."),
+        (order(0.64, 0.06), "tuning did not see. A coin reaches 50%."),
+        (order(0.54, 0.06), "A coin may do as well."),
         (order(0.40, 0.06), "A coin does better."),
-        (order(0.64, None), "(20 test documents, too few for an interval). A coin reaches 50%."),
+        (
+            order(0.64, None),
+            "(too few for an interval), on 20 documents that tuning did not see. A coin reaches "
+            "50%.",
+        ),
         (order(None), "people tell no two outputs with a score apart."),
     ],
 )
