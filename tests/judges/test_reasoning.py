@@ -6,7 +6,6 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_cases import plain, run_evidence, run_summary
 
 from judges.catalog import find
 from judges.client.protocol import Reply
@@ -23,8 +22,6 @@ from judges.prompt import (
     with_reasoning,
 )
 from judges.scoring import SamplingPlan, read_sample
-from optimize.report.run_report import render
-from optimize.run.evidence import PromptParts
 from optimize.run.settings import Settings, SettingsError, read_settings
 from optimize.search.candidates import Candidate, DemoSet
 
@@ -154,25 +151,3 @@ def test_a_run_keeps_the_form_it_is_told_and_tries_others_only_where_they_cost()
     assert settings(optimizer="gepa").reasoning_to_try == ()
     with pytest.raises(SettingsError, match="choose from none, brief, steps, auto"):
         settings(reasoning="questions")
-
-
-def test_a_report_shows_a_form_that_the_search_changed():
-    seed = Candidate(instruction="Judge.")
-    tuned = Candidate(instruction="Judge.", reasoning="steps")
-
-    def page_for(candidate: Candidate) -> str:
-        prompts = {
-            name: PromptParts(
-                instruction=prompt.instruction,
-                demos=(),
-                writes={field.name: field.description for field in prompt.outputs},
-            )
-            for name, shown in (("seed", seed), ("tuned", candidate))
-            for prompt in [shown.prompt(COHERENCE.prompt())]
-        }
-        evidence = replace(run_evidence(plain()), prompts=prompts)
-        return render(run_summary(plain()), evidence, {}, {})
-
-    changed = page_for(tuned)
-    assert "rationale: the reasoning in steps" in changed
-    assert "judge writes, and" not in page_for(seed)
