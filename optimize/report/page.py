@@ -4,6 +4,7 @@ One template draws every page. It escapes all texts, has no script, and asks for
 """
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,6 @@ from optimize.injection import Probes
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.answer import (
-    RHO,
     WORDS,
     Said,
     attack_step,
@@ -31,10 +31,13 @@ from optimize.report.answer import (
     compare_steps,
     compare_table,
     is_paired,
+    labels_of,
     ranked_by,
+    rho_meaning,
     run_answer,
     run_steps,
     run_table,
+    scale_warning,
     unit_of,
 )
 from optimize.report.charts import CountChart, RowChart
@@ -43,11 +46,13 @@ from optimize.report.text import (
     cell_text,
     cost_text,
     counted,
+    interval_text,
     number_text,
     share_text,
     signature,
 )
-from optimize.statistics.correlations import midranks
+from optimize.statistics.bootstrap import stream
+from optimize.statistics.coefficients import midranks
 
 # Disagreements and failures that are listed, demonstrations, and characters of a text.
 MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_TEXT = 20, 20, 5, 1500
@@ -146,18 +151,19 @@ def write_run(
     table = Table(
         head=(*head[:3], "gain", head[3]),
         rows=[(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)],
-        caption=f"Both judges on outputs that tuning did not use; {RHO}.",
+        caption=f"Both judges on labels that tuning did not use. {rho_meaning(summary)}",
     )
     scored = judged[shipped]["test"]
-    steps = run_steps(summary, talked_up(probes, scored))
+    said = [*run_answer(summary), *scale_warning(summary), ("Labels", labels_of(summary))]
+    steps = run_steps(summary, talked_up(probes, scored, summary["seed"]))
     _write_judged(
         path,
         f"{summary['dimension']} judged by {summary['lm']}",
-        Section(title="Answer", said=run_answer(summary)),
+        Section(title="Answer", said=said),
         steps,
         scored,
         shares,
-        [table, *_people(summary.get("people")), *_tables(scored, probes)],
+        [table, *_people(summary.get("people")), *_tables(scored, probes, summary["seed"])],
         _judge(summary, prompts, provenance),
     )
 
@@ -170,6 +176,7 @@ def write_verification(
     *,
     sentences: Sequence[str],
     steps: Sequence[str],
+    seed: int = 0,
 ) -> None:
     """Write a verification's page from what `verify --json` prints and the judgements.
 
@@ -179,7 +186,7 @@ def write_verification(
     levels = Table(
         head=("level and coefficient",),
         rows=[(signature(cell, unit),) for cell in result["correlations"]],
-        caption=f"Every level; {RHO}.",
+        caption=f"Every level and coefficient. {rho_meaning(result)}",
     )
     data = result["data"]
     facts = [
@@ -190,10 +197,10 @@ def write_verification(
         path,
         f"{result['dimension']}: {judge.name} against people",
         Section(title="Answer", sentences=sentences),
-        [*steps, *attack_step(talked_up(probes, scored))],
+        [*steps, *attack_step(talked_up(probes, scored, seed))],
         scored,
         {"judge": result["order"]},
-        [*_people(result.get("people")), *_tables(scored, probes), levels],
+        [*_people(result.get("people")), *_tables(scored, probes, seed), levels],
         Section(title="Where it comes from", said=facts),
     )
 
@@ -231,18 +238,23 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     symbol = "accuracy" if is_paired(result) else "rho"
     points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
     head, cells = compare_table(result)
+    meaning = f"Agreement with people. {rho_meaning(result)}"
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     write(
         path,
         f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
         [
-            Section(title="Answer", said=compare_answer(result)),
+            Section(title="Answer", said=[*compare_answer(result), ("Labels", labels_of(result))]),
             Section(title="In a picture", charts=[charts.costs(points, symbol)]),
             Section(title="What to do next", steps=compare_steps(result)),
             Section(
                 title="Figures",
                 tables=[
-                    Table(head=head, rows=cells, caption=f"Agreement with people; {RHO}."),
+                    Table(
+                        head=head,
+                        rows=cells,
+                        caption=meaning,
+                    ),
                     Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
                     *(
                         [Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in out])]
@@ -287,7 +299,7 @@ def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
         (scored.items.items[row].system, "high" if gap > 0 else "low") for row, gap in worst
     )
     (system, side), number = counts.most_common(1)[0]
-    listed = f"the {counted(len(worst), 'worst disagreement')} with people stand below"
+    listed = f"The {counted(len(worst), 'worst disagreement')} with people stand below"
     if system is None or number < 3:
         return [("Errors", f"{listed}.")]
     return [("Errors", f"{listed}; {number} are outputs of {system}, ranked too {side}.")]
@@ -317,14 +329,14 @@ def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
 def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Section:
     """The worst disagreements with what the judge and every annotator said, and the texts."""
     if not worst:
-        said = [("None", "no disagreement can be told from these labels and scores.")]
-        return Section(title="Worst disagreements", said=said)
+        nothing = ["No disagreement can be told from these labels and scores."]
+        return Section(title="Worst disagreements", sentences=nothing)
     how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
-    about = f"the outputs that the judge ranks farthest too high or too low {how}."
+    about = f"The outputs that the judge ranks farthest too high or too low {how}."
     if scored.is_pairs:
-        about = "the pairs on which judge and people differ most; 1 is all for A, -1 all for B."
+        about = "The pairs on which judge and people differ most; 1 is all for A, -1 all for B."
     cases = [_case(scored, row, gap) for row, gap in worst]
-    return Section(title="Worst disagreements", said=[("Listed", about)], cases=cases)
+    return Section(title="Worst disagreements", sentences=[about], cases=cases)
 
 
 def _case(scored: Scored, row: int, gap: float) -> Case:
@@ -367,38 +379,40 @@ def cut_text(text: str) -> str:
     return text if further <= 0 else f"{text[:MAX_TEXT]} … ({further:,} more characters)"
 
 
-def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
+def talked_up(probes: Probes, scored: Scored, seed: int) -> list[tuple[str, float]]:
     """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
     width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    shifts = _shifts(probes)
+    shifts = _shifts(probes, seed)
     control = next((shift.mean for attack, shift in shifts if attack.control), 0.0)
     return [
         (attack.title, (shift.mean - control) / width)
         for attack, shift in shifts
-        if not attack.control
+        if shift.mean > control and shift.interval is not None and shift.interval.low > 0
     ]
 
 
-def _shifts(probes: Probes) -> list[tuple[Any, Any]]:
-    return [(attack, shift) for attack, shift in probes.shifts() if shift.n_outputs]
+def _shifts(probes: Probes, seed: int) -> list[tuple[Any, Any]]:
+    shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
+    return [(attack, shift) for attack, shift in shifts if shift.n_outputs]
 
 
-def _tables(scored: Scored, probes: Probes) -> list[Table]:
+def _tables(scored: Scored, probes: Probes, seed: int) -> list[Table]:
     """Attempts to talk the judge up, and every failure's reason."""
     attempts = [
         (
             attack.title,
             number_text(shift.mean, signed=True),
+            interval_text(*_ends(shift.interval), signed=True),
             f"{shift.raised:.0%}",
             str(shift.n_outputs),
         )
-        for attack, shift in _shifts(probes)
+        for attack, shift in _shifts(probes, seed)
     ]
     failures = [(name, why[:300]) for name, why in list(scored.failures.items())[:MAX_FAILURES]]
     number = len(scored.failures)
     return [
         Table(
-            head=("line added to the output", "change of score", "raised", "tried"),
+            head=("line added to the output", "change of score", "95% interval", "raised", "tried"),
             rows=attempts,
             caption="Can an output talk the judge up?"
             + ("" if attempts else f" Not tried: {probes.reason or 'no output got a score'}."),
@@ -410,6 +424,10 @@ def _tables(scored: Scored, probes: Probes) -> list[Table]:
             "every figure and counted.",
         ),
     ]
+
+
+def _ends(interval: Any) -> tuple[float, float]:
+    return (interval.low, interval.high) if interval else (math.nan, math.nan)
 
 
 def _people(people: Mapping[str, Any] | None) -> list[Table]:
@@ -445,6 +463,7 @@ def _judge(
     versions = provenance.get("versions", {})
     facts = [
         ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
+        ("Writes", ", then ".join(field.name for field in tuned.outputs)),
         ("Demonstrations", f"{len(tuned.demos)} in the tuned prompt, {len(seed.demos)} before"),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
