@@ -26,7 +26,7 @@ COMMANDS = {
     "compare": Command(
         "judges and models side by side on the same labels", "optimize.compare:command"
     ),
-    "panel": Command("several judges joined in one", "optimize.cli.panel:command"),
+    "panel": Command("several judges joined in one", "optimize.panel:command"),
     "estimate": Command(
         "what people would say on average, from few labels", "optimize.estimate:command"
     ),

@@ -12,7 +12,8 @@ import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,23 +164,14 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     if flags.lm and not (flags.dimension or flags.pairwise):
         raise SettingsError("--lm MODEL asks a catalogue judge: name it by --dimension NAME")
     word = flags.dimension or flags.pairwise
-    specs = [*(f"{model}={word}@{model}" for model in flags.lm), *flags.judges]
+    of_models = [(name or lm, f"{word}@{lm}") for name, lm in map(split_name, flags.lm)]
+    specs = [*of_models, *map(split_name, flags.judges)]
     task, entries = read_task(flags, read_judges(specs, flags.scale, api_base=flags.api_base))
     check_names(entries)
     if flags.dry_run:
         print_lines(expectation_lines(entries))
         return None
-    config = {
-        "command": "optimize.compare",
-        "settings": {"dimension": task.dimension, "seed": flags.seed},
-        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
-        "judges": [entry.name for entry in entries],
-    }
-    with open_run(flags.out, "compare", config, print_note) as folder:
-        for line in expectation_lines(entries):
-            print_note(line)
-        options = {**asking_options(flags), "store": folder / REPLIES}
-        entries = ask_entries(entries, task, print_note, seed=flags.seed, **options)
+    with ask_all(flags, "compare", task, entries) as (folder, entries):
         result = {
             "command": "optimize.compare",
             **compare_judges(entries, task),
@@ -192,16 +184,36 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     return result
 
 
+@contextmanager
+def ask_all(
+    flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
+) -> Iterator[tuple[Path, list[Entry]]]:
+    """A run's folder, begun or gone on with, and what all judges say."""
+    config = {
+        "command": f"optimize.{name}",
+        "settings": {"dimension": task.dimension, "seed": flags.seed},
+        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
+        "judges": [entry.name for entry in entries],
+    }
+    with open_run(flags.out, name, config, print_note) as folder:
+        for line in expectation_lines(entries):
+            print_note(line)
+        options = {**asking_options(flags), "store": folder / REPLIES}
+        yield folder, ask_entries(entries, task, print_note, seed=flags.seed, **options)
+
+
 def read_judges(
-    specs: Sequence[str], scale: str | None, lm: str | None = None, api_base: str | None = None
+    specs: Iterable[tuple[str, str]],
+    scale: str | None,
+    lm: str | None = None,
+    api_base: str | None = None,
 ) -> list[Entry]:
-    """The judges of [NAME=]JUDGE[@MODEL], each on the labels' scale.
+    """The judges of NAME and JUDGE[@MODEL], each on the labels' scale.
 
     `lm` is asked where no MODEL is named; `api_base` is the address of openai/ models alone.
     """
     entries = []
-    for text in specs:
-        name, spec = split_name(text)
+    for name, spec in specs:
         file, at, model = spec.rpartition("@")
         if not at or Path(spec).exists():
             file, model = spec, lm or ""
@@ -310,7 +322,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     measured = {name: each.scored for name, each in asked.items() if each.scored is not None}
     if not measured:
         raise ComparisonError("; ".join(f"{name}: {each.reason}" for name, each in asked.items()))
-    common = _on_common_rows(measured)
+    common = on_common_rows(measured)
     met = frozenset[int]().union(*(each.met for each in common.values()))
     rows = unmet_rows(next(iter(common.values())).items, met)
     scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
@@ -370,7 +382,7 @@ def _left_out_without_score(entry: Entry) -> Entry:
     return replace(entry, scored=None, reason=why)
 
 
-def _on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
+def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
     """Every judge's scores on the items that all have, in one order; raises ComparisonError."""
     places = {
         name: {item.id: row for row, item in enumerate(scored.items.items)}
@@ -396,7 +408,7 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     """
     if scored is best:
         return {"difference": None, "standing": "best"}
-    contrast = _contrast(scored, best)
+    contrast = contrast_of(scored, best)
     interval, n = contrast.interval, len(contrast.documents)
     if interval is not None:
         from scipy.special import stdtrit
@@ -419,7 +431,7 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     }
 
 
-def _contrast(a: Scored, b: Scored) -> Contrast:
+def contrast_of(a: Scored, b: Scored) -> Contrast:
     """Judge A's figure less judge B's, where both have a score."""
     if a.is_pairs:
         return contrast_accuracy(a.scores, b.scores, a.human, a.documents)

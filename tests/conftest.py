@@ -20,7 +20,6 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-
 # The longest, to be begun first: a worker that begins one last leaves the others idle.
 LONGEST = (
     "test_notebooks",

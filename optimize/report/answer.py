@@ -355,7 +355,7 @@ def compare_lines(result: Summary) -> list[str]:
 
 COMPARED = (
     "Differences are over the same documents; their 95% intervals hold for all judges together. "
-    "1,000 rows: at list price; ? is an unknown price, - a recording."
+    "$/1,000: for 1,000 rows at list price; ? is an unknown price, - a recording."
 )
 
 
@@ -371,7 +371,7 @@ def compare_table(result: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...
         )
         for row in result["judges"]
     ]
-    return ("judge", symbol, "less the best", "1,000 rows"), rows
+    return ("judge", symbol, "less the best", "$/1,000"), rows
 
 
 def ranked_by(row: Cell) -> Cell:
