@@ -75,7 +75,7 @@ MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
 
 def explore(problem: SearchProblem) -> Exploration:
     """Propose and race, round after round, until nothing better comes or the budget ends."""
-    if problem.proposer is None and problem.evaluator.pricing is None:
+    if problem.proposer is None and problem.evaluator.budget.unit == "calls":
         return show_labels(problem)
     return RankSearch(problem).explore()
 
