@@ -115,7 +115,8 @@ def gain_sentence(summary: Summary) -> str:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
     if low is None:
-        return f"Whether tuning helped is not known: {figure}, from too few documents."
+        documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
+        return f"{documents} are too few to tell whether tuning helped: {figure}."
     if low > 0:
         return f"Tuning helped: {figure}."
     if high < 0:
