@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from optimize.run.pipeline import run
+from optimize.run.run import run
 
 from judges.client.protocol import Completion, Message, Reply, Sampling
 from optimize.run.folder import open_run, run_config
