@@ -205,9 +205,7 @@ class Panel(Judge):
             PanelMember(**_line(member), judge=cast(JudgeFile, member.judge.freeze()))
             for member in self.members
         ]
-        return PanelFile(
-            **shared_entries(self.subject, self.provenance, panel=True), members=members
-        )
+        return PanelFile(**shared_entries(self.subject, self.provenance), members=members)
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":
