@@ -128,11 +128,7 @@ class Panel(Judge):
         return judgement
 
     def judge_rows(
-        self,
-        rows: Iterable[Mapping[str, object]],
-        client: "Client",
-        *,
-        seed: int = 0,
+        self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
         rows, *copies = tee(rows, len(self.members) + 1)

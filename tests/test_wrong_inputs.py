@@ -95,11 +95,7 @@ FAULTY: dict[str, tuple[str, bytes, str]] = {
         as_jsonl(changed(id=0)).replace('"id": 0', '"id": ' + "9" * 5000).encode(),
         "line 5: holds a number too long to read",
     ),
-    "a quote left open": (
-        "x.csv",
-        as_csv().encode() + b'a,b,"c\n',
-        "line 20: cannot be read",
-    ),
+    "a quote left open": ("x.csv", as_csv().encode() + b'a,b,"c\n', "line 20: cannot be read"),
     "a format not known": ("x.ods", b"PK", "is of no format known here"),
 }
 FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {

@@ -108,9 +108,7 @@ ZOO: dict[str, Sheet] = {
         ("line 2", "counts downwards", "--values '1 (sehr gut)=NUMBER"),
     ),
     "a scale of words, said": Sheet(
-        column(*LIKERT),
-        ones(5, 4, 2),
-        values=["Strongly  Agree=5,agree=4,disagree=2"],
+        column(*LIKERT), ones(5, 4, 2), values=["Strongly  Agree=5,agree=4,disagree=2"]
     ),
     # Yes and no; nothing.
     "yes and no": Sheet(
@@ -347,20 +345,6 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name: str, tmp_
     judged = data.read_labels(path, texts=(name,))
     named = data.read_labels(path, map={"reply": name})
     assert judged.outputs[0].texts[name] == named.outputs[0].texts["reply"] == said[0]
-
-
-def test_comments_of_several_annotators_and_dimensions_are_joined(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text(
-        "id,document,summary,annotator,tone,charm,tone_comment,charm_comment\n"
-        "1,T,S,ann,1,2,flat,\n1,T,S,bob,2,2,fine,dull\n2,U,R,ann,3,3,,\n"
-    )
-    first, second = data.read_labels(path, dimensions=["tone", "charm"]).outputs
-    assert first.comments == {"tone": ("flat", "fine"), "charm": ("dull",)}
-    assert second.comments == {}
-    # Of a dimension that is not read, nothing is said.
-    first, _ = data.read_labels(path, dimensions=["tone"]).outputs
-    assert first.comments == {"tone": ("flat", "fine")}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from judges.client.client import Client
 from judges.client.protocol import Completion, Message, Sampling
 from judges.frozen import JudgeFile
 from judges.judge import Judge
-from judges.modules import JudgeAdapter
 from judges.scoring import SamplingPlan
 
 
@@ -39,18 +38,6 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
     assert again == judge
     assert again.template() == judge.prompt.template()
     assert again.dumps() == path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
-def test_the_file_tells_its_messages_and_the_program_renders_them(judge: Judge) -> None:
-    document = json.loads(judge.dumps())
-    texts = {name: f"a text for {name}" for name in judge.texts}
-    program = loaded(judge.dumps()).program()
-    rendered = JudgeAdapter().format(program.judge.signature, program.judge.demos, texts)
-    last = document["messages"][-1]["content"]
-    for name, text in texts.items():
-        last = last.replace(f"{{{{{name}}}}}", text)
-    assert rendered == [*document["messages"][:-1], {"role": "user", "content": last}]
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,17 +68,6 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) 
     done = run_python("-c", script)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) == SAVED(**TEXTS).score
-
-
-def test_an_existing_file_is_only_written_over_when_asked(tmp_path: Path) -> None:
-    path = SAVED.save(tmp_path / "judge.json")
-    other = KINDS["summary alone"]
-    with pytest.raises(FileExistsError, match=r"judge\.json exists already"):
-        other.save(path)
-    assert judges.load(path) == SAVED
-    other.save(path, overwrite=True)
-    assert judges.load(path) == other
-    assert [file.name for file in tmp_path.iterdir()] == ["judge.json"]
 
 
 def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:

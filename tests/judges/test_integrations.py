@@ -176,12 +176,6 @@ def test_a_pair_is_the_output_against_the_reference() -> None:
     assert metric(example, prediction) == PAIRWISE(**PAIR).score
 
 
-def test_what_is_missing_is_a_failed_judgement_that_names_the_keys() -> None:
-    judgement = asking(JUDGE)({"in": "A text."})
-    assert judgement.failure == "no summary among in; map= names its key"
-    assert math.isnan(judgement.score)
-
-
 def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
     ask = asking(Judge.of(RELEVANCE, lm="openai/judge-1"), max_calls=1)
     assert ask(ROW).failure is None

@@ -12,7 +12,7 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 
 from judges import frozen
-from judges.catalog import COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE
+from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
 from judges.cli.main import command
 from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
@@ -58,12 +58,6 @@ def test_where_a_member_gives_no_score_the_judgement_fails_and_names_it() -> Non
     joined = PANEL.joined([Judgement(score=2.0), Judgement.failed("no reply")])
     assert joined.failure == "member coherence: no reply"
     assert math.isnan(joined.score)
-
-
-def test_it_reads_what_any_member_reads() -> None:
-    panel = Panel.join(FLUENCY, [asked("own", judge=Judge.of(FLUENCY)), asked("other")])
-    assert panel.texts == ("document", "summary")
-    assert panel(**{name: ROWS[0][name] for name in panel.texts}).failure is None
 
 
 def test_frozen_it_scores_without_dspy_row_by_row_and_in_batches_the_same(tmp_path: Path) -> None:
@@ -182,14 +176,6 @@ def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(
     joined = Panel.join(TLDR_CONCISE, members).joined(verdicts)
     assert isinstance(joined, Verdict)
     assert joined.preferred == preferred
-
-
-def test_what_a_single_judge_does_alone_is_refused_in_a_line() -> None:
-    for refused in (PANEL.template, PANEL.program, PANEL.resolved_plan):
-        with pytest.raises(PanelError, match="relevance is a panel and has no"):
-            refused()
-    with pytest.raises(PanelError, match=r"members ask, embedded: .* cannot ask openai"):
-        list(PANEL.judge_all(ROWS, lm="openai/gpt-4.1"))
 
 
 def test_a_strangers_file_chooses_no_model_and_no_endpoint() -> None:

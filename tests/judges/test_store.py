@@ -12,7 +12,6 @@ import pytest
 from behaving_model import Model, asks, echo, parsed
 from processes import run_python, until
 
-from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
 from judges.client.client import Client, Response
 from judges.client.open import Session
@@ -229,17 +228,6 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
             assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o700, 0o600}
     shared(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
     assert not (tmp_path / "embedded").exists()
-
-
-def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match=r"the reply cache .*file cannot be used"):
-        open_cache(tmp_path / "file")
-    monkeypatch.delenv("DSPY_JUDGES_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: tmp_path / "file")
-    assert open_cache() is None
 
 
 def test_beyond_its_size_the_older_half_goes(tmp_path: Path) -> None:
