@@ -194,22 +194,3 @@ def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
         mapping = {"relevance": "ratings.rel"}
         labelled = data.read_labels(path, dimensions=["relevance"], map=mapping)
         assert labelled.outputs[0].ratings == {"relevance": (2,)}
-
-
-def test_only_texts_that_a_judge_reads_are_demanded(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "labels.jsonl",
-        output("a", prompt="Sum up.", relevance=3),
-        {**output("b", relevance=4), "prompt": ""},
-    )
-    with pytest.raises(data.LabelError, match="'prompt': is empty"):
-        data.read_labels(path)
-    for texts in ((), ("summary",), ("document", "summary")):
-        assert len(data.read_labels(path, texts=texts).outputs) == 2
-    bare = write(tmp_path / "bare.jsonl", {"id": "a", "relevance": 3})
-    assert data.read_labels(bare, texts=()).outputs[0].texts == {}
-    # What makes the documents is needed, whoever reads it.
-    lacking = {"id": "b", "document": None, "summary": "Short.", "relevance": 4}
-    rows = [{key: value for key, value in output("a").items() if key != "group"}, lacking]
-    with pytest.raises(data.LabelError, match="'document': is missing"):
-        data.read_labels(write(tmp_path / "no.jsonl", *rows), texts=("summary",))

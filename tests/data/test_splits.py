@@ -73,17 +73,6 @@ def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted
     assert sum(ids(*parts(splits), new).values()) + splits.n_unused == len(labelled.outputs)
 
 
-def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
-    labelled = a_set(grid(10, 1))
-    seen = Counter(
-        document
-        for seed in range(1000)
-        for document in data.split(labelled, seed=seed).train.documents
-    )
-    # 4 of 10 documents train: binomial, standard deviation sqrt(1000 * .4 * .6) = 15.5; five of it.
-    assert max(abs(seen[f"d{place}"] - 400) for place in range(10)) < 78
-
-
 def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
     rows = [output(f"d{place}", "s", text=f"Text {place // 2}.") for place in range(20)]
     # d1 and d2 share nothing but a second output of each with one text: 0-1-2-3 is one chain.

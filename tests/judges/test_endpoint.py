@@ -53,9 +53,9 @@ def read(body: object, sampling: Sampling | None = None, name: str = "judge-1") 
     return model.read_answer(answer, ASKED, sampling or Sampling())
 
 
-def served(answer: Callable[[bytes], Iterable[bytes]], *, pause: float = 0, **options: Any) -> Any:
+def served(answer: Callable[[bytes], Iterable[bytes]], **options: Any) -> Any:
     """The answer, or the error, of a server that sends just this."""
-    with ServingBytes(answer, pause) as base:
+    with ServingBytes(answer) as base:
         try:
             return complete(api_base=base, **options)
         except ModelError as error:
@@ -142,32 +142,6 @@ def test_the_reply_its_tokens_and_their_alternatives_are_read(openai_server: Ope
         {"4": 0.5, "3": 0.25, "5": 0.25}
     )
     assert (answer.tokens_in, answer.tokens_out, answer.model) == (5, 1, "judge-1")
-
-
-def listed(*alternatives: tuple[str, float]) -> list[dict[str, object]]:
-    return [{"token": token, "logprob": math.log(p)} for token, p in alternatives]
-
-
-@pytest.mark.parametrize(
-    ("own", "top", "expected"),
-    [
-        # One that is listed twice counts once.
-        (0.5, listed(("4", 0.5), ("3", 0.25), ("4", 0.125)), {"4": 0.5, "3": 0.25}),
-        # The token drawn counts where the list lacks it.
-        (0.1, listed(("5", 0.6), ("3", 0.25)), {"5": 0.6, "3": 0.25, "4": 0.1}),
-        # No alternatives beside it.
-        (0.5, None, {"4": 0.5}),
-        # As vLLM gives what cannot be.
-        (0.5, [{"token": "9", "logprob": -9999.0}, *listed(("4", 0.5))], {"4": 0.5, "9": 0}),
-    ],
-)
-def test_probabilities_are_those_of_what_is_read(
-    own: float, top: object, expected: dict[str, float]
-) -> None:
-    token = {"token": "4", "logprob": math.log(own), "top_logprobs": top, "id": 19, "bytes": [52]}
-    choice = {"message": {"content": "4"}, "logprobs": {"content": [token]}}
-    tokens = read({"choices": [choice]}, Sampling(top_logprobs=5)).replies[0].tokens
-    assert {word: math.exp(p) for word, p in tokens[0].top.items()} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -214,16 +214,3 @@ def test_inspect_leaves_a_failed_judgement_out(tmp_path: Path) -> None:
     first, second = inspect_scores(samples, inspect_scorer(JUDGE), tmp_path, JUDGE.name)
     assert first == JUDGE(**ROWS[0]).score
     assert math.isnan(second)
-
-
-@pytest.mark.skipif(find_spec("deepeval") is None, reason="deepeval is not installed")
-def test_deepeval_has_no_score_for_a_failed_judgement() -> None:
-    from deepeval.test_case import LLMTestCase
-
-    metric = deepeval_metric(JUDGE, threshold=1.0)
-    metric.measure(LLMTestCase(input="A text.", actual_output=" "))
-    assert (metric.score, metric.error, metric.is_successful()) == (None, "summary is empty", False)
-    row = {"input": PAIR["post"], "actual_output": PAIR["summary_a"]}
-    metric = deepeval_metric(PAIRWISE, threshold=0.0)
-    metric.measure(LLMTestCase(**row, expected_output=PAIR["summary_b"]))
-    assert (metric.score, metric.error) == (PAIRWISE(**PAIR).score, None)

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
 
 from judges import frozen
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
-from judges.cli.main import command
 from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
 from judges.frozen import FrozenJudgeError, PanelFile
@@ -202,23 +200,3 @@ def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(
     with panel.open_client() as client:
         endpoints = [asker.model.endpoint for asker in panel.clients(client)]
     assert endpoints == ["http://localhost:1/v1", "https://me.openai.azure.com"]
-
-
-def test_commands_use_it_and_refuse_what_it_has_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = str(PANEL.save(tmp_path / "judge.json"))
-    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
-    write_jsonl(data, ROWS)
-    ask = ["score", path, "--data", str(data), "--out"]
-    assert command([*ask, str(out)]) == 0
-    expected = [round(said.score, 3) for said in PANEL.judge_all(ROWS)]
-    assert [row["judgements"]["relevance"]["score"] for row in read_jsonl(out)] == expected
-    for flags, code, reason in (
-        (["--lm", "openai/gpt-4.1"], 1, "cannot ask openai/gpt-4.1"),
-        (["--plan", "mean", "--samples", "5"], 2, "members have plans of their own"),
-    ):
-        assert command([*ask, str(tmp_path / "other.jsonl"), *flags]) == code
-        assert reason in capsys.readouterr().err
-    assert command(["show", path]) == 0
-    assert "3.000  relevance (asks embedded)" in capsys.readouterr().out
