@@ -24,7 +24,7 @@ from data.types import LabelledPairs
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.cli.tool import INTERRUPTED_RUN, Parser, print_json
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -51,7 +51,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.run.run_folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import Interval, stream

@@ -20,7 +20,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.statistics.bootstrap import Interval, documents_for_difference
+from optimize.statistics.intervals import Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]

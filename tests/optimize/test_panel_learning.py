@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from optimize.items import read_scores
 from optimize.search.objective import Level
-from optimize.statistics.agreement import summary_level
+from optimize.statistics.correlations import summary_level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 DOCUMENTS, SYSTEMS = 24, 8
