@@ -19,16 +19,16 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "check": Command("what a label file holds, and every problem", "data.check:main", ("check",)),
-    "tune": Command("tune a judge to human labels", "optimize.cli.tune:command"),
+    "tune": Command("tune a judge to human labels", "optimize.__main__:command"),
     "verify": Command(
-        "how far a judge agrees with people; a gate for CI", "optimize.cli.verify:command"
+        "how far a judge agrees with people; a gate for CI", "optimize.verify:command"
     ),
     "compare": Command(
-        "judges and models side by side on the same labels", "optimize.cli.compare:command"
+        "judges and models side by side on the same labels", "optimize.compare:command"
     ),
-    "panel": Command("several judges joined in one", "optimize.cli.panel:command"),
+    "panel": Command("several judges joined in one", "optimize.panel:command"),
     "estimate": Command(
-        "what people would say on average, from few labels", "optimize.cli.estimate:command"
+        "what people would say on average, from few labels", "optimize.estimate:command"
     ),
     **{
         word: Command(summary, "judges.cli.main:command", (word,))

@@ -1,8 +1,435 @@
-"""python -m optimize.compare: models and judges side by side, agreement, dollars and seconds."""
+"""The command `compare`: judges and models side by side on the same labels."""
 
 import sys
 
 from dspy_judges.startup import run
 
 if __name__ == "__main__":
-    sys.exit(run("optimize.cli.compare:command"))
+    # First, so that no file of the working folder is imported in a library's place.
+    sys.exit(run("optimize.compare:command"))
+
+import argparse
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dspy_judges.errors import JudgesError
+from judges.cli.flags import (
+    add_model_flags,
+    add_reporting_flags,
+    constructed_note,
+    mapping,
+    request_options,
+    split_name,
+)
+from judges.cli.table import total_estimate
+from judges.client import check_name
+from judges.dimension import Comparison
+from judges.loading import load
+from judges.panel import Panel
+from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
+from optimize.figures import DIGITS, cell_by_convention, json_number, value_cell
+from optimize.flags import (
+    ANNOTATIONS,
+    INTERRUPTED_RUN,
+    Parser,
+    add_label_flags,
+    add_level_flag,
+    print_json,
+)
+from optimize.items import data_counts, read_scores
+from optimize.measuring.asking import (
+    Entry,
+    Task,
+    ask_entries,
+    from_numbers,
+    from_replies,
+    on_labels_scale,
+    recorded_scale,
+)
+from optimize.measuring.measure import all_correlations, order_figures, pair_figures
+from optimize.measuring.scored import Scored, unmet_rows
+from optimize.report.answer import compare_lines
+from optimize.report.page import write_comparison
+from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
+from optimize.run.labels import find_subject
+from optimize.run.settings import SettingsError, values_of
+from optimize.statistics.correlations import contrast_judges
+from optimize.statistics.intervals import Contrast, Interval
+from optimize.statistics.plain import contrast_accuracy
+
+NAME = "dspy-judges compare"
+ABOUT = """\
+Judges and models side by side on one labelled set: how far each agrees with
+people, how sure the differences from the best are, what it costs and how long
+it takes. A JUDGE (a catalogue name, a judge's file, a run folder) is asked by
+its own model; --scores and --replies of other judges join at no cost. Rows that
+any of the judges was tuned on are set apart."""
+
+EXAMPLES = """\
+examples:
+  dspy-judges compare --dimension coherence --data labels.jsonl \\
+      --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
+  dspy-judges compare runs/coherence-001 coherence@embedded \\
+      --data labels.jsonl --scores gpt-4o=scores.jsonl
+
+It ends with 0; with 1 where a judge could not be measured on all outputs, which
+it lists with the reason; 2 for wrong usage; 130 where it was interrupted (the
+same command again goes on, and pays nothing twice)."""
+
+
+class ComparisonError(JudgesError):
+    """There is nothing to compare; the message says why."""
+
+
+def parser() -> argparse.ArgumentParser:
+    command_parser = Parser(
+        prog=NAME,
+        usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        allow_abbrev=False,
+        # --lm is of several models here.
+        conflict_handler="resolve",
+    )
+    add_judges_flags(command_parser, "compare")
+    about = "asked with the prompt of --dimension; repeatable"
+    command_parser.add_argument("--lm", metavar="MODEL", action="append", default=[], help=about)
+    return command_parser
+
+
+def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> None:
+    """The flags of a run over several judges."""
+    add = command_parser.add_argument
+    about = "[NAME=]JUDGE[@MODEL]: a catalogue name, a run folder or a judge's file; repeatable"
+    add("judges", nargs="*", metavar="JUDGE", help=about)
+    add_task_flags(command_parser)
+    add_model_flags(command_parser)
+    add("--out", metavar="DIR", help=f"the run's folder (runs/{run_name}-001, then -002)")
+    add("--dry-run", action="store_true", help="say what it may take, then stop")
+    add_reporting_flags(command_parser)
+
+
+def add_task_flags(group: Any) -> None:
+    """What was recorded, what is judged, and the labels of it (a parser's or a group's flags)."""
+    add = group.add_argument
+    for flag, what in (("--scores", "numbers"), ("--replies", "raw replies")):
+        add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {what}, JSONL")
+    add("--dimension", metavar="NAME", help="what recordings are about: a name or FILE.yaml")
+    add("--pairwise", metavar="NAME", help="the same, of pairs")
+    add_label_flags(group)
+    add("--annotations", metavar="FILE", help=ANNOTATIONS)
+    about = "of the labels (the dimension's); 'any': only their order counts"
+    add("--scale", metavar="LOW-HIGH", help=about)
+    add_level_flag(group)
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Measure and print all judges; returns 1 where one could not be measured."""
+    flags = parser().parse_intermixed_args(arguments)
+    left_out: list[dict[str, Any]] = []
+
+    def print_result() -> int:
+        result = compare(flags)
+        if result is None:
+            return DONE
+        left_out.extend(result["left_out"])
+        if flags.json:
+            print_json(result)
+        else:
+            print_lines(compare_lines(result))
+        for row in left_out:
+            print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
+        return FAILED if left_out else DONE
+
+    return run_command(
+        NAME,
+        print_result,
+        verbose=flags.verbose,
+        quiet=flags.quiet,
+        interrupted=INTERRUPTED_RUN,
+    )
+
+
+def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
+    """What --json prints; None after --dry-run, which prints what to expect alone."""
+    started = time.monotonic()
+    if flags.lm and not (flags.dimension or flags.pairwise):
+        raise SettingsError("--lm MODEL asks a catalogue judge: name it by --dimension NAME")
+    word = flags.dimension or flags.pairwise
+    specs = [*(f"{model}={word}@{model}" for model in flags.lm), *flags.judges]
+    task, entries = read_task(flags, read_judges(specs, flags.scale, api_base=flags.api_base))
+    check_names(entries)
+    if flags.dry_run:
+        print_lines(expectation_lines(entries))
+        return None
+    with ask_all(flags, "compare", task, entries) as (folder, entries):
+        result = {
+            "command": "optimize.compare",
+            **compare_judges(entries, task),
+            "seed": flags.seed,
+            "seconds": round(time.monotonic() - started, 3),
+            "folder": str(folder),
+        }
+        write_json(folder / SUMMARY, result)
+        write_comparison(folder / REPORT, result)
+    return result
+
+
+@contextmanager
+def ask_all(
+    flags: argparse.Namespace, name: str, task: Task, entries: Sequence[Entry]
+) -> Iterator[tuple[Path, list[Entry]]]:
+    """A run's folder, begun or gone on with, and what all judges say."""
+    config = {
+        "command": f"optimize.{name}",
+        "settings": {"dimension": task.dimension, "seed": flags.seed},
+        "data": {"name": task.labelled.name, "sha256": task.labelled.sha256},
+        "judges": [entry.name for entry in entries],
+    }
+    with open_run(flags.out, name, config, print_note) as folder:
+        for line in expectation_lines(entries):
+            print_note(line)
+        options = {**asking_options(flags), "store": folder / REPLIES}
+        yield folder, ask_entries(entries, task, print_note, seed=flags.seed, **options)
+
+
+def read_judges(
+    specs: Sequence[str], scale: str | None, lm: str | None = None, api_base: str | None = None
+) -> list[Entry]:
+    """The judges of [NAME=]JUDGE[@MODEL], each on the labels' scale.
+
+    `lm` is asked where no MODEL is named; `api_base` is the address of openai/ models alone.
+    """
+    entries = []
+    for text in specs:
+        name, spec = split_name(text)
+        file, at, model = spec.rpartition("@")
+        if not at or Path(spec).exists():
+            file, model = spec, lm or ""
+        check_name(model)
+        judge = on_labels_scale(load(file), scale)
+        if note := constructed_note(judge):
+            print_note(f"note: {note}")
+        is_openai = (model or judge.lm).startswith("openai/") or isinstance(judge, Panel)
+        judge = judge.with_model(model or None, api_base if is_openai else None)
+        # Folders above say more of a machine than of a judge.
+        own_name = "/".join(Path(file).parts[-2:]) + (f"@{model}" if model else "")
+        entries.append(Entry(name=name or own_name, judge=judge))
+    return entries
+
+
+def read_task(
+    flags: argparse.Namespace, judges: Sequence[Entry], *, any_subject: bool = False
+) -> tuple[Task, list[Entry]]:
+    """What is judged, and all that judge it, recordings too; raises what the user has to mend.
+
+    With `any_subject` a judge may be about something else than what the labels say.
+    """
+    word, loaded = flags.dimension or flags.pairwise, [e.judge for e in judges if e.judge]
+    if (flags.dimension and flags.pairwise) or not (word or loaded):
+        raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
+    subject = find_subject(word) if word else loaded[0].subject
+    pairwise = bool(flags.pairwise) if word else isinstance(subject, Comparison)
+    name = subject.name if subject else word
+    for entry, judge in zip(judges, loaded, strict=True):
+        if not any_subject and (judge.name != name or (judge.kind == "pairwise") != pairwise):
+            raise SettingsError(
+                f"{entry.name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
+                "or name what it judges by --dimension or --pairwise"
+            )
+    if loaded:
+        # With the texts of all judges: most read the same.
+        inputs = {text: about for judge in loaded for text, about in judge.subject.inputs.items()}
+        subject = replace(loaded[0].subject, inputs=inputs)
+    words = values_of(flags.values)
+    task = Task.read(
+        flags.data or None,
+        name,
+        subject,
+        level=flags.level,
+        mapping=mapping(flags.map),
+        values=words,
+        scale=flags.scale if loaded else None,
+        annotations=flags.annotations,
+        recorded=not loaded,
+        pairwise=pairwise,
+    )
+    for note in task.labelled.notes:
+        print_note(f"note: {note}")
+    entries = [entry.about(task.items(entry.judge), flags.price) for entry in judges]
+    scale = () if pairwise else recorded_scale(flags.scale, subject)
+    if flags.replies and not (scale or pairwise):
+        raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
+    for text in [*flags.scores, *flags.replies]:
+        own_name, file = split_name(text)
+        path = Path(file)
+        if text in flags.scores:
+            by_id = from_numbers(read_scores(path, name), pairwise=pairwise)
+        else:
+            by_id = from_replies(path, name, scale=scale, words=words, pairwise=pairwise)
+        scored = task.scored(own_name or path.stem, by_id, None, scale)
+        entries.append(Entry(name=scored.judge, scored=scored))
+        if scored.n_unjudged or scored.n_unknown:
+            print_error(
+                f"warning: {scored.judge}: {scored.n_unjudged} labelled outputs have no record, "
+                f"and {scored.n_unknown} records no labelled output: both are left out"
+            )
+    return task, entries
+
+
+def check_names(entries: Sequence[Entry]) -> None:
+    """SettingsError for judges that are too few, or cannot be told apart."""
+    (name, count), *others = Counter(entry.name for entry in entries).most_common() or [("", 0)]
+    if count > 1:
+        raise SettingsError(f"two judges are called {name}: name one, as in NAME={name}")
+    if not others:
+        raise SettingsError("name two judges or more: JUDGE, --lm, --scores or --replies")
+
+
+def asking_options(flags: argparse.Namespace) -> dict[str, Any]:
+    """How the judges' models are asked, and the limits for all of them."""
+    limits = {"max_calls": flags.max_calls, "max_cost": flags.max_cost}
+    return {**limits, **request_options(flags)}
+
+
+def expectation_lines(entries: Sequence[Entry]) -> list[str]:
+    """What each judge that is asked may take, before anything is sent, and all together."""
+    paid = [entry for entry in entries if entry.expected]
+    lines = [f"{entry.name}: {total_estimate(entry.expected)}" for entry in paid]
+    everything = total_estimate([each for entry in paid for each in entry.expected])
+    return [*lines, *([f"all together: {everything}"] if len(paid) > 1 else [])] or ["free"]
+
+
+def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
+    """What `dspy-judges compare --json` prints of the judges; the best comes first.
+
+    All figures are on the rows that every judge has and that none was tuned on (all that they have
+    where these are too few). Differences are from the best one. A judge whose judgements have all
+    failed is left out. Raises ComparisonError where nothing can be compared.
+    """
+    asked = {entry.name: _left_out_without_score(entry) for entry in entries}
+    measured = {name: each.scored for name, each in asked.items() if each.scored is not None}
+    if not measured:
+        raise ComparisonError("; ".join(f"{name}: {each.reason}" for name, each in asked.items()))
+    common = on_common_rows(measured)
+    met = frozenset[int]().union(*(each.met for each in common.values()))
+    rows = unmet_rows(next(iter(common.values())).items, met)
+    scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
+    figures = {name: _figures(each) for name, each in scored.items()}
+
+    def value(name: str) -> float:
+        cell = figures[name]
+        known = cell["accuracy"] if "accuracy" in cell else cell["correlations"][0]["value"]
+        return -math.inf if known is None else float(known)
+
+    # Of equals the one that was named first.
+    order = sorted(figures, key=value, reverse=True)
+    best = scored[order[0]]
+    costs = [entry.usage["cost_usd"] for entry in asked.values() if entry.judge]
+    return {
+        "dimension": task.dimension,
+        "kind": "pairwise" if best.is_pairs else "rating",
+        "level": task.level,
+        "data": data_counts(task.labelled, best.items),
+        "n_labelled": len(task.items()),
+        "reference": order[0],
+        "judges": [
+            {
+                **asked[name].described(),
+                "n_met": len(common[name].met),
+                "tuned_on_these_labels": bool(scored[name].met),
+                **figures[name],
+                **_difference(scored[name], best, len(order)),
+            }
+            for name in order
+        ],
+        "left_out": [
+            {**entry.described(), "why": entry.reason}
+            for entry in asked.values()
+            if entry.scored is None
+        ],
+        "cost_usd": None if None in costs else round(math.fsum(costs), DIGITS),
+    }
+
+
+def _figures(scored: Scored) -> dict[str, Any]:
+    order = order_figures(scored)
+    return {
+        "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
+        "order": order,
+        "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
+        **(pair_figures(scored) if scored.is_pairs else {}),
+    }
+
+
+def _left_out_without_score(entry: Entry) -> Entry:
+    """The entry; without scores where all of its judgements failed, which ranks it nowhere."""
+    if entry.scored is None or not np.isnan(entry.scored.scores).all():
+        return entry
+    reason, count = Counter(entry.scored.failures.values()).most_common(1)[0]
+    why = f"none of {len(entry.scored.items):,} judgements has a score; {count:,} of them: {reason}"
+    return replace(entry, scored=None, reason=why)
+
+
+def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Every judge's scores on the items that all have, in one order; raises ComparisonError."""
+    places = {
+        name: {item.id: row for row, item in enumerate(scored.items.items)}
+        for name, scored in measured.items()
+    }
+    first, *others = places.values()
+    shared = [name for name in first if all(name in other for other in others)]
+    if not shared:
+        counts = ", ".join(f"{name} {len(rows):,}" for name, rows in places.items())
+        raise ComparisonError(f"no labelled output has a score by every judge: {counts} outputs")
+    return {
+        name: scored.of_rows([places[name][each] for each in shared])
+        for name, scored in measured.items()
+    }
+
+
+def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
+    """A judge less the best, with an interval that holds for every two judges together.
+
+    The best one was chosen by the figures themselves, so that every two judges count as compared
+    (Bonferroni). `standing`: "as good" within one standard error, "worse" by the interval, else
+    "unclear", or "best".
+    """
+    if scored is best:
+        return {"difference": None, "standing": "best"}
+    contrast = contrast_of(scored, best)
+    interval, n = contrast.interval, len(contrast.documents)
+    if interval is not None:
+        from scipy.special import stdtrit
+
+        tail = 0.025 / math.comb(n_judges, 2)
+        wider = stdtrit(n - 1, 1 - tail) / stdtrit(n - 1, 0.975)
+        low, high = (
+            contrast.value + wider * (end - contrast.value) for end in (interval.low, interval.high)
+        )
+        interval = Interval(float(low), float(high))
+    standing = "worse" if interval and interval.high < 0 else "unclear"
+    standing = "as good" if abs(contrast.value) <= contrast.error < math.inf else standing
+    return {
+        "difference": {
+            **value_cell(contrast.value, interval, DIGITS),
+            "error": json_number(contrast.error, DIGITS),
+            "n_documents": n,
+        },
+        "standing": standing,
+    }
+
+
+def contrast_of(a: Scored, b: Scored) -> Contrast:
+    """Judge A's figure less judge B's, where both have a score."""
+    if a.is_pairs:
+        return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
+    return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)

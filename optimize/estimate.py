@@ -1,8 +1,174 @@
-"""python -m optimize.estimate: what people would say on average, from few labels and a judge."""
+"""The command `estimate`: means as people would give them, from few labels and many judgements."""
 
+import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from dspy_judges.startup import run
+import numpy as np
+
+import data
+from data.types import LabelError
+from dspy_judges.startup import run as start
+from judges.cli.flags import mapping
+from judges.dimension import Dimension
+from judges.terminal import print_error
+from optimize.figures import json_number, value_cell
+from optimize.flags import Parser, Result, add_label_flags, run
+from optimize.items import read_scores
+from optimize.report.text import cell_text, counted, number_text
+from optimize.run.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
+from optimize.run.settings import SettingsError, values_of
+from optimize.statistics.corrected import Estimate, labels_needed, mean_score
+from optimize.statistics.intervals import Vector
+
+NAME = "dspy-judges estimate"
+
+
+def parser() -> argparse.ArgumentParser:
+    command_parser = Parser(
+        prog=NAME,
+        description="The mean that people would give to all outputs and to each system's, from few\n"
+        "labels and many judgements; of pass or fail the true rate. The labelled\n"
+        "outputs must be a random part of all.",
+        allow_abbrev=False,
+    )
+    add = command_parser.add_argument
+    add_label_flags(command_parser, required="all outputs, some of them rated")
+    add("--scores", metavar="FILE", required=True, help="the judge's scores for all, JSONL")
+    add("--dimension", metavar="NAME", required=True, help="what was rated")
+    add("--json", action="store_true", help="print everything as JSON")
+    return command_parser
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    return run(NAME, parser().parse_args(arguments), estimate, lines)
+
+
+def estimate(flags: argparse.Namespace) -> Result:
+    """What --json prints; a system with labels on fewer than two documents has null."""
+    labelled = _read_labels(flags)
+    dimension = flags.dimension
+    outputs, scores = _judged(labelled, Path(flags.scores), dimension)
+    rated = [o.rating(dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
+    labels = np.array(rated, dtype=float)
+    documents = np.array([output.document_id for output in outputs])
+    systems = np.array([output.system or "" for output in outputs])
+    bounds = _bounds(labels, scores, dimension)
+
+    def cell(system: str | None) -> dict[str, Any]:
+        rows = np.full(scores.size, True) if system is None else systems == system
+        return _cell(mean_score(labels[rows], scores[rows], documents[rows], bounds=bounds))
+
+    try:
+        overall = cell(None)
+    except ValueError as error:
+        raise LabelError(f"{labelled.name}: {error}") from error
+    by_system: dict[str, Any] = {}
+    for name in sorted(set(systems.tolist()) - {""}):
+        try:
+            by_system[name] = cell(name)
+        except ValueError:
+            by_system[name] = None
+    return {
+        "data": {"name": labelled.name, "sha256": labelled.sha256},
+        "dimension": dimension,
+        "scale": bounds,
+        "estimates": {"mean": overall},
+        "systems": by_system,
+    }
+
+
+def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
+    """All outputs, with the labels of those that have one."""
+    names, values = mapping(flags.map) or None, values_of(flags.values)
+    shipped = shipped_labels(flags.data)
+    if shipped is None:
+        return data.read_labels(
+            flags.data, map=names, values=values, dimensions=[flags.dimension], texts=()
+        )
+    if names or values:
+        raise SettingsError(READING_NEEDS_A_FILE)
+    if not isinstance(shipped, data.LabelledSet):
+        raise LabelError(f"{shipped.name}: holds pairs, and estimate takes rated outputs")
+    return shipped
+
+
+def _judged(
+    labelled: data.LabelledSet, scores: Path, dimension: str
+) -> tuple[list[data.LabelledOutput], Vector]:
+    """The outputs that have a record, and their scores (NaN: a failed judgement)."""
+    scores_by_id = read_scores(scores, dimension)
+    outputs = [output for output in labelled.outputs if output.id in scores_by_id]
+    if not outputs:
+        raise LabelError(f"{scores.name}: no id is that of an output in {labelled.name}")
+    unjudged, unknown = len(labelled.outputs) - len(outputs), len(scores_by_id) - len(outputs)
+    if unjudged or unknown:
+        print_error(
+            f"{unjudged} outputs have no score and {unknown} scores no output: both are left out"
+        )
+    return outputs, np.array([scores_by_id[output.id] for output in outputs])
+
+
+def _bounds(labels: Vector, scores: Vector, dimension: str) -> tuple[float, float]:
+    """The ends of the labels' scale; of a dimension that is not known, what the file shows."""
+    labels, scores = labels[~np.isnan(labels)], scores[~np.isnan(scores)]
+    subject = find_subject(dimension)
+    if isinstance(subject, Dimension) and labels.size:
+        low, high = subject.scale[0], subject.scale[-1]
+        if low <= labels.min() and labels.max() <= high:
+            return float(low), float(high)
+    if set(labels) <= {0.0, 1.0} and (0 in labels or scores.max(initial=0) <= 1):
+        return 0.0, 1.0
+    seen = np.concatenate([labels, scores])
+    return (float(seen.min()), float(seen.max())) if seen.size else (0.0, 1.0)
+
+
+def _cell(estimate: Estimate) -> dict[str, Any]:
+    """What --json prints of an estimate; `target_width` is half of today's interval."""
+    interval = estimate.interval
+    target = (interval.high - interval.low) / 2 if interval else None
+    needed = labels_needed(estimate, target) if target else None
+    return {
+        **value_cell(estimate.value, interval),
+        "labels_only": value_cell(estimate.labels_only, estimate.labels_only_interval),
+        "judge_only": json_number(estimate.judge_only),
+        "weight": json_number(estimate.weight),
+        "n_labels": estimate.n_labels,
+        "n_judgements": estimate.n_judgements,
+        "n_documents": estimate.n_documents,
+        "n_failed": estimate.n_failed,
+        "target_width": target,
+        "more_labels_needed": None if needed is None else max(needed - estimate.n_labels, 0),
+    }
+
+
+def lines(result: Result) -> list[str]:
+    """All outputs in four lines, then a line a system."""
+    estimates: Any = result["estimates"]
+    systems: Any = result["systems"]
+    overall = estimates["mean"]
+    what = "true rate" if result["scale"] == (0.0, 1.0) else "true mean"
+    text_lines = [
+        f"{result['dimension']}: {what} of all outputs {cell_text(overall)}",
+        f"  n={overall['n_labels']} labels, {overall['n_judgements']} judgements, "
+        f"{overall['n_documents']} documents ({overall['n_failed']} failed)",
+        f"  labels alone {cell_text(overall['labels_only'])}; the judge alone "
+        f"{number_text(overall['judge_only'])}",
+    ]
+    if overall["target_width"]:
+        more = overall["more_labels_needed"]
+        needs = "more outputs than there are" if more is None else counted(more, "more label")
+        text_lines.append(f"  An interval half as wide takes {needs}.")
+    for name, row in systems.items():
+        figure = "too few labels (two documents or more are needed)"
+        if row is not None:
+            figure = f"{cell_text(row)} n={row['n_labels']} labels"
+        text_lines.append(f"{name}: {figure}")
+    return text_lines
+
 
 if __name__ == "__main__":
-    sys.exit(run("optimize.cli.estimate:command"))
+    sys.exit(start("optimize.estimate:command"))

@@ -15,14 +15,7 @@ from judges import recorded
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Verdict
 from judges.recorded import RecordingError
-from optimize.statistics.agreement import (
-    Correlation,
-    dataset_level,
-    summary_level,
-    system_level,
-)
-from optimize.statistics.coefficients import Coefficient
-from optimize.statistics.levels import PRIMARY, Level, Undefined
+from optimize.statistics.correlations import Level
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -264,20 +257,3 @@ def levels_of(items: Items) -> tuple[Level, ...]:
     if len(items.systems) > 1:
         levels.append("system")
     return tuple(levels)
-
-
-def correlation(
-    scores: Vector,
-    items: Items,
-    level: Level,
-    rng: np.random.Generator,
-    coefficient: Coefficient = "spearman",
-    undefined: Undefined = PRIMARY,
-) -> Correlation:
-    """One level's correlation with its interval; by the primary convention, as everywhere."""
-    options: Any = {"coefficient": coefficient, "undefined": undefined, "rng": rng}
-    if level == "summary":
-        return summary_level(scores, items.human, items.document_ids, **options)
-    if level == "system":
-        return system_level(scores, items.human, items.system_ids, items.document_ids, **options)
-    return dataset_level(scores, items.human, items.document_ids, **options)

@@ -13,6 +13,8 @@ import dspy
 import pytest
 from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
+from optimize.cli.tune import command as optimize_command
+from optimize.run.trial_log import TrialLog
 
 import judges
 from data.check import main as data_command
@@ -26,10 +28,8 @@ from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure, tune
-from optimize.cli.tune import command as optimize_command
-from optimize.cli.verify import command as verify_command
 from optimize.run.settings import Settings
-from optimize.run.trial_log import TrialLog
+from optimize.verify import command as verify_command
 
 PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"

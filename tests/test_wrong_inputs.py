@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from optimize.cli.tune import command as tune
 
 from data import read_labels
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
-from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 ROWS: list[dict[str, Any]] = [
     {

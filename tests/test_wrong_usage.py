@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from optimize.cli.tune import command as tune
 
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
-from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 ROWS = [
     {

@@ -1,159 +1,99 @@
-"""A self-contained HTML page from this package's templates: text is escaped, no request leaves it.
+"""A self-contained HTML page of a run, a verification, a comparison or a panel.
 
-There is no script on the page, and no font or image from elsewhere.
+One template draws every page. It escapes all texts, has no script, and asks for nothing elsewhere.
 """
 
 import difflib
-import math
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from jinja2.ext import Extension
 from markupsafe import Markup, escape
 
+from data.tables.atomic_write import write_atomically
+from data.types import LabelledOutput
+from judges.prompt import Prompt, encodable
 from judges.terminal import visible
-from optimize.figures import CONVENTIONS, counted, interval_text, number_text, with_interval
-from optimize.statistics.levels import PRIMARY
+from optimize.injection import Probes
+from optimize.measuring.scored import Scored
+from optimize.report import charts
+from optimize.report.answer import (
+    RHO,
+    WORDS,
+    Said,
+    attack_step,
+    compare_answer,
+    compare_steps,
+    compare_table,
+    is_paired,
+    ranked_by,
+    run_answer,
+    run_steps,
+    run_table,
+    unit_of,
+)
+from optimize.report.charts import CountChart, RowChart
+from optimize.report.text import (
+    SPLITS,
+    cell_text,
+    cost_text,
+    counted,
+    number_text,
+    share_text,
+    signature,
+)
+from optimize.statistics.correlations import midranks
 
-# Names up to so long stay on one line; beyond so long they are sentences.
-MAX_NAME_LENGTH, MIN_SENTENCE_LENGTH = 22, 40
-# A longer word of a command may be wider than a telephone.
-MAX_UNBROKEN = 28
+# Disagreements and failures that are listed, demonstrations, and characters of a text.
+MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_TEXT = 20, 20, 5, 1500
+MAX_DRAWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of cells under a head."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One output or demonstration, folded until it is opened: lines, then texts by name."""
+
+    title: str
+    lines: Sequence[str] = ()
+    texts: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of the page, folded until it is opened."""
+    """A part of the page; what it lacks is left out. Backticks in steps become code."""
 
     title: str
-    html: Markup
-
-    @property
-    def anchor(self) -> str:
-        return "-".join(re.findall(r"[a-z0-9]+", self.title.lower()))
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The one drawing that a reader sees first, and what it shows."""
-
-    svg: str
-    caption: str
+    sentences: Sequence[str] = ()
+    said: Sequence[Said] = ()
+    steps: Sequence[str] = ()
+    charts: Sequence[RowChart | CountChart | None] = ()
+    tables: Sequence[Table] = ()
+    cases: Sequence[Case] = ()
+    texts: Sequence[tuple[str, str | Markup]] = ()
 
 
-def section(title: str, template: str, **values: Any) -> Section:
-    """A section drawn from its own template."""
-    # Markup, because the template has escaped its values.
-    return Section(title=title, html=Markup(render_template(template, **values)))
+def write(path: Path, title: str, sections: Sequence[Section]) -> None:
+    """Write the page whole or not at all."""
+    write_atomically(path, encodable(html(title, sections)).encode(), overwrite=True)
 
 
-def page(
-    *,
-    title: str,
-    about: str,
-    answer: Sequence[str],
-    warnings: Sequence[str],
-    picture: Picture | None,
-    steps: Sequence[str],
-    notes: Sequence[str],
-    quotable: Sequence[str],
-    sections: Sequence[Section],
-) -> str:
-    """Render a whole page: the answer, warnings, one picture and what to do; the rest folded."""
-    return render_template(
-        "page.html",
-        title=title,
-        about=about,
-        answer=answer,
-        warnings=warnings,
-        picture=picture,
-        steps=steps,
-        notes=notes,
-        quotable=quotable,
-        sections=sections,
-    )
-
-
-def column_kinds(rows: Sequence[Sequence[str]], n_columns: int) -> list[str]:
-    """How each column is set: numbers to the right, names on one line, sentences not too narrow."""
-    return [_kind(index, [row[index] for row in rows]) for index in range(n_columns)]
-
-
-def _kind(index: int, cells: Sequence[str]) -> str:
-    """The CSS class of a column, by its index (the first is never a number) and its cells."""
-    if index > 0 and all(map(_is_numeric, cells)):
-        return "number"
-    longest = max(map(len, cells), default=0)
-    return (
-        "short" if longest <= MAX_NAME_LENGTH else "long" if longest > MIN_SENTENCE_LENGTH else ""
-    )
-
-
-def _is_numeric(cell: str) -> bool:
-    return cell in ("", "undefined", "no interval") or cell[0] in "-+−0123456789.[–"
-
-
-def backticks_as_code(sentence: str) -> Markup:
-    """What stands between backticks is code; a lone backtick stays."""
-    pieces = sentence.split("`")
-    if len(pieces) % 2 == 0:
-        return escape(sentence)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(Markup(" ").join(map(_unbroken, piece.split(" "))))
-        if index % 2
-        else escape(piece)
-        for index, piece in enumerate(pieces)
-    )
-
-
-def _unbroken(word: str) -> Markup:
-    """A flag in one piece: a browser would end a line after its hyphens."""
-    is_flag = word.startswith("-") and len(word) <= MAX_UNBROKEN
-    return Markup('<span class="glued">{}</span>').format(word) if is_flag else escape(word)
-
-
-def word_difference(before: str, after: str) -> Markup:
-    """Word by word: what was deleted from `before` and inserted to make `after`."""
-    old, new = before.split(" "), after.split(" ")
-    pieces: list[Markup] = []
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
-        deleted, inserted = " ".join(old[i1:i2]), " ".join(new[j1:j2])
-        if tag == "equal":
-            pieces.append(escape(deleted))
-            continue
-        if deleted:
-            pieces.append(Markup("<del>{}</del>").format(deleted))
-        if inserted:
-            pieces.append(Markup("<ins>{}</ins>").format(inserted))
-    return Markup(" ").join(pieces)
-
-
-def cell_columns(cell: Mapping[str, Any]) -> tuple[str, ...]:
-    """A correlation's value, interval and counts, as tables have them."""
-    counts = ("n_outputs", "n_documents", "n_undefined", "n_failed")
-    return (
-        number_text(cell["value"]),
-        interval_text(cell["low"], cell["high"]),
-        *(f"{cell[name]:,}" for name in counts),
-    )
-
-
-class _OneLine(Extension):
-    """Templates are broken into lines for their readers; the page's sentences are not."""
-
-    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
-        return re.sub(r"\s*\n\s*", " ", source)
-
-
-def render_template(template: str, **values: Any) -> str:
-    # Labels and replies may be a stranger's: what turns letters round or hides them is written out.
-    return visible(_environment().get_template(template).render(values)).strip() + "\n"
+def html(title: str, sections: Sequence[Section]) -> str:
+    """The page; what would turn letters round or hide them is written out."""
+    return visible(_environment().get_template("page.html").render(title=title, sections=sections))
 
 
 @cache
@@ -162,25 +102,381 @@ def _environment() -> Environment:
         loader=PackageLoader("optimize.report"),
         autoescape=True,
         undefined=StrictUndefined,
-        extensions=[_OneLine, "jinja2.ext.do"],
         trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters |= {
-        "backticks_as_code": backticks_as_code,
-        "cell_columns": cell_columns,
-        "column_kinds": column_kinds,
-        "counted": counted,
-        "interval": lambda ends: interval_text(ends.low, ends.high) if ends else "no interval",
-        "number": format,
-        "one_line": lambda text: Markup(" ").join(text.split()),
-        "number_text": number_text,
-        "thousands": lambda number: f"{number:,}",
-        "with_interval": with_interval,
-        "with_ends": lambda value, low, high: (
-            "undefined" if math.isnan(value) else f"{number_text(value)} {interval_text(low, high)}"
-        ),
-        "word_difference": word_difference,
-    }
-    environment.tests["missing"] = lambda value: value is None or math.isnan(value)
-    environment.globals["primary_convention"] = CONVENTIONS[PRIMARY]
+    environment.filters |= {"code": backticks_as_code, "numeric": _is_numeric}
     return environment
+
+
+def backticks_as_code(sentence: str) -> Markup:
+    """What stands between backticks is code; a lone backtick stays."""
+    pieces = sentence.split("`")
+    if len(pieces) % 2 == 0:
+        return escape(sentence)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if place % 2 else escape(piece)
+        for place, piece in enumerate(pieces)
+    )
+
+
+def _is_numeric(cells: Sequence[str]) -> bool:
+    return all(not cell or cell == "undefined" or cell[0] in "+-0123456789$" for cell in cells)
+
+
+def write_run(
+    path: Path,
+    summary: Mapping[str, Any],
+    judged: Mapping[str, Mapping[str, Scored]],
+    prompts: Mapping[str, Prompt],
+    probes: Probes,
+    provenance: Mapping[str, Any],
+) -> None:
+    """Write a run's page; `judged` holds both judges' judgements by split."""
+    shipped, order = summary["shipped"], summary.get("order", {})
+    judges = [shipped] if prompts["seed"] == prompts["tuned"] else ["tuned", "seed"]
+    where = {"test": "", "test_unseen_systems": ", unseen systems"}
+    shares = {
+        f"{WORDS[judge]}{where[split]}": order[split][f"{judge}_judge"]
+        for split in order
+        for judge in judges
+    }
+    head, rows = run_table(summary)
+    gains = [cell_text(summary["gain"].get(split), signed=True) for split in SPLITS]
+    table = Table(
+        head=(*head[:3], "gain", head[3]),
+        rows=[(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)],
+        caption=f"Both judges on outputs that tuning did not use; {RHO}.",
+    )
+    scored = judged[shipped]["test"]
+    steps = run_steps(summary, talked_up(probes, scored))
+    _write_judged(
+        path,
+        f"{summary['dimension']} judged by {summary['lm']}",
+        Section(title="Answer", said=run_answer(summary)),
+        steps,
+        scored,
+        shares,
+        [table, *_people(summary.get("people")), *_tables(scored, probes)],
+        _judge(summary, prompts, provenance),
+    )
+
+
+def write_verification(
+    path: Path,
+    result: Mapping[str, Any],
+    scored: Scored,
+    probes: Probes,
+    *,
+    sentences: Sequence[str],
+    steps: Sequence[str],
+) -> None:
+    """Write a verification's page from what `verify --json` prints and the judgements.
+
+    `sentences` are the answer, as the screen has it, and `steps` what to do next.
+    """
+    judge, unit = Path(str(result["judge"])), unit_of(result)
+    levels = Table(
+        head=("level and coefficient",),
+        rows=[(signature(cell, unit),) for cell in result["correlations"]],
+        caption=f"Every level; {RHO}.",
+    )
+    data = result["data"]
+    facts = [
+        ("Judge", "/".join(judge.parts[-2:])),
+        ("Labels", f"{data['name']}, sha256 {data['sha256']}"),
+    ]
+    _write_judged(
+        path,
+        f"{result['dimension']}: {judge.name} against people",
+        Section(title="Answer", sentences=sentences),
+        [*steps, *attack_step(talked_up(probes, scored))],
+        scored,
+        {"judge": result["order"]},
+        [*_people(result.get("people")), *_tables(scored, probes), levels],
+        Section(title="Where it comes from", said=facts),
+    )
+
+
+def _write_judged(
+    path: Path,
+    title: str,
+    answer: Section,
+    steps: Sequence[str],
+    scored: Scored,
+    shares: Mapping[str, Any],
+    tables: Sequence[Table],
+    last: Section,
+) -> None:
+    """Write the six sections of a page on one judge."""
+    worst = worst_disagreements(scored)
+    drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
+    write(
+        path,
+        title,
+        [
+            replace(answer, said=[*answer.said, *_errors(scored, worst)]),
+            Section(title="What to do next", steps=steps),
+            Section(title="In a picture", charts=drawn),
+            _disagreements(scored, worst),
+            Section(title="Figures", tables=tables),
+            last,
+        ],
+    )
+
+
+def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
+    """Write a comparison's page from what `compare --json` prints."""
+    rows = result["judges"]
+    symbol = "accuracy" if is_paired(result) else "rho"
+    points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
+    head, cells = compare_table(result)
+    use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
+    write(
+        path,
+        f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
+        [
+            Section(title="Answer", said=compare_answer(result)),
+            Section(title="In a picture", charts=[charts.costs(points, symbol)]),
+            Section(title="What to do next", steps=compare_steps(result)),
+            Section(
+                title="Figures",
+                tables=[
+                    Table(head=head, rows=cells, caption=f"Agreement with people; {RHO}."),
+                    Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
+                    *(
+                        [Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in out])]
+                        if (out := result["left_out"])
+                        else []
+                    ),
+                ],
+            ),
+            Section(
+                title="Where it comes from",
+                said=[("labels", f"{result['data']['name']}, sha256 {result['data']['sha256']}")],
+            ),
+        ],
+    )
+
+
+def _cost(row: Mapping[str, Any]) -> str:
+    if row["plan"] is None:
+        return "recorded"
+    return cost_text(row["cost_per_1000_rows"])
+
+
+def _use(row: Mapping[str, Any]) -> tuple[str, ...]:
+    failed, seconds = row["correlations"][0]["n_failed"], row["seconds_per_1000_rows"]
+    asked = row["plan"] is not None
+    return (
+        row["name"],
+        f"{failed:,}",
+        share_text(row["ties"]),
+        "" if seconds is None else f"{seconds:,.0f}",
+        f"{row['lm_calls']:,}" if asked else "",
+        cost_text(row["cost_usd"]) if asked else "",
+        row["plan"] or "recorded",
+    )
+
+
+def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
+    """Which outputs it gets wrong: the system that stands most often among the worst."""
+    if not worst:
+        return []
+    counts = Counter(
+        (scored.items.items[row].system, "high" if gap > 0 else "low") for row, gap in worst
+    )
+    (system, side), number = counts.most_common(1)[0]
+    listed = f"the {counted(len(worst), 'worst disagreement')} with people stand below"
+    if system is None or number < 3:
+        return [("Errors", f"{listed}.")]
+    return [("Errors", f"{listed}; {number} are outputs of {system}, ranked too {side}.")]
+
+
+def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
+    """(row, gap) where the judge's place is farthest from people's, farthest first.
+
+    Gaps are differences of mid-ranks in [-1, 1], within the document at summary level and over all
+    outputs otherwise, above 0 where the judge ranks higher; of pairs half the difference of the
+    margins. Outputs that both give the same number, and those that people do not tell from any
+    other, are left out.
+    """
+    gaps = np.zeros(len(scored.items))
+    if scored.is_pairs:
+        gaps = (scored.scores - scored.human) / 2
+    for rows in [] if scored.is_pairs else scored.ranked_rows:
+        judged = rows[~np.isnan(scored.scores[rows])]
+        if judged.size > 1 and np.unique(scored.human[judged]).size > 1:
+            ranks = midranks(np.stack([scored.scores[judged], scored.human[judged]]))
+            gaps[judged] = (ranks[0] - ranks[1]) / (judged.size - 1)
+    gaps[np.isnan(gaps) | (np.abs(scored.scores - scored.human) < 0.005)] = 0
+    order = np.argsort(-np.abs(gaps), kind="stable")[:MAX_CASES]
+    return [(int(row), float(gaps[row])) for row in order if gaps[row] != 0]
+
+
+def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Section:
+    """The worst disagreements with what the judge and every annotator said, and the texts."""
+    if not worst:
+        said = [("None", "no disagreement can be told from these labels and scores.")]
+        return Section(title="Worst disagreements", said=said)
+    how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
+    about = f"the outputs that the judge ranks farthest too high or too low {how}."
+    if scored.is_pairs:
+        about = "the pairs on which judge and people differ most; 1 is all for A, -1 all for B."
+    cases = [_case(scored, row, gap) for row, gap in worst]
+    return Section(title="Worst disagreements", said=[("Listed", about)], cases=cases)
+
+
+def _case(scored: Scored, row: int, gap: float) -> Case:
+    item = scored.items.items[row]
+    side = "" if scored.is_pairs else f"ranked too {'high' if gap > 0 else 'low'}, "
+    lines = [f"Judge: {scored.comment(row)}"] if scored.comment(row) else []
+    return Case(
+        title=(
+            f"{item.system or item.id} on {item.document_id}: {side}"
+            f"judge {scored.scores[row]:.2f}, people {item.human:.2f}"
+        ),
+        lines=[*lines, *_people_said(scored, row)],
+        texts=[(name, cut_text(text)) for name, text in scored.texts(row).items()],
+    )
+
+
+def _people_said(scored: Scored, row: int) -> list[str]:
+    """A line for each annotator: the name, the rating, the comment, as far as they are known."""
+    if len(scored.labelled) != len(scored.items):
+        return []
+    labelled = scored.labelled[row]
+    if isinstance(labelled, LabelledOutput):
+        given = [f"{rating:g}" for rating in labelled.ratings.get(scored.dimension, ())]
+        names = labelled.annotators.get(scored.dimension, ())
+        comments = labelled.comments.get(scored.dimension, ())
+    else:
+        given, names, comments = list(labelled.votes), (), labelled.comments
+    if len(names) != len(given):
+        names = tuple(f"Annotator {place}" for place in range(1, len(given) + 1))
+    if len(comments) == len(given):
+        each = zip(names, given, comments, strict=True)
+        return [f"{name}: {rating}. {comment}" for name, rating, comment in each]
+    lines = [f"{name}: {rating}" for name, rating in zip(names, given, strict=True)]
+    return [*([", ".join(lines)] if lines else []), *(f"People: {text}" for text in comments)]
+
+
+def cut_text(text: str) -> str:
+    """The text's beginning, and how much more there is."""
+    further = len(text) - MAX_TEXT
+    return text if further <= 0 else f"{text[:MAX_TEXT]} … ({further:,} more characters)"
+
+
+def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
+    """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
+    width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
+    shifts = _shifts(probes)
+    control = next((shift.mean for attack, shift in shifts if attack.control), 0.0)
+    return [
+        (attack.title, (shift.mean - control) / width)
+        for attack, shift in shifts
+        if not attack.control
+    ]
+
+
+def _shifts(probes: Probes) -> list[tuple[Any, Any]]:
+    return [(attack, shift) for attack, shift in probes.shifts() if shift.n_outputs]
+
+
+def _tables(scored: Scored, probes: Probes) -> list[Table]:
+    """Attempts to talk the judge up, and every failure's reason."""
+    attempts = [
+        (
+            attack.title,
+            number_text(shift.mean, signed=True),
+            f"{shift.raised:.0%}",
+            str(shift.n_outputs),
+        )
+        for attack, shift in _shifts(probes)
+    ]
+    failures = [(name, why[:300]) for name, why in list(scored.failures.items())[:MAX_FAILURES]]
+    number = len(scored.failures)
+    return [
+        Table(
+            head=("line added to the output", "change of score", "raised", "tried"),
+            rows=attempts,
+            caption="Can an output talk the judge up?"
+            + ("" if attempts else f" Not tried: {probes.reason or 'no output got a score'}."),
+        ),
+        Table(
+            head=("without a score", "why"),
+            rows=failures,
+            caption=f"{number:,} of {len(scored.items):,} have no score. They are left out of "
+            "every figure and counted.",
+        ),
+    ]
+
+
+def _people(people: Mapping[str, Any] | None) -> list[Table]:
+    """The judge beside each annotator, and every two annotators."""
+    if not people:
+        return []
+    groups = people["agreement"]
+    rows = [(f"judge and {row['annotator']}", row) for row in groups["judge"]]
+    rows += [(" and ".join(row["annotators"]), row) for row in groups["annotators"]]
+    return [
+        Table(
+            head=("who", "equal labels", "kappa", "rho"),
+            rows=[
+                (
+                    who,
+                    share_text(row["equal"]),
+                    number_text(row.get("kappa")),
+                    number_text(row["rho"]),
+                )
+                for who, row in rows
+            ],
+            caption=f"The judge and people; alpha {number_text(people.get('alpha'))}.",
+        )
+    ]
+
+
+def _judge(
+    summary: Mapping[str, Any], prompts: Mapping[str, Prompt], provenance: Mapping[str, Any]
+) -> Section:
+    """The tuned prompt beside the untuned one, and where the judge comes from."""
+    seed, tuned = prompts["seed"], prompts["tuned"]
+    changed = "words that tuning took out are struck through, those it put in are marked"
+    versions = provenance.get("versions", {})
+    facts = [
+        ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
+        ("Demonstrations", f"{len(tuned.demos)} in the tuned prompt, {len(seed.demos)} before"),
+        ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
+        ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
+        ("Begun", str(provenance.get("started", "unknown"))),
+        ("Versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
+    ]
+    return Section(
+        title="The tuned judge",
+        said=[(name, text) for name, text in facts if text],
+        texts=[("instruction", word_difference(seed.instruction, tuned.instruction))],
+        cases=[
+            Case(
+                title=f"Demonstration {number}",
+                texts=[(name, cut_text(str(value))) for name, value in demo.items()],
+            )
+            for number, demo in enumerate(tuned.demos[:MAX_DEMOS], start=1)
+        ],
+    )
+
+
+def word_difference(before: str, after: str) -> Markup:
+    """Word by word: what was deleted from `before` and inserted to make `after`."""
+    old, new = before.split(" "), after.split(" ")
+    pieces: list[Markup] = []
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, start, end, start_new, end_new in matcher.get_opcodes():
+        deleted, inserted = " ".join(old[start:end]), " ".join(new[start_new:end_new])
+        if kind == "equal":
+            pieces.append(escape(deleted))
+            continue
+        if deleted:
+            pieces.append(Markup("<del>{}</del>").format(deleted))
+        if inserted:
+            pieces.append(Markup("<ins>{}</ins>").format(inserted))
+    return Markup(" ").join(pieces)

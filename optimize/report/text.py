@@ -104,7 +104,7 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
 
 
 def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
-    """A correlation as it is cited: `summary-level rho 0.333 [0.250, 0.410], n=97 documents ...`"""
+    """A correlation as it is cited, with level, coefficient, interval and counts."""
     symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[cell["coefficient"]]
     uncounted = [
         f"{cell[name]:,} {word}"

@@ -33,7 +33,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.finalists import CrossFit, Exploration
+from optimize.search.gate import CrossFit, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.statistics.bootstrap import stream

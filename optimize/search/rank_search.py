@@ -42,8 +42,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.finalists import CrossFit, Exploration
-from optimize.search.gate import MOST_FAILED
+from optimize.search.gate import MOST_FAILED, CrossFit, Exploration
 from optimize.search.proposer import Proposer
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.difference import Contrast

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
+from optimize.cli.tune import command as tune
 from processes import TIMEOUT, run_python
 
 import data
 from data.check import main
-from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}
 

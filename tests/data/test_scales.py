@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from optimize.cli.tune import command as tune
 
 import data
 import judges
 import optimize
 from data.flags import read_bounds
 from judges.dimension import Dimension
-from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
 from optimize.run.labels import prepare
 from optimize.run.settings import Settings
+from optimize.verify import command as verify
 
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"
 ROWS = read_jsonl(STARTER)

@@ -18,7 +18,7 @@ from judges.__main__ import main
 from judges.catalog import find
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 ONE = SamplingPlan(kind="one")
 FLUENCY = find("fluency")

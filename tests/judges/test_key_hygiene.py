@@ -12,6 +12,7 @@ from aiohttp import web
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
+from optimize.cli.tune import command as tune
 from processes import run_python
 
 from judges import load
@@ -21,8 +22,7 @@ from judges.client.open import open_model
 from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
-from optimize.cli.tune import command as tune
-from optimize.cli.verify import command as verify
+from optimize.verify import command as verify
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"
 OTHER = "plain0planted1without2any3look"

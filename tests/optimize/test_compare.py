@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from openai_server import OpenAIServer, Serving
+from optimize.measuring.comparison import pareto_front
 
 from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.cli import compare, verify
-from optimize.measuring.comparison import pareto_front
+from optimize import compare, verify
 from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

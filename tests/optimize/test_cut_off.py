@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
+from optimize.cli.tune import command
+from optimize.run.final_table import FinalTable
 from processes import TIMEOUT
 
 import data
@@ -19,8 +21,6 @@ from data.tables.atomic_write import InUseError, in_use
 from judges.client.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.loading import load
-from optimize.cli.tune import command
-from optimize.run.final_table import FinalTable
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 
@@ -165,7 +165,7 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
 def test_a_full_disk_names_the_file_and_the_same_command_goes_on(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from optimize.run import run_folder
+    from optimize.run import folder as run_folder
 
     write = run_folder.write_atomically
     for name in ("config.json", "summary.json"):

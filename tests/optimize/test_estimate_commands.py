@@ -8,7 +8,7 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 
 import data
-from optimize.cli import estimate as estimate_command
+from optimize import estimate as estimate_command
 from optimize.items import annotation_matrix, read_scores
 
 

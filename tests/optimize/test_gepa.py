@@ -8,15 +8,15 @@ import dspy
 import numpy as np
 import pytest
 from behaving_model import Model
+from optimize.run.trial_log import Trial
+from optimize.search.finalists import SearchResult
 from search_world import SEED, judge, search, world
 
 from judges.client.budget import Account, Budget
 from judges.client.protocol import FatalModelError
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.run.trial_log import Trial
 from optimize.search.evaluator import Evaluator, ItemScore, SearchOptions, objective
-from optimize.search.finalists import SearchResult
 from optimize.search.gepa import BLOCK, examples, feedback, metric
 
 

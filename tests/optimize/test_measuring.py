@@ -14,7 +14,7 @@ from jsonl import write_jsonl
 import data
 import judges
 import optimize
-from optimize.cli.verify import command
+from optimize.verify import command
 
 # Two documents, three outputs each. Within the first the judge reverses people's order (rho -1), in
 # the second it agrees (rho 1), so the summary-level mean is 0. Over all six, ranks by people are

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from optimize.answer import PLANNED, gain_sentence
+from optimize.report.advice import advice
+from optimize.report.measures import measure_split
 from report_cases import outputs, pairs, plain
 from scipy import stats
 
-from optimize.answer import PLANNED, gain_sentence
 from optimize.injection import Probes
 from optimize.measuring.scored import Scored
-from optimize.report.advice import advice
-from optimize.report.measures import measure_split
 from optimize.statistics.bootstrap import Interval, documents_for_difference, student_quantile
 from optimize.statistics.coefficients import Vector
 

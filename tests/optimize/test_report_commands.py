@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from optimize.cli.verify import command
+from optimize.verify import command
 
 LABELS = Path(__file__).parents[3] / "shared" / "data"
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 from behaving_model import Model
+from optimize.run.trial_log import Trial
+from optimize.search.finalists import SearchResult
 from search_world import (
     SEED,
     WORDS,
@@ -19,7 +21,6 @@ from search_world import (
 from judges.client.prices import Price
 from judges.prompt import Prompt
 from optimize.items import Item
-from optimize.run.trial_log import Trial
 from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, TextGuard, fault
 from optimize.search.evaluator import (
     Evaluator,
@@ -29,7 +30,6 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchOptions,
 )
-from optimize.search.finalists import SearchResult
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:

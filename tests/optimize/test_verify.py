@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from jsonl import read_jsonl, write_jsonl
+from optimize.cli import panel, tune
 
-from optimize import measure
-from optimize.cli import compare, panel, tune
-from optimize.cli.verify import command
+from optimize import compare, measure
 from optimize.run.settings import SettingsError
+from optimize.verify import command
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -217,9 +217,9 @@ def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(
     def ask(*_: object, **__: object) -> None:
         raise AssertionError("a model was asked")
 
-    monkeypatch.setattr("optimize.cli.verify.ask_judge", ask)
+    monkeypatch.setattr("optimize.verify.ask_judge", ask)
     monkeypatch.setattr("optimize.measuring.measure.ask_judge", ask)
-    monkeypatch.setattr("optimize.cli.compare.ask_entries", ask)
+    monkeypatch.setattr("optimize.compare.ask_entries", ask)
     monkeypatch.chdir(tmp_path)
     for level in ("summary", "system"):
         assert command(["fluency", "--data", data, "--level", level]) == 2
@@ -447,7 +447,7 @@ def test_a_flag_that_would_be_ignored_is_refused_before_anything_is_asked(
     def ask(*_: object, **__: object) -> None:
         raise AssertionError("a model was asked")
 
-    monkeypatch.setattr("optimize.cli.verify.ask_judge", ask)
+    monkeypatch.setattr("optimize.verify.ask_judge", ask)
     assert command(["relevance", *flags]) == 2
     assert says in capsys.readouterr().err
 

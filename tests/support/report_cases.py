@@ -7,17 +7,17 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
+from optimize.measuring.people import people_figures
+from optimize.report.run_report import render
+from optimize.run.evidence import PromptParts, RunEvidence
+from optimize.run.plain_figures import order_figures, scale_figures
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.judgement import Choice, Judgement, Verdict
 from optimize.figures import cell, cell_by_convention
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
-from optimize.measuring.people import people_figures
 from optimize.measuring.scored import Scored
-from optimize.report.run_report import render
-from optimize.run.evidence import PromptParts, RunEvidence
-from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.statistics.agreement import Correlation, dataset_level, summary_level
 from optimize.statistics.bootstrap import stream
 from optimize.statistics.levels import Level

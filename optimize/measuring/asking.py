@@ -1,0 +1,289 @@
+"""Where judgements come from: judges that are asked within one budget, replies, or numbers."""
+
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from data.types import LabelError, LabelledPairs
+from judges.cli.table import Estimate, estimate_runs, total_estimate
+from judges.client import (
+    BudgetSpentError,
+    Client,
+    FatalModelError,
+    ModelOptions,
+    Session,
+    answers_in_process,
+    find_price,
+    is_embedded,
+    price_of,
+)
+from judges.dimension import Dimension, Subject
+from judges.judge import Judge
+from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.panel import Panel
+from judges.recorded import judgement, read_pair_replies, read_replies, verdict
+from judges.terminal import Progress
+from optimize.figures import DIGITS, json_number
+from optimize.items import Items, choose_level, items_of, rows_to_judge
+from optimize.measuring.scored import Scored, labelled_in_order, rows_met
+from optimize.run.labels import AnyLevel, Labelled, check_level, load_labels
+from optimize.run.settings import bounds_of, rescale, whole_ratings
+from optimize.statistics.correlations import Level
+
+ById = Mapping[str, AnyJudgement]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What judges are measured on: the labels on one dimension, at one level."""
+
+    dimension: str
+    labelled: Labelled
+    level: Level
+
+    @classmethod
+    def read(
+        cls,
+        source: Any,
+        dimension: str,
+        subject: Subject | None,
+        *,
+        level: AnyLevel = "auto",
+        **how: Any,
+    ) -> "Task":
+        """The labels of a source (see `load_labels`); SettingsError for a level they lack."""
+        labelled = load_labels(source, dimension, subject, **how)
+        items, pairs = items_of(labelled, dimension), isinstance(labelled, LabelledPairs)
+        check_level(level, items, pairs=pairs)
+        # By what is labelled, not by what has a record: a judge must not choose its level.
+        if level == "auto":
+            level = "dataset" if pairs else choose_level(items)
+        return cls(dimension=dimension, labelled=labelled, level=level)
+
+    def items(self, judge: Judge | None = None) -> Items:
+        """All that is labelled, with the texts that the judge reads."""
+        return items_of(self.labelled, self.dimension, judge.subject if judge else None)
+
+    def scored(self, name: str, judgements: ById, judge: Judge | None, scale: Any = ()) -> Scored:
+        """Judgements beside the labels; what only one side knows is counted. Raises LabelError."""
+        everything = self.items(judge)
+        items = Items(tuple(item for item in everything.items if item.id in judgements))
+        if not len(items):
+            raise LabelError("no record's id is the id of a labelled output")
+        return Scored(
+            judge=name,
+            dimension=self.dimension,
+            level=self.level,
+            items=items,
+            judgements=tuple(judgements[item.id] for item in items.items),
+            scale=tuple(judge.subject.scale if judge else scale),
+            met=rows_met(judge, items),
+            labelled=labelled_in_order(self.labelled, items),
+            n_unjudged=len(everything) - len(items),
+            n_unknown=len(judgements) - len(items),
+        )
+
+
+def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
+    """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
+    bounds = bounds_of(scale) if scale else None
+    if bounds is None or not isinstance(judge.subject, Dimension) or judge.is_frozen:
+        return judge
+    return Judge.of(rescale(judge.subject, bounds), lm=judge.lm)
+
+
+def from_numbers(numbers: Mapping[str, float], *, pairwise: bool = False) -> ById:
+    """Any judge's numbers by id, or of pairs its margins for A; NaN is a failed judgement."""
+
+    def judged(score: float) -> AnyJudgement:
+        if math.isnan(score):
+            return (Verdict if pairwise else Judgement).failed("no score")
+        if not pairwise:
+            return Judgement(score=score)
+        return Verdict(margin=score, preferred="A" if score > 0 else "B" if score < 0 else "tie")
+
+    return {name: judged(score) for name, score in numbers.items()}
+
+
+def from_replies(
+    path: Path,
+    dimension: str,
+    *,
+    scale: Sequence[int],
+    words: Mapping[str, Any],
+    pairwise: bool = False,
+) -> ById:
+    """Any judge's raw replies; several on an output are averaged, a pair is asked in both orders.
+
+    `words` are what words count, as --values has them, beside the numbers of the scale. Raises
+    LabelError for a file without replies on the dimension, and for two records of an id.
+    """
+    records = list((read_pair_replies if pairwise else read_replies)(path, dimension=dimension))
+    if not records:
+        raise LabelError(f"{path.name}: no replies on {dimension!r}")
+    name, count = Counter(record.id for record in records).most_common(1)[0]
+    if count > 1:
+        raise LabelError(
+            f"{path.name}: {name!r:.60} is recorded {count} times; give it once, and the replies "
+            "to each prompt in a file of their own"
+        )
+    if pairwise:
+        return {record.id: verdict(record, values=words) for record in records}
+    return {
+        record.id: judgement(record.replies, scale, values=words, names=(dimension,))
+        for record in records
+    }
+
+
+def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
+    """The whole ratings of --scale, else the subject's; none where neither is known."""
+    bounds = bounds_of(scale) if scale else None
+    if bounds is not None:
+        return whole_ratings(bounds)
+    return tuple(subject.scale) if subject else ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One of several judges: to be asked (`judge`, about `items`), or recorded before (`scored`).
+
+    `expected` is what asking may take of each paid model. Once it was asked, there are its scores,
+    or why it has none (`reason`), and what that took (`usage`, for JSON).
+    """
+
+    name: str
+    judge: Judge | None = None
+    items: Items = field(default_factory=lambda: Items(()))
+    expected: tuple[Estimate, ...] = ()
+    scored: Scored | None = None
+    usage: Mapping[str, Any] = field(default_factory=lambda: NO_USAGE)
+    reason: str = ""
+
+    @property
+    def in_process(self) -> bool:
+        """Whether it is answered here, for free: nothing of it is kept or counted as paid."""
+        return self.judge is None or all(is_embedded(part.lm) for part in self.judge.parts)
+
+    def about(self, items: Items, price: tuple[float, float] | None) -> "Entry":
+        """The same to be asked about these items; `price` is of models that no table knows."""
+        assert self.judge is not None
+        expected = estimate_runs(
+            self.judge,
+            n_rows=len(items),
+            characters=sum(len(text) for item in items.items for text in item.texts.values()),
+            orders=2 if self.judge.kind == "pairwise" else 1,
+            price=None if find_price(self.judge.lm) else price_of(price),
+        )
+        paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
+        return replace(self, items=items, expected=paid)
+
+    def described(self) -> dict[str, Any]:
+        """What JSON holds of it."""
+        lm = self.judge.lm if self.judge else None
+        return {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm, **self.usage}
+
+
+# All null for a recording. Dollars for 1,000 rows are of all replies at list price, whoever paid
+# for them; seconds are wall time of what was sent; the rest is the run's, over all its starts.
+USAGE = ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
+NO_USAGE: Mapping[str, Any] = dict.fromkeys(USAGE)
+
+
+def ask_entries(
+    entries: Sequence[Entry],
+    task: Task,
+    print_line: Callable[[str], None],
+    *,
+    seed: int = 0,
+    **options: Unpack[ModelOptions],
+) -> list[Entry]:
+    """The entries with their scores; what has been answered in `store` is not asked again.
+
+    All models are opened before the first request, so that a key that is missing costs nothing. One
+    that fails, or that the limits end, has a reason and no scores; the others are asked all the
+    same, the cheapest first. The key of `api_key_env` goes to openai/ models alone.
+    """
+    opening: Any = dict(options)
+    key, price = opening.pop("api_key_env", None), opening.pop("price", None)
+    if all(entry.in_process for entry in entries):
+        opening["store"] = None
+    asked = {entry.name: entry for entry in entries}
+    with Session(keep_going=False, **opening) as session:
+        clients: dict[str, Client] = {}
+        for entry in entries:
+            if (judge := entry.judge) is not None:
+                judge.check_origins()
+                clients[entry.name] = session.client(
+                    judge.lm,
+                    role=entry.name,
+                    api_base=judge.api_base,
+                    api_key_env=key if judge.lm.startswith("openai/") else None,
+                    price=None if find_price(judge.lm) else price,
+                    free=entry.in_process,
+                )
+                judge.clients(clients[entry.name])  # opens those of a panel
+        for name in sorted(
+            clients, key=lambda name: total_estimate(asked[name].expected).cost_usd or 0
+        ):
+            asked[name] = _ask(asked[name], task, clients[name], seed)
+            if reason := asked[name].reason:
+                print_line(f"left out: {name}: {reason}")
+        if session.cache is not None and (note := session.cache.note):
+            print_line(note)
+    return list(asked.values())
+
+
+def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
+    """The entry with the judgements of its items, or the reason why there are none."""
+    judge, items, reason = entry.judge, entry.items, ""
+    assert judge is not None
+    judged: dict[str, AnyJudgement] = {}
+    started = time.monotonic()
+    with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as progress:
+        try:
+            judgements = judge.judge_rows(rows_to_judge(items), client, seed=seed)
+            for item, result in zip(items.items, judgements, strict=True):
+                judged[item.id] = result
+                progress.step(failed=result.failure is not None)
+        except (BudgetSpentError, FatalModelError) as error:
+            reason = " ".join(str(error).split())
+            reason += f" ({len(judged):,} of {len(items):,} judged)"
+    clients = (client,) if entry.in_process else judge.clients(client)
+    usage = {
+        "plan": "panel" if isinstance(judge, Panel) else judge.plan_for(client.model).kind,
+        **_usage(clients, max(len(judged), 1), time.monotonic() - started),
+    }
+    scored = None if reason else task.scored(entry.name, judged, judge)
+    return replace(entry, scored=scored, usage=usage, reason=reason)
+
+
+def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, Any]:
+    """What so many rows took; of a panel, all its models together, but those that answer here."""
+    paid = [each for each in clients if len(clients) == 1 or not answers_in_process(each.model)]
+    accounts, totals = [each.account for each in paid], [each.totals for each in paid]
+    n_responses = sum(total.responses for total in totals)
+    n_sent = n_responses - sum(total.cached for total in totals)
+    at_list_price = sum(
+        account.price.cost(total.tokens_in, total.tokens_out) if account.price else math.nan
+        for account, total in zip(accounts, totals, strict=True)
+    )
+    spent = sum(
+        math.nan if account.cost is None else account.cost + account.cost_unconfirmed
+        for account in accounts
+    )
+    each_response = seconds / n_sent * n_responses if n_sent else math.nan
+    return {
+        "cost_per_1000_rows": json_number(1000 * at_list_price / n_rows, DIGITS),
+        "seconds_per_1000_rows": json_number(1000 * each_response / n_rows, DIGITS),
+        "lm_calls": sum(account.calls for account in accounts),
+        "tokens": {
+            "in": sum(account.tokens_in for account in accounts),
+            "out": sum(account.tokens_out for account in accounts),
+        },
+        "cost_usd": json_number(spent, DIGITS),
+    }

@@ -1,0 +1,295 @@
+"""How several judges' scores are joined, and whether people's labels say that joining helps.
+
+Each member's scores get a straight line: mean 0 over all outputs, standard deviation 1 within
+documents (of pairs: within all). What joins them is a weighted mean of the lines:
+
+- below 40 labelled documents, and for pairs, half the weight is the best member's by these labels
+  (the own judge) and half is shared equally by all;
+- from 40 documents on, the weights are half what non-negative least squares of people's ranks on
+  the lines give, and half equal.
+
+Fewer documents cannot tell members' weights apart, and hardly tell which of many is the best: a
+panel that trusts 12 documents for either loses to the judge one had. So the panel is taken only
+where it does better than the own judge by more than one standard error on documents and systems
+that taught neither the weights nor which judge is the own one. Otherwise the own judge stays.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import starmap
+from typing import Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from optimize.run.settings import SettingsError
+from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
+from optimize.statistics.intervals import Contrast, Matrix, Vector
+
+Kind = Literal["own", "half", "learned"]
+LEAST_DOCUMENTS_FOR_WEIGHTS = 40
+DOCUMENT_FOLDS, SYSTEM_FOLDS, DEALS = 5, 4, 3
+# With fewer there is no telling an order among those left, nor among those left out.
+FEWEST_SYSTEMS = 6
+# A member that fails on more of the outputs has no part: where it fails, the panel would.
+MOST_FAILED = 0.1
+# What varies less than this, beside the largest score, is the order of a sum.
+LEAST_SPREAD = 1e-6
+
+
+class Part(NamedTuple):
+    """A member of what ships; `intercept + slope * score` is its score on the panel's scale."""
+
+    name: str
+    weight: float
+    slope: float = 1.0
+    intercept: float = 0.0
+
+
+class Gain(NamedTuple):
+    """A difference of rho on documents and systems that taught nothing, and its standard error."""
+
+    value: float
+    error: float
+    n_documents: int
+
+
+class MemberValue(NamedTuple):
+    """A member's rho alone, and what the panel loses without it, by the labels it learns from."""
+
+    alone: float
+    adds: Gain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelFit:
+    """What ships, as a weighted mean of `parts`, and the evidence for it.
+
+    `own` is the best member alone by these labels, and `gain` the panel's on it, shipped or not.
+    `members` are by name, as is why others can have no part (`passed_over`).
+    """
+
+    kind: Kind
+    own: str
+    parts: tuple[Part, ...]
+    gain: Gain
+    members: Mapping[str, MemberValue]
+    passed_over: Mapping[str, str]
+
+    def scores(self, by_name: Mapping[str, Vector]) -> Vector:
+        """What ships says of rows that its members scored; NaN where one of them failed."""
+        lines = [p.weight * (p.intercept + p.slope * by_name[p.name]) for p in self.parts]
+        return _rounded(np.sum(lines, axis=0))
+
+
+def learn_panel(
+    scores: Mapping[str, Vector],
+    human: Vector,
+    documents: Sequence[str],
+    systems: Sequence[str],
+    *,
+    level: Level,
+    pairs: bool = False,
+    rng: np.random.Generator,
+) -> PanelFit:
+    """The panel of these members that people's labels support, or the best of them alone.
+
+    Vectors are parallel; a failed judgement is NaN. Of pairs all are margins for A, in [-1, 1]; so
+    is a panel's, which changes its sign where A and B change places. Raises SettingsError where
+    there is nothing to learn.
+    """
+    if np.unique(human).size < 2:
+        raise SettingsError(
+            "the labels that weights are learned from are all alike: there is no order to learn; "
+            "give more labels"
+        )
+    document, system = (np.unique(names, return_inverse=True)[1] for names in (documents, systems))
+    if pairs:
+        # In both orders, so that nothing hangs on which of the two is called A.
+        scores = {name: np.concatenate([margins, -margins]) for name, margins in scores.items()}
+        human = np.concatenate([human, -human])
+        document, system = np.tile(document, 2), np.zeros(human.size, np.intp)
+    group = np.zeros_like(document) if pairs or level == "dataset" else document
+    passed_over = {n: why for n in scores if (why := _passed_over(scores[n], group))}
+    names = sorted(scores.keys() - passed_over.keys())
+    if not names:
+        name, why = next(iter(passed_over.items()))
+        raise SettingsError(f"no member can have a part: {name} {why}; give other judges")
+    lines = np.array([_line(scores[name], group) for name in names])
+    mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
+    scored = ~np.isnan(mapped).any(axis=1)
+    labelled = _Labelled(
+        *(vector[scored] for vector in (mapped, human, document, system, group)),
+        learns=not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS,
+    )
+    everyone = np.ones(len(names), bool)
+    without = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
+    gain, *adds = labelled.gains([everyone, *(without if len(names) > 1 else [])], rng)
+    taught = labelled.taught(np.ones(labelled.human.size, bool))
+    own, weights = taught.own(everyone), taught.weights(everyone)
+    kind: Kind = "learned" if labelled.learns else "half"
+    parts: tuple[Part, ...] = (Part(names[own], 1.0),)
+    if gain.value <= gain.error:
+        kind = "own"
+    else:
+        joined = labelled.mapped @ weights
+        scale, shift = 1 / lines[:, 0].max(), 0.0
+        if not pairs:
+            # On people's scale, which a rating can be read on: with their mean and spread.
+            scale = labelled.human.std() / joined.std()
+            shift = labelled.human.mean() - scale * joined.mean()
+        lines = lines * scale + (0, shift)
+        order = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
+        parts = tuple(Part(names[k], *map(float, (weights[k], *lines[k]))) for k in order)
+    members = zip(taught.alone.tolist(), adds or [gain], strict=True)
+    return PanelFit(
+        kind=kind,
+        own=names[own],
+        parts=parts,
+        gain=gain,
+        members=dict(zip(names, starmap(MemberValue, members), strict=True)),
+        passed_over=passed_over,
+    )
+
+
+def _passed_over(scores: Vector, group: Codes) -> str:
+    """Why these scores can have no part; empty where they can."""
+    failed = float(np.isnan(scores).mean())
+    if failed > MOST_FAILED:
+        return f"fails on {failed:.0%} of the outputs"
+    return "" if _line(scores, group)[0] else "tells no two outputs apart"
+
+
+def _line(scores: Vector, group: Codes) -> tuple[float, float]:
+    """The slope and the intercept of a member's line; 0 where it tells no group's outputs apart."""
+    known = ~np.isnan(scores)
+    spread = float(np.sqrt(np.mean(_centred(scores[known, None], group[known]) ** 2)))
+    if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[known]).max())):
+        return 0.0, 0.0
+    return 1 / spread, -float(scores[known].mean()) / spread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taught:
+    """What labelled rows say: each member's rho, and people's ranks on members' lines."""
+
+    alone: Vector
+    mapped: Matrix
+    people: Vector
+    learns: bool
+
+    def own(self, members: Mask) -> int:
+        """The best of these members alone."""
+        return int(np.argmax(np.where(members, self.alone, -np.inf)))
+
+    def weights(self, members: Mask) -> Vector:
+        """Weights of these members by the rule, 0 for the others; they sum to 1.
+
+        A member that goes against people has none, unless all do.
+        """
+        from scipy.optimize import nnls
+
+        if (agreeing := members & (self.alone > 0)).any():
+            members = agreeing
+        told = np.zeros(members.size)
+        if self.learns:
+            told[members] = nnls(self.mapped[:, members], self.people)[0]
+        if not told.any():
+            told[self.own(members)] = 1.0
+        weights: Vector = (told / told.sum() + members / members.sum()) / 2
+        return weights
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """Outputs that all members scored: their lines (outputs, members) beside people's labels.
+
+    `group` numbers what is ranked together: a document's outputs, or all of them.
+    """
+
+    mapped: Matrix
+    human: Vector
+    document: Codes
+    system: Codes
+    group: Codes
+    learns: bool
+
+    def taught(self, rows: Mask) -> _Taught:
+        """What these rows teach."""
+        group, mapped = self.group[rows], self.mapped[rows]
+        people = _ranks(self.human[rows, None], group)
+        # Documents that people rate alike say nothing of members.
+        varied = pd.Series(np.abs(people[:, 0])).groupby(group).transform("max").to_numpy() > 0
+        group, mapped, people = group[varied], mapped[varied], people[varied]
+        products = pd.DataFrame(_ranks(mapped, group) * people).groupby(group).mean()
+        return _Taught(
+            alone=np.nan_to_num(products.mean().to_numpy()),
+            mapped=_centred(mapped, group),
+            people=people[:, 0],
+            learns=self.learns,
+        )
+
+    def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[Gain]:
+        """The gain of the first panel on the own judge, then on each of the other panels.
+
+        Every output is scored by weights from other documents and systems, and the own judge is
+        that of those; of several deals into folds the mean.
+        """
+        level: Level = "summary" if self.group.any() else "dataset"
+        contrasts: list[list[Contrast]] = []
+        for _ in range(DEALS):
+            sides = np.full((1 + len(panels), self.human.size), np.nan)
+            for held_out, rows in self._folds(rng):
+                taught, mapped = self.taught(rows), self.mapped[held_out]
+                sides[0, held_out] = mapped[:, taught.own(panels[0])]
+                for place, members in enumerate(panels, start=1):
+                    sides[place, held_out] = _rounded(mapped @ taught.weights(members))
+            own, whole, *others = sides
+            contrasts.append(
+                [
+                    contrast_judges(whole, base, self.human, self.document, level=level)
+                    for base in (own, *others)
+                ]
+            )
+        return [
+            Gain(
+                float(np.mean([contrast.value for contrast in deals])),
+                float(np.mean([contrast.error for contrast in deals])),
+                len(deals[0].documents),
+            )
+            for deals in zip(*contrasts, strict=True)
+        ]
+
+    def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
+        """Rows to score, and the rows that share neither document nor system with them."""
+        n_documents, n_systems = (int(codes.max()) + 1 for codes in (self.document, self.system))
+        fold = rng.permutation(n_documents)[self.document] % DOCUMENT_FOLDS
+        n_parts = min(SYSTEM_FOLDS, n_systems // 2) if n_systems >= FEWEST_SYSTEMS else 1
+        part = rng.permutation(n_systems)[self.system] % n_parts
+        for number in range(DOCUMENT_FOLDS):
+            for place in range(n_parts):
+                held_out = (fold == number) & (part == place)
+                rows = (fold != number) & ((part != place) | (n_parts == 1))
+                if held_out.any() and rows.any():
+                    yield held_out, rows
+
+
+def _centred(values: Matrix, group: Codes) -> Matrix:
+    """Each column less the mean of its group."""
+    means = pd.DataFrame(values).groupby(group).transform("mean")
+    centred: Matrix = values - means.to_numpy()
+    return centred
+
+
+def _ranks(values: Matrix, group: Codes) -> Matrix:
+    """Mid-ranks within groups with mean 0 and variance 1; 0 where all are equal."""
+    ranks = _centred(pd.DataFrame(values).groupby(group).rank().to_numpy(), group)
+    spread = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
+    standard: Matrix = np.divide(ranks, spread, out=np.zeros_like(ranks), where=spread > 0)
+    return standard
+
+
+def _rounded(scores: Vector) -> Vector:
+    """To 12 digits, because the order of a sum must not break a tie."""
+    rounded: Vector = np.round(scores, 12)
+    return rounded

@@ -1,0 +1,379 @@
+"""The command `panel`: several judges joined in one, measured beside the best of them."""
+
+import sys
+
+from dspy_judges.startup import run
+
+if __name__ == "__main__":
+    # First, so that no file of the working folder is imported in a library's place.
+    sys.exit(run("optimize.panel:command"))
+
+import argparse
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import data
+from data.readers import is_constructed
+from data.types import LabelledPairs
+from judges.judge import Judge
+from judges.panel import Member, Panel
+from judges.terminal import DONE, print_lines, print_note, run_command
+from optimize.compare import (
+    add_judges_flags,
+    ask_all,
+    check_names,
+    contrast_of,
+    expectation_lines,
+    on_common_rows,
+    read_judges,
+    read_task,
+)
+from optimize.figures import DIGITS, Cell, json_number, value_cell
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
+from optimize.items import Items, data_counts, text_key
+from optimize.measuring.asking import Entry, Task, from_numbers
+from optimize.measuring.measure import rho
+from optimize.measuring.panel_learning import Gain, Kind, PanelFit, Part, learn_panel
+from optimize.measuring.scored import Scored, rows_met
+from optimize.report.page import Section, Table, write
+from optimize.report.text import (
+    SPLITS,
+    cell_text,
+    cost_text,
+    counted,
+    number_text,
+    table_lines,
+    wrapped,
+)
+from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.run.settings import SettingsError
+from optimize.statistics.correlations import Correlation
+from optimize.statistics.intervals import Interval, stream
+from optimize.statistics.plain import PairAccuracy, pair_accuracy
+
+NAME = "dspy-judges panel"
+ABOUT = """\
+Several judges joined in one, whose score is a weighted mean of theirs. Weights
+are learned on most documents. On the rest, which is looked at once, the panel
+is compared with the best single judge, which ships where joining does not
+clearly help. A frozen panel holds judges that can be asked: where --scores or
+--replies have a part in it, no judge.json is written."""
+
+EXAMPLES = """\
+examples:
+  dspy-judges panel --data labels.jsonl relevance@embedded \\
+      relevance@openai/gpt-4.1-mini --max-cost 2
+  dspy-judges panel --dimension coherence --data labels.jsonl \\
+      coherence@embedded --replies gpt4.jsonl --scores other.jsonl
+
+It ends with 0; 1 where it failed; 2 for wrong usage; 130 where it was
+interrupted (the same command again goes on, and pays nothing twice)."""
+
+KINDS: Mapping[Kind, str] = {
+    "own": "the best single judge",
+    "half": "a panel, half the best single judge and half the mean of all",
+    "learned": "a panel with learned weights",
+}
+TERMS = (
+    "alone: the member's rho on the labels that weights were learned from; adds: the rho that the "
+    "panel loses without it, on documents that taught no weights, with its standard error"
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    command_parser = Parser(
+        prog=NAME,
+        usage=f"{NAME} --data FILE JUDGE ... [options]",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        allow_abbrev=False,
+    )
+    add_judges_flags(command_parser, "panel")
+    return command_parser
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Join the members and print what ships."""
+    flags = parser().parse_intermixed_args(arguments)
+
+    def print_result() -> int:
+        summary = join(flags)
+        if summary is not None and flags.json:
+            print_json(summary)
+        elif summary is not None:
+            print_lines(panel_lines(summary))
+        return DONE
+
+    return run_command(
+        NAME,
+        print_result,
+        verbose=flags.verbose,
+        quiet=flags.quiet,
+        interrupted=INTERRUPTED_RUN,
+    )
+
+
+def join(flags: argparse.Namespace) -> dict[str, Any] | None:
+    """What --json prints; None after --dry-run, which prints what to expect alone."""
+    began = time.monotonic()
+    if flags.data is None:
+        raise SettingsError(
+            "--data FILE is needed: without labels nobody knows whether a panel is better than the "
+            "best of its members"
+        )
+    loaded = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
+    task, entries = read_task(flags, loaded)
+    check_names(entries)
+    judges = {entry.name: entry.judge for entry in entries if entry.judge}
+    if judges:
+        # Refused before anything is paid for where they cannot be joined, or written down.
+        _join(judges, [Part(name, 1.0) for name in judges]).dumps()
+    parts = split_unmet(task, list(judges.values()), flags.seed)
+    ids = {name for part in parts.values() for name in part}
+    entries = [
+        entry.about(_with_ids(entry.items, ids), flags.price) if entry.judge else entry
+        for entry in entries
+    ]
+    if flags.dry_run:
+        print_lines(expectation_lines(entries))
+        return None
+    with ask_all(flags, "panel", task, entries) as (folder, entries):
+        for entry in entries:
+            if entry.scored is None:
+                raise SettingsError(
+                    f"{entry.name} has no scores: {entry.reason}; the same command again goes on "
+                    "(with a larger limit), or leave it out"
+                )
+        scored = {entry.name: entry.scored for entry in entries if entry.scored}
+        fit, figures = learn_and_measure(task, scored, parts, flags.seed)
+        shipped = [entry for entry in entries if entry.name in {part.name for part in fit.parts}]
+        paid = [entry.usage["cost_usd"] for entry in entries if not entry.in_process]
+        summary = {
+            **figures,
+            "members": [_member(entry, fit) for entry in entries],
+            "cost_per_1000_rows": json_number(sum(map(_cost, shipped))),
+            "cost_usd": None if None in paid else round(math.fsum(paid), DIGITS),
+            "seconds": round(time.monotonic() - began, 3),
+            "folder": str(folder),
+        }
+        if recorded := [entry.name for entry in shipped if not entry.judge]:
+            summary["why_no_judge"] = (
+                f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
+                "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
+            )
+        elif fit.kind == "own":
+            judges[fit.own].save(folder / JUDGE, overwrite=True)
+        else:
+            met = _with_ids(task.items(_join(judges, fit.parts)), parts["learned"])
+            provenance = {
+                "data": {
+                    "name": task.labelled.name,
+                    "sha256": task.labelled.sha256,
+                    "constructed": is_constructed(task.labelled.sha256),
+                },
+                **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped")},
+                **{name: summary[name] for name in ("own", "gain", "test")},
+                "tuned_on": [text_key(item.texts) for item in met.items],
+            }
+            _join(judges, fit.parts, provenance).save(folder / JUDGE, overwrite=True)
+        write_json(folder / SUMMARY, summary)
+        write_page(folder / REPORT, summary)
+    return summary
+
+
+def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set[str]]:
+    """The ids of the labels to learn from ("learned"), and of those to measure on by name.
+
+    Rows that a member was tuned on would flatter it: they are in no part. Raises LabelError where
+    too few are left.
+    """
+    met = set()
+    for judge in judges:
+        items = task.items(judge)
+        met |= {items.items[row].id for row in rows_met(judge, items)}
+    if met:
+        print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
+    field = "pairs" if isinstance(task.labelled, LabelledPairs) else "outputs"
+    kept = tuple(item for item in task.labelled.items if item.id not in met)
+    unmet: Any = replace(task.labelled, **{field: kept})
+    parts = {name: set(ids) for name, ids in data.split(unmet, seed=seed).ids().items()}
+    return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
+
+
+def learn_and_measure(
+    task: Task, scored: Mapping[str, Scored], parts: Mapping[str, set[str]], seed: int
+) -> tuple[PanelFit, dict[str, Any]]:
+    """The panel, and the figures that --json prints of it."""
+    scored = on_common_rows(scored)
+    first = next(iter(scored.values()))
+    ids = [item.id for item in first.items.items]
+    rows = {
+        split: [row for row, name in enumerate(ids) if name in part]
+        for split, part in parts.items()
+    }
+    learned = first.of_rows(rows["learned"])
+    fit = learn_panel(
+        {name: each.scores[rows["learned"]] for name, each in scored.items()},
+        learned.human,
+        learned.documents,
+        learned.systems,
+        level=task.level,
+        pairs=first.is_pairs,
+        rng=stream(seed, "panel"),
+    )
+    numbers = fit.scores({name: each.scores for name, each in scored.items()})
+    joined = from_numbers(dict(zip(ids, numbers, strict=True)), pairwise=first.is_pairs)
+    panel = task.scored("panel", joined, None)
+    return fit, {
+        "command": "optimize.panel",
+        "dimension": task.dimension,
+        "kind": "pairwise" if first.is_pairs else "rating",
+        "optimizer": "panel",
+        "seed": seed,
+        "level": task.level,
+        "data": data_counts(task.labelled, first.items),
+        "own": fit.own,
+        "shipped": fit.kind,
+        "gain": _gain_cell(fit.gain),
+        **{
+            split: _beside(panel.of_rows(rows[split]), scored[fit.own].of_rows(rows[split]))
+            for split in parts
+            if split != "learned"
+        },
+    }
+
+
+def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
+    """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
+    both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
+    panel, own = panel.of_rows(both), own.of_rows(both)
+    cells = {}
+    for name, scored in (("own", own), ("panel", panel)):
+        figure: Correlation | PairAccuracy = rho(scored)
+        if scored.is_pairs:
+            figure = pair_accuracy(scored.scores, scored.human, scored.documents)
+        cells[name] = _cell(figure.value, figure.interval, figure.n_documents)
+    contrast = contrast_of(panel, own)
+    return {
+        **cells,
+        "difference": _cell(contrast.value, contrast.interval, len(contrast.documents)),
+    }
+
+
+def _cell(value: float, interval: Interval | None, n: int) -> Cell:
+    return {**value_cell(value, interval, DIGITS), "n": n}
+
+
+def _with_ids(items: Items, ids: set[str]) -> Items:
+    return Items(tuple(item for item in items.items if item.id in ids))
+
+
+def _join(
+    judges: Mapping[str, Judge],
+    parts: Sequence[Part],
+    provenance: Mapping[str, object] | None = None,
+) -> Panel:
+    """The members as one judge, on the first member's subject."""
+    members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
+    return Panel.join(members[0].judge.subject, members, provenance=provenance)
+
+
+def _cost(entry: Entry) -> float:
+    """US dollars for 1,000 rows: nothing of what is recorded or asked here; NaN: unknown."""
+    cost = 0.0 if entry.in_process else entry.usage["cost_per_1000_rows"]
+    return math.nan if cost is None else float(cost)
+
+
+def _gain_cell(gain: Gain) -> Cell:
+    return {
+        "value": json_number(gain.value, DIGITS),
+        "error": json_number(gain.error, DIGITS),
+        "n": gain.n_documents,
+    }
+
+
+def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:
+    """A member in summary.json: its weight in what ships (0: none), and what it adds to a panel."""
+    weights, value = {part.name: part.weight for part in fit.parts}, fit.members.get(entry.name)
+    return {
+        **entry.described(),
+        "cost_per_1000_rows": json_number(_cost(entry)),
+        "weight": round(weights.get(entry.name, 0.0), DIGITS),
+        "alone": value and json_number(value.alone, DIGITS),
+        "adds": value and _gain_cell(value.adds),
+        "passed_over": fit.passed_over.get(entry.name),
+    }
+
+
+def panel_lines(summary: Mapping[str, Any]) -> list[str]:
+    """What the terminal shows of a panel."""
+    head, rows = _table(summary)
+    judge = summary.get("why_no_judge") or f"Judge: {summary['folder']}/{JUDGE}"
+    return [*wrapped(*_answer(summary)), "", *table_lines(head, rows), "", *wrapped(judge)]
+
+
+def write_page(path: Path, summary: Mapping[str, Any]) -> None:
+    """Write the page of a panel's run."""
+    head, rows = _table(summary)
+    step = f"`dspy-judges score {summary['folder']} --data rows.jsonl` judges your own rows."
+    write(
+        path,
+        f"A panel for {summary['dimension']}",
+        [
+            Section(title="Answer", sentences=_answer(summary)),
+            Section(title="What to do next", steps=[summary.get("why_no_judge", step)]),
+            Section(title="Members", tables=[Table(head=head, rows=rows, caption=f"{TERMS}.")]),
+        ],
+    )
+
+
+def _answer(summary: Mapping[str, Any]) -> list[str]:
+    """What ships and why, and how it agrees with people on what was held out."""
+    gain, own = summary["gain"], summary["own"]
+    better = "does better" if summary["shipped"] != "own" else "does not clearly do better"
+    reason = "are too few to compare a panel with the best single judge"
+    if gain["error"] is not None:
+        reason = (
+            f"that taught no weights a panel {better} than {own}, the best single judge: "
+            f"{number_text(gain['value'], signed=True)} rho, standard error "
+            f"{number_text(gain['error'])}"
+        )
+    symbol = "accuracy" if summary["kind"] == "pairwise" else f"{summary['level']}-level rho"
+    return [
+        f"{summary['dimension']}: shipped {KINDS[summary['shipped']]}.",
+        f"On {counted(gain['n'], 'document')} {reason}.",
+        *(
+            f"On {title} ({counted(cells['own']['n'], 'document')}), {symbol}: best single judge "
+            f"{cell_text(cells['own'])}, what ships {cell_text(cells['panel'])}, difference "
+            f"{cell_text(cells['difference'], signed=True)}."
+            for split, title in SPLITS.items()
+            if (cells := summary.get(split))
+        ),
+        *(
+            f"{row['name']} has no part: it {row['passed_over']}."
+            for row in summary["members"]
+            if row["passed_over"]
+        ),
+    ]
+
+
+def _table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Each member by weight: what it does alone, adds, and costs."""
+    members = [row for row in summary["members"] if row["adds"]]
+    return ("member", "weight", "alone", "adds", "1,000 rows"), [
+        (
+            row["name"],
+            f"{row['weight']:.3f}",
+            number_text(row["alone"]),
+            f"{number_text(row['adds']['value'], signed=True)} ± "
+            f"{number_text(row['adds']['error'])}",
+            cost_text(row["cost_per_1000_rows"]),
+        )
+        for row in sorted(members, key=lambda row: (-row["weight"], -row["alone"]))
+    ]

@@ -1,0 +1,477 @@
+"""The answer in plain sentences, and what to do next: the same words on a screen and on a page.
+
+All of it is read from what `--json` prints of a run, a verification, a comparison or a panel.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from data.readers import is_constructed
+from judges.client import is_embedded
+from optimize.report.text import (
+    SPLITS,
+    cell_text,
+    cost_text,
+    counted,
+    many_failed,
+    table_lines,
+    wrapped,
+)
+from optimize.statistics.intervals import POWER, Interval, documents_for_difference
+
+Summary = Mapping[str, Any]
+Cell = Mapping[str, Any]
+# What a sentence is about, in a word or two, and the sentence.
+Said = tuple[str, str]
+
+# The share of pairs that tossing a coin orders as people do.
+COIN = 0.5
+# The smallest gain in rho that is worth planning for, and an interval's half that is too wide.
+PLANNED, WIDE = 0.05, 0.10
+# From these shares on, ties and flipped orders, and what an attack adds of the scale, are said.
+TIED, MOVED = 0.25, 0.10
+MOST_STEPS = 3
+# What people read for the judges that JSON calls seed and tuned.
+WORDS = {"seed": "untuned", "tuned": "tuned"}
+RHO = "rho is 1 where the judge ranks as people do, 0 where it ranks at random"
+
+
+def run_lines(summary: Summary, folder: str = "") -> list[str]:
+    """A run for a terminal: the answer, what to do next, and both judges' figures."""
+    data = summary["data"]
+    said = [*run_answer(summary), ("Next", run_steps(summary)[0].replace("`", ""))]
+    if folder and "tuned_file" in summary:
+        said.append(("Tuned", f"{folder}/{summary['tuned_file']} is the judge that did not ship."))
+    if folder:
+        said.append(("Report", f"{folder}/report.html shows the {unit_of(summary)} it gets wrong."))
+    return [
+        *wrapped(f"{summary['dimension']} judged by {summary['lm']}, labels: {_size(data)}"),
+        "",
+        *_paragraphs(said),
+        *(["", *table_lines(*run_table(summary))] if summary["gain"]["test"] else []),
+    ]
+
+
+def run_answer(summary: Summary) -> list[Said]:
+    """What ships, how it agrees with people, whether tuning helped, and what it cost."""
+    shipped = summary["shipped"]
+    cell, order = summary[f"{shipped}_judge"].get("test"), _order(summary, "test", shipped)
+    said = [("Shipped", summary["why"].removeprefix("Shipped: "))]
+    if cell is None:
+        said.append(("Agreement", "not known: no labels were held out for a test."))
+    else:
+        sentence = agreement(f"The {WORDS[shipped]} judge", order, cell, summary, "test document")
+        failed = many_failed(
+            cell["n_failed"], cell["n_outputs"] + cell["n_failed"], unit_of(summary)
+        )
+        said.append(("Agreement", f"{sentence} {failed}".strip()))
+        said += [*_unseen(summary), *_one_annotator(order)]
+        if cell["n_outputs"]:
+            said.append(("Tuning", gain_sentence(summary)))
+    return [*said, *scale_warning(summary), ("Cost", _cost(summary))]
+
+
+def run_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows: both judges' figures on every split that tuning did not use."""
+    head = (f"{summary['level']}-level rho", "untuned judge", "tuned judge", "documents")
+    rows = []
+    for split, title in SPLITS.items():
+        cells = [summary[f"{judge}_judge"].get(split) for judge in WORDS]
+        if all(cells):
+            counts = str(cells[0]["n_documents"])
+            failed = [str(cell["n_failed"]) for cell in cells]
+            if any(cell["n_failed"] for cell in cells):
+                counts += f" (failed: {' and '.join(failed)})"
+            rows.append((title, *map(cell_text, cells), counts))
+    return head, rows
+
+
+def gain_sentence(summary: Summary) -> str:
+    """Whether tuning helped on test and on unseen systems; what would settle it where that is open.
+
+    The figures of dev, on which the judge was chosen, flatter it: they are told nowhere.
+    """
+    gain = summary["gain"]["test"]
+    if not gain or gain["value"] is None:
+        return "Whether tuning helped is not known: there is no gain on test to tell it by."
+    value, low, high = gain["value"], gain["low"], gain["high"]
+    if value == low == high == 0:
+        return "The search found nothing better than the untuned judge, so nothing was gained."
+    figure = f"{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
+    if low is None:
+        return f"Whether tuning helped is not known: {figure}, from too few documents."
+    if low > 0:
+        return f"Tuning helped: {figure}."
+    if high < 0:
+        return f"Tuning made the judge worse: {figure}."
+    if high < PLANNED:
+        return f"Tuning changed little: {figure}."
+    cell = summary["tuned_judge"]["test"]
+    return f"Whether tuning helped is not settled: {figure}.{_documents_to_settle(gain, cell)}"
+
+
+def _gain_unseen(summary: Summary) -> str:
+    """The paired difference on systems that tuning did not see, as a clause."""
+    unseen = summary["gain"].get("test_unseen_systems")
+    if not unseen or unseen["value"] is None:
+        return ""
+    joined = "and" if unseen["value"] * summary["gain"]["test"]["value"] > 0 else "but"
+    return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
+
+
+def _documents_to_settle(gain: Cell, cell: Cell) -> str:
+    """How many more test documents would show a gain as large as it looks, but at least 0.05."""
+    n_documents = cell["n_documents"] + cell["n_undefined"]
+    if cell["level"] == "system":
+        return " More systems would settle it."
+    effect = max(gain["value"], PLANNED)
+    further = _further_documents(gain, n_documents, effect)
+    if further <= 0:
+        return ""
+    return (
+        f" About {further:,} more test documents would show a true gain of {effect:.2f} in "
+        f"{POWER:.0%} of cases."
+    )
+
+
+def _further_documents(difference: Cell, n_documents: int, effect: float) -> int:
+    if n_documents < 2 or difference["high"] == difference["low"]:
+        return 0
+    ends = Interval(difference["low"], difference["high"])
+    return documents_for_difference(ends, n_documents, effect) - n_documents
+
+
+def agreement(
+    who: str, order: Cell | None, cell: Cell, result: Summary, document: str = "document"
+) -> str:
+    """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
+    people = people_of(result)
+    if not cell["n_outputs"]:
+        return f"{who} gave no score at all."
+    if order is None:
+        return f"{who} agrees with {people} at {cell['level']}-level rho {cell_text(cell)}."
+    if order["value"] is None:
+        return f"None can be counted: {people} tell no two {unit_of(result)} with a score apart."
+    lead = f"{who} {_does_as(people, order, result)} ({_certainty(order, document)})"
+    if order["low"] is None or order["low"] > COIN:
+        return f"{lead}. A coin reaches {COIN:.0%}."
+    if order["high"] >= COIN:
+        return f"{lead}. That cannot be told from a coin ({COIN:.0%})."
+    return f"{lead}. That is worse than a coin ({COIN:.0%})."
+
+
+def _does_as(people: str, order: Cell, result: Summary) -> str:
+    if is_paired(result):
+        return f"prefers the same side as {people} in {order['value']:.0%} of pairs"
+    of_one = "" if result["level"] == "dataset" else " of one document"
+    return f"orders two outputs{of_one} as {people} do in {order['value']:.0%} of pairs"
+
+
+def _certainty(order: Cell, document: str = "document") -> str:
+    documents = counted(order["n_documents"], document)
+    if order["low"] is None:
+        return f"{documents}, too few for an interval"
+    return f"95% interval {order['low']:.0%} to {order['high']:.0%}; {documents}"
+
+
+def _unseen(summary: Summary) -> Iterator[Said]:
+    """The same on systems that the judge was not tuned on; that none were held out."""
+    order = _order(summary, "test_unseen_systems", summary["shipped"])
+    if order and order["value"] is not None:
+        yield "Unseen systems", f"It does so in {order['value']:.0%} ({_certainty(order)})."
+    elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
+        yield "Unseen systems", "Not known: no system was held out from tuning."
+
+
+def _one_annotator(order: Cell | None) -> Iterator[Said]:
+    """Whether the judge is as good as one annotator, where several labelled the same outputs."""
+    if not order or not order.get("two_people"):
+        return
+    two, judge = order["two_people"], order["against_one"]
+    if two["value"] is None or judge["value"] is None:
+        return
+    if judge["low"] is None:
+        verdict = "too few documents to say whether it is as good as one annotator"
+    elif judge["high"] < two["value"]:
+        verdict = "it is not as good as one annotator"
+    elif judge["low"] > two["value"]:
+        verdict = "it is better than one annotator"
+    else:
+        verdict = "it is as good as one annotator, as far as these labels tell"
+    yield (
+        "People",
+        f"Two people agree in {two['value']:.0%} of pairs, the judge and one of them in "
+        f"{judge['value']:.0%}: {verdict}.",
+    )
+
+
+def scale_warning(result: Summary) -> Iterator[Said]:
+    """That its scores are not people's ratings, where their means differ."""
+    scales = result.get("scales")
+    if scales and scales["is_shifted"]:
+        yield (
+            "Scores",
+            f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: "
+            "read its scores as an order, not as people's ratings.",
+        )
+
+
+def _cost(summary: Summary) -> str:
+    """Dollars, calls and time of the run, and what the judge costs to use."""
+    cached, proposals = summary.get("cached_calls", 0), summary["proposer_calls"]
+    calls = counted(summary["lm_calls"], "judge call")
+    if proposals:
+        calls += f" and {counted(proposals, 'proposal')}"
+    if cached:
+        calls += f" ({cached:,} more from the reply cache)"
+    cost = cost_text(summary["cost_usd"])
+    using = [row for row in summary.get("finalists", ()) if row["shipped"]]
+    use = ""
+    if using and using[0].get("usd_per_1000"):
+        use = f" To judge 1,000 {unit_of(summary)} costs {cost_text(using[0]['usd_per_1000'])}."
+    return f"{cost}: {calls} in {summary['seconds']:,.0f} s.{use}"
+
+
+def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
+    """What to do after a run, the most pressing first; `shifts` as `attack_step` takes them."""
+    shipped, name = summary["shipped"], summary["dimension"]
+    flag = "--pairwise" if is_paired(summary) else "--dimension"
+    if has_constructed_labels(summary):
+        return [
+            "These labels were made from known faults and say nothing of people. Tune on labels "
+            f"of your own: `dspy-judges tune {flag} {name} --data FILE`; 50 over 20 documents are "
+            "a start."
+        ]
+    cell = summary[f"{shipped}_judge"].get("test")
+    if cell is None:
+        return ["Measure it on labels that it has not met: `dspy-judges verify`."]
+    order = _order(summary, "test", shipped)
+    steps = [
+        *_on_failures(cell, summary),
+        *_on_chance(order),
+        *_on_gain(summary),
+        *_on_unseen(summary),
+        *_on_width(order),
+        *attack_step(shifts),
+        "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
+        "verify FOLDER --data FILE --min-spearman X`.",
+    ]
+    return steps[:MOST_STEPS]
+
+
+def _on_failures(cell: Cell, result: Summary) -> Iterator[str]:
+    unit = unit_of(result)
+    if not cell["n_outputs"]:
+        yield f"Mend the failures: none of the {unit} has a score. The report lists the reasons."
+    elif many_failed(cell["n_failed"], cell["n_outputs"] + cell["n_failed"]):
+        yield f"Mend the failures: {cell['n_failed']:,} {unit} have no score. The report says why."
+
+
+def _on_chance(order: Cell | None) -> Iterator[str]:
+    if order and order["low"] is not None and order["low"] <= COIN:
+        yield "Do not rely on the judge yet: on these labels it may be no better than a coin."
+
+
+def _on_gain(summary: Summary) -> Iterator[str]:
+    """Yield what to do where the untuned judge ships, or where test does not confirm the gain."""
+    gain = summary["gain"]["test"]
+    if summary["shipped"] == "tuned":
+        if gain and gain["low"] is not None and gain["low"] <= 0:
+            yield "Verify both judges on further labels: test alone does not confirm the gain."
+        return
+    if summary.get("limit_reached"):
+        yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
+        return
+    stronger = "`--lm MODEL`" if is_embedded(summary["lm"]) else "a stronger `--lm` or proposer"
+    yield f"Label more documents and tune again, or try {stronger}: no gain could be shown."
+
+
+def _on_unseen(summary: Summary) -> Iterator[str]:
+    """Yield that the judge is worse on new systems than on known ones, or than untuned."""
+    lost = summary["gain"].get("test_unseen_systems")
+    if summary["shipped"] == "tuned" and lost and lost["value"] is not None and lost["value"] < 0:
+        yield (
+            "Before you judge new systems, label some of their outputs and verify both judges: on "
+            "unseen systems the tuned one did worse than the untuned one."
+        )
+        return
+    known, unseen = (_order(summary, split, summary["shipped"]) for split in SPLITS)
+    if known and unseen and unseen["high"] is not None and unseen["high"] < known["value"]:
+        yield "Label some outputs of a new system before you judge it: there the judge agrees less."
+
+
+def _on_width(order: Cell | None) -> Iterator[str]:
+    if not order or order["value"] is None:
+        return
+    documents = counted(order["n_documents"], "document")
+    if order["low"] is None:
+        yield f"Label more documents: {documents} are too few for an interval."
+    elif (order["high"] - order["low"]) / 2 > WIDE:
+        yield f"Label more documents: with {documents} the share of pairs is that uncertain."
+
+
+def attack_step(shifts: Sequence[tuple[str, float]]) -> Iterator[str]:
+    """Yield that outputs can talk the judge up; (attack, gain as a share of the scale) each."""
+    attack, share = max(shifts, key=lambda shift: shift[1], default=("", 0.0))
+    if share >= MOVED:
+        yield (
+            "Do not let the judge gate outputs whose authors gain from its scores: a line in the "
+            f"output ({attack}) raises them by {share:.0%} of the scale."
+        )
+
+
+def compare_lines(result: Summary) -> list[str]:
+    """A comparison for a terminal: which judge to use, then a row each."""
+    steps = [("Next", step.replace("`", "")) for step in compare_steps(result)]
+    spent = f"{cost_text(result['cost_usd'])} in {result['seconds']:,.0f} s"
+    left_out = [("Left out", f"{row['name']}: {row['why']}") for row in result["left_out"]]
+    return [
+        *wrapped(f"{result['dimension']} on {_size(result['data'], result)}"),
+        "",
+        *_paragraphs([*compare_answer(result), *steps, *left_out, ("Cost", f"{spent}.")]),
+        "",
+        *table_lines(*compare_table(result)),
+        *wrapped(COMPARED),
+        *([f"Report: {result['folder']}/report.html"] if result.get("folder") else []),
+    ]
+
+
+COMPARED = (
+    "Differences are over the same documents; their 95% intervals hold for all judges together. "
+    "1,000 rows: at list price; ? is an unknown price, - a recording."
+)
+
+
+def compare_table(result: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and rows: each judge's figure, its difference from the best, and its cost."""
+    symbol = "accuracy" if is_paired(result) else "rho"
+    rows: list[tuple[str, ...]] = [
+        (
+            row["name"],
+            cell_text(ranked_by(row)),
+            cell_text(row["difference"], signed=True) if row["difference"] else row["standing"],
+            _price(row),
+        )
+        for row in result["judges"]
+    ]
+    return ("judge", symbol, "less the best", "1,000 rows"), rows
+
+
+def ranked_by(row: Cell) -> Cell:
+    """What judges are ranked by: rho, of pairs the accuracy."""
+    cell: Cell = row["correlations"][0]
+    if "accuracy" not in row:
+        return cell
+    names = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
+    return {**cell, **{name: row[key] for name, key in names.items()}}
+
+
+def _price(row: Cell) -> str:
+    cost = row["cost_per_1000_rows"]
+    return ("-" if row["plan"] is None else "?") if cost is None else cost_text(cost)
+
+
+def compare_answer(result: Summary) -> list[Said]:
+    """Which judge is best, how sure that is, and which of the others are as good."""
+    best, *rest = result["judges"]
+    cell, order = ranked_by(best), best["order"]
+    said = [
+        ("Warning", f"{row['name']} was tuned on these labels, which flatters it.")
+        for row in result["judges"]
+        if row["tuned_on_these_labels"]
+    ]
+    symbol = "accuracy" if is_paired(result) else "rho"
+    said.append(("Best", f"{best['name']} ({symbol} {cell_text(cell)})."))
+    said.append(("Agreement", agreement("It", order, cell, result)))
+    said += _one_annotator(order)
+    near = [row["name"] for row in rest if is_near(row)]
+    open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
+    if rest and not near and not open_:
+        said.append(("Sure", "yes: its figure is clearly above that of every other judge."))
+    if near:
+        said.append(("As good", f"within one standard error of it: {', '.join(near)}."))
+    if open_:
+        said.append(("Not known", f"whether it is better than {', '.join(open_)}."))
+    return said
+
+
+def is_near(row: Cell) -> bool:
+    """Whether a judge lies within one standard error of the best."""
+    difference = row["difference"]
+    if not difference or difference["value"] is None or difference.get("error") is None:
+        return False
+    return bool(abs(difference["value"]) <= difference["error"])
+
+
+def compare_steps(result: Summary) -> list[str]:
+    """What to do next: which judge to use, and what would tell the best from the second."""
+    if has_constructed_labels(result):
+        return ["Compare on labels of your own (`--data FILE`)."]
+    rows = result["judges"]
+    if any(row["tuned_on_these_labels"] for row in rows):
+        return ["Compare again on labels that no judge was tuned on."]
+    best, *rest = rows
+    priced = [
+        row for row in [best, *filter(is_near, rest)] if row["cost_per_1000_rows"] is not None
+    ]
+    cheapest = min(priced, key=lambda row: row["cost_per_1000_rows"], default=best)
+    steps = [f"Use {best['name']}."]
+    if cheapest is not best:
+        steps = [f"Use {cheapest['name']}: as good as the best, and it costs {_price(cheapest)}."]
+    unclear = [row for row in rest if row["standing"] == "unclear"]
+    if unclear and (difference := unclear[0]["difference"]) and difference["low"] is not None:
+        effect = max(abs(difference["value"]), PLANNED)
+        further = _further_documents(difference, difference["n_documents"], effect)
+        if further > 0 and result["level"] != "system":
+            steps.append(
+                f"About {further:,} more documents would tell {best['name']} from "
+                f"{unclear[0]['name']}, if they differ by {effect:.2f}."
+            )
+    return steps
+
+
+def panel_answer(summary: Summary) -> list[Said]:
+    """How what ships of a panel agrees with people; nothing where no labels were held out."""
+    cell = summary["panel"].get("test")
+    if cell is None:
+        return []
+    who = "The best single judge" if summary["shipped"] == "own" else "The panel"
+    order: Cell | None = summary.get("order", {}).get("test", {}).get("panel")
+    return [("Agreement", agreement(who, order, cell, summary, "test document"))]
+
+
+def is_paired(result: Summary) -> bool:
+    """Whether pairs were judged."""
+    return "accuracy" in result or result.get("kind") == "pairwise"
+
+
+def unit_of(result: Summary) -> str:
+    """What was judged, in the plural."""
+    return "pairs" if is_paired(result) else "outputs"
+
+
+def people_of(result: Summary) -> str:
+    """Who gave the labels: constructed ones are nobody's."""
+    return "the constructed labels" if has_constructed_labels(result) else "people"
+
+
+def has_constructed_labels(result: Summary) -> bool:
+    """Whether no figure says anything of people."""
+    return is_constructed(str(result["data"]["sha256"]))
+
+
+def _order(summary: Summary, split: str, judge: str) -> Cell | None:
+    order: Cell | None = summary.get("order", {}).get(split, {}).get(f"{judge}_judge")
+    return order
+
+
+def _size(data: Summary, result: Summary | None = None) -> str:
+    parts = [counted(data["n_documents"], "document")]
+    if data["n_systems"]:
+        parts.append(counted(data["n_systems"], "system"))
+    unit = unit_of(result)[:-1] if result else "output"
+    return f"{data['name']}, {', '.join([*parts, counted(data['n_outputs'], unit)])}"
+
+
+def _paragraphs(said: Sequence[Said]) -> list[str]:
+    return [line for title, text in said for line in wrapped(f"{title}: {text}")]

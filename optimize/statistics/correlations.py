@@ -1,0 +1,502 @@
+"""How far a judge ranks outputs as people do: one correlation at each of three levels.
+
+All functions take parallel vectors, one entry an output: the judge's scores (NaN: a failed
+judgement, left out and counted), people's mean ratings (no NaN), and document or system labels of
+any kind. Intervals need no generator; they are for documents like these, at system level for
+systems like these. `contrast_judges` compares two judges on the same outputs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimize.statistics.intervals import (
+    Contrast,
+    Interval,
+    Matrix,
+    Vector,
+    correlation_interval,
+    interval_of_mean,
+    mean_of_differences,
+    system_interval,
+)
+
+Coefficient = Literal["spearman", "pearson", "kendall"]
+Level = Literal["dataset", "summary", "system"]
+Undefined = Literal["judge_zero", "left_out"]
+Codes = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+# What every figure means that names no other convention: people who rate a document alike leave it
+# without a rho; a judge that rates it alike has said nothing of it and gets 0.
+PRIMARY: Undefined = "judge_zero"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """A rank correlation and everything it was computed from.
+
+    `interval` is None where it is withheld: below 15 documents (at system level 15 systems), for a
+    perfect or undefined value, and for Kendall's tau over all outputs or systems. `undefined` is
+    the convention on what has no value (see `summary_level`). `n_outputs` counts outputs with a
+    score; `n_documents` the documents that entered the value; `n_undefined`, at summary level,
+    those with no value of their own, as one side is constant or fewer than two outputs have a
+    score, and `n_zero` those of them that entered as 0; `n_failed` outputs that the judge gave no
+    score.
+    """
+
+    value: float
+    coefficient: Coefficient
+    level: Level
+    interval: Interval | None
+    n_outputs: int
+    n_documents: int
+    n_undefined: int = 0
+    n_failed: int
+    n_zero: int = 0
+    undefined: Undefined = PRIMARY
+
+
+def dataset_level(
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = PRIMARY,
+) -> Correlation:
+    """One correlation over all outputs; `document` matters to the interval only.
+
+    A judge that gives every output the same score has no correlation. With "judge_zero", the
+    default, it gets 0 if the human ratings vary, and NaN if these are constant too; with
+    "left_out" it gets NaN. Without `document` each output is its own.
+    """
+    rows = read_rows(judge, human, document)
+    interval = None
+    value = _over_all(rows.judge, rows.human, coefficient, undefined)
+    if coefficient != "kendall" and not np.isnan(value):
+        interval = correlation_interval(value, document_terms(rows, "dataset", coefficient))
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level="dataset",
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=rows.n_documents,
+        n_failed=rows.n_failed,
+        undefined=undefined,
+    )
+
+
+def summary_level(
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    *,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = PRIMARY,
+) -> Correlation:
+    """Mean over documents of the correlation across the outputs of each (arXiv:2010.07100).
+
+    A document on which either side is constant has no correlation. `undefined` says what it adds:
+    "judge_zero", the primary convention: 0 where people saw a difference and the judge saw none,
+    nothing where people saw none; "left_out": nothing, as in most published tables. Documents with
+    fewer than two scored outputs are missing, and left out in both.
+    """
+    rows = read_rows(judge, human, document)
+    own = _document_coefficients(rows, coefficient)
+    values = _by_convention(own, rows, undefined)
+    values, n_defined = values[~np.isnan(values)], int((~np.isnan(own)).sum())
+    value = float(values.mean()) if values.size else np.nan
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level="summary",
+        interval=correlation_interval(value, values),
+        n_outputs=rows.judge.size,
+        n_documents=values.size,
+        n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
+        n_failed=rows.n_failed,
+        n_zero=values.size - n_defined,
+        undefined=undefined,
+    )
+
+
+def system_level(
+    judge: ArrayLike,
+    human: ArrayLike,
+    system: ArrayLike,
+    document: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = PRIMARY,
+) -> Correlation:
+    """One correlation over per-system means, both sides' over the outputs that the judge scored.
+
+    The interval is for systems like these, measured on as many documents; Spearman's rho alone has
+    one. A judge whose means are all equal gets 0, as at dataset level.
+    """
+    rows = read_rows(judge, human, document, system)
+    value = _over_all(*_system_means(rows), coefficient, undefined)
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level="system",
+        interval=system_interval(value, rows.n_systems) if coefficient == "spearman" else None,
+        n_outputs=rows.judge.size,
+        n_documents=rows.n_documents,
+        n_failed=rows.n_failed,
+        undefined=undefined,
+    )
+
+
+def correlation(
+    level: Level,
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    system: ArrayLike | None = None,
+    *,
+    coefficient: Coefficient = "spearman",
+    undefined: Undefined = PRIMARY,
+) -> Correlation:
+    """The correlation of a level by its name; ValueError at system level without `system`."""
+    if level == "system":
+        if system is None:
+            raise ValueError("the system level needs each output's system")
+        return system_level(
+            judge, human, system, document, coefficient=coefficient, undefined=undefined
+        )
+    of_level = summary_level if level == "summary" else dataset_level
+    return of_level(judge, human, document, coefficient=coefficient, undefined=undefined)
+
+
+def rho(
+    level: Level,
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike | None = None,
+    system: ArrayLike | None = None,
+) -> float:
+    """Spearman's rho of a level by its name, by the primary convention, without an interval."""
+    rows = read_rows(judge, human, document, system)
+    if level == "summary":
+        terms = document_terms(rows, level)
+        return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
+    sides = _system_means(rows) if level == "system" else (rows.judge, rows.human)
+    return _over_all(*sides, "spearman", PRIMARY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Outputs with a score, sorted by document; the failed ones are counted.
+
+    `n_documents` have at least one score; `n_unscored_documents` further ones have none.
+    """
+
+    judge: Vector
+    human: Vector
+    document: Codes
+    system: Codes
+    n_documents: int
+    n_systems: int
+    n_failed: int
+    n_unscored_documents: int
+
+    @property
+    def first_rows(self) -> Codes:
+        """Where each document begins."""
+        return np.flatnonzero(np.diff(self.document, prepend=-1))
+
+
+def read_rows(
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike | None = None,
+    system: ArrayLike | None = None,
+) -> Rows:
+    """Check parallel vectors, set failed outputs (NaN in `judge`) aside and number the documents.
+
+    Without `document` every output is a document of its own. Raises ValueError where shapes
+    differ, `human` is not finite or `judge` is infinite.
+    """
+    scores, ratings = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
+    documents = np.arange(scores.size) if document is None else np.asarray(document)
+    systems = np.zeros(scores.size, dtype=int) if system is None else np.asarray(system)
+    for name, vector in (("human", ratings), ("document", documents), ("system", systems)):
+        if scores.ndim != 1 or vector.shape != scores.shape:
+            raise ValueError(
+                f"judge and {name} must be vectors of one length; "
+                f"their shapes are {scores.shape} and {vector.shape}"
+            )
+    for name, bad in (("human", ~np.isfinite(ratings)), ("judge", np.isinf(scores))):
+        if bad.any():
+            place = int(np.argmax(bad))
+            raise ValueError(
+                f"{name}[{place}] is {(ratings if name == 'human' else scores)[place]}: every "
+                "output needs a rating, and a failed judgement is NaN"
+            )
+    scored = ~np.isnan(scores)
+    document_names, document_codes = np.unique(documents[scored], return_inverse=True)
+    system_names, system_codes = np.unique(systems[scored], return_inverse=True)
+    order = np.argsort(document_codes, kind="stable")
+    return Rows(
+        judge=scores[scored][order],
+        human=ratings[scored][order],
+        document=document_codes[order],
+        system=system_codes[order],
+        n_documents=document_names.size,
+        n_systems=system_names.size,
+        n_failed=int((~scored).sum()),
+        n_unscored_documents=np.unique(documents).size - document_names.size,
+    )
+
+
+def correlate(x: Matrix, y: Matrix, coefficient: Coefficient = "spearman") -> Vector:
+    """The coefficient between each row of `x` and the same row of `y`; NaN where one is constant.
+
+    Raises KeyError for an unknown coefficient.
+    """
+    return _COEFFICIENTS[coefficient](x, y)
+
+
+def midranks(x: Matrix) -> Matrix:
+    """Mid-ranks within each row, from 1: ties share the mean of the places they take."""
+    order = np.argsort(x, axis=-1, kind="stable")
+    ascending = np.take_along_axis(x, order, -1)
+    place = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
+    new = np.ones(x.shape, dtype=bool)
+    new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    last = np.ones(x.shape, dtype=bool)
+    last[..., :-1] = new[..., 1:]
+    first_place = np.maximum.accumulate(np.where(new, place, 0.0), axis=-1)
+    last_place = np.where(last, place, np.inf)[..., ::-1]
+    last_place = np.minimum.accumulate(last_place, axis=-1)[..., ::-1]
+    ranks = np.empty(x.shape)
+    np.put_along_axis(ranks, order, (first_place + last_place) / 2, -1)
+    return ranks
+
+
+def _spearman(x: Matrix, y: Matrix) -> Vector:
+    return _pearson(midranks(x), midranks(y))
+
+
+def _pearson(x: Matrix, y: Matrix) -> Vector:
+    varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
+    r: Vector = np.clip((_standard(x) * _standard(y)).sum(axis=-1), -1, 1)
+    return np.where(varied, r, np.nan)
+
+
+def _standard(x: Matrix) -> Matrix:
+    """Each row with mean 0 and sum of squares 1."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    # Divided first, because squares of very large or small scores leave the range of floats.
+    largest = np.abs(centred).max(axis=-1, keepdims=True)
+    centred = centred / np.where(largest > 0, largest, 1)
+    norm = np.sqrt((centred**2).sum(axis=-1, keepdims=True))
+    standard: Matrix = centred / np.where(norm > 0, norm, 1)
+    return standard
+
+
+def _kendall(x: Matrix, y: Matrix) -> Vector:
+    """Each row's tau-b."""
+    from scipy import stats
+
+    return np.array(
+        [
+            np.clip(stats.kendalltau(a, b).statistic, -1, 1) if np.ptp(a) and np.ptp(b) else np.nan
+            for a, b in zip(x, y, strict=True)
+        ]
+    )
+
+
+_COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {
+    "spearman": _spearman,
+    "pearson": _pearson,
+    "kendall": _kendall,
+}
+
+
+def _over_all(
+    judge: Vector, human: Vector, coefficient: Coefficient, undefined: Undefined
+) -> float:
+    """One coefficient over all entries, 0 for a constant judge where `undefined` says so."""
+    if not judge.size:
+        return np.nan
+    if undefined == "judge_zero" and np.ptp(judge) == 0 and np.ptp(human) > 0:
+        return 0.0
+    return float(correlate(judge[None], human[None], coefficient)[0])
+
+
+def _system_means(rows: Rows) -> tuple[Vector, Vector]:
+    counts = np.bincount(rows.system, minlength=rows.n_systems)
+    judge, human = (
+        _rounded(np.bincount(rows.system, side, rows.n_systems) / counts)
+        for side in (rows.judge, rows.human)
+    )
+    return judge, human
+
+
+def _rounded(means: Matrix) -> Matrix:
+    """Means to 12 digits, because the order of a sum must not break a tie."""
+    scale = float(np.abs(means).max(initial=0.0)) or 1.0
+    return np.round(means / scale, 12)
+
+
+def document_terms(rows: Rows, level: Level, coefficient: Coefficient = "spearman") -> Vector:
+    """What each document adds to the coefficient by the primary convention; their mean is it.
+
+    At summary level a document's own coefficient, at dataset level the coefficient over all outputs
+    and the document's influence on it. NaN: the document is left out, as people tell nothing in it
+    apart. Kendall's tau has none at dataset level.
+    """
+    if level == "summary":
+        return _by_convention(_document_coefficients(rows, coefficient), rows, PRIMARY)
+    if rows.human.size < 2 or np.ptp(rows.human) == 0:
+        return np.full(rows.n_documents, np.nan)
+    if np.ptp(rows.judge) == 0:
+        return np.zeros(rows.n_documents)
+    return _dataset_terms(rows, coefficient)
+
+
+def _document_coefficients(rows: Rows, coefficient: Coefficient) -> Vector:
+    """Each document's coefficient; NaN where a side is constant, or but one output has a score."""
+    sizes = np.bincount(rows.document, minlength=rows.n_documents)
+    values = np.full(sizes.size, np.nan)
+    for size in np.unique(sizes[sizes > 1]):
+        documents = np.flatnonzero(sizes == size)
+        outputs = rows.first_rows[documents, None] + np.arange(size)
+        values[documents] = correlate(rows.judge[outputs], rows.human[outputs], coefficient)
+    return values
+
+
+def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vector:
+    """Documents' coefficients, with 0 in place of NaN where the convention says so."""
+    if undefined == "left_out" or not rows.n_documents:
+        return coefficients
+    highest, lowest = (
+        extreme.reduceat(rows.human, rows.first_rows) for extreme in (np.maximum, np.minimum)
+    )
+    return np.where(np.isnan(coefficients) & (highest > lowest), 0.0, coefficients)
+
+
+def _dataset_terms(rows: Rows, coefficient: Coefficient) -> Vector:
+    """The coefficient over all outputs and the influence of each document on it.
+
+    With x and y both sides less their means and divided by their SD, an output moves
+    Pearson's r = E xy by xy - r (xx + yy) / 2. For Spearman's rho x and y are mid-ranks, and it
+    moves the ranks of all others as well.
+    """
+    n = rows.n_documents
+    if coefficient == "spearman":
+        x, y = (_unit(midranks(side[None])[0]) for side in (rows.judge, rows.human))
+    else:
+        x, y = _unit(rows.judge), _unit(rows.human)
+    r = float((x * y).mean())
+    influence = x * y - r * (x * x + y * y) / 2
+    if coefficient == "spearman":
+        influence = influence + _on_others(rows.judge, x, y - r * x)
+        influence = influence + _on_others(rows.human, y, x - r * y)
+    terms: Vector = r + np.bincount(rows.document, influence, n) * n / influence.size
+    return terms
+
+
+def _unit(values: Vector) -> Vector:
+    standard: Vector = _standard(values[None])[0] * np.sqrt(values.size)
+    return standard
+
+
+def _on_others(side: Vector, ranks: Vector, slope: Vector) -> Vector:
+    """What each output adds by its effect on the ranks of the others, at mean 0.
+
+    It raises the rank of all that are higher by one, of those equal by a half; `ranks` are the
+    standardised ranks, `slope` is what a standardised rank adds.
+    """
+    order = np.argsort(side, kind="stable")
+    ascending, total = side[order], np.concatenate([[0.0], np.cumsum(slope[order])])
+    first = total[np.searchsorted(ascending, side, "left")]
+    last = total[np.searchsorted(ascending, side, "right")]
+    scale = midranks(side[None])[0].std()
+    added: Vector = (total[-1] - (first + last) / 2) / scale
+    return added - added.mean()
+
+
+def contrast_judges(
+    judge_a: ArrayLike,
+    judge_b: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    system: ArrayLike | None = None,
+    *,
+    level: Level = "summary",
+) -> Contrast:
+    """Judge A's Spearman less judge B's, by the primary convention, on the outputs both scored.
+
+    Where people rate all alike, there is no document to compare on. Raises ValueError without
+    `system` at system level.
+    """
+    if level == "system" and system is None:
+        raise ValueError("the system level needs each output's system")
+    a, b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
+    if a.shape != b.shape:
+        raise ValueError(f"the judges scored {a.shape} and {b.shape} outputs")
+    failed = np.isnan(a) | np.isnan(b)
+    rows_a, rows_b = (
+        read_rows(np.where(failed, np.nan, side), human, document, system) for side in (a, b)
+    )
+    names = tuple(str(name) for name in np.unique(np.asarray(document)[~failed]))
+    if level == "system":
+        return _contrast_systems(rows_a, rows_b, names)
+    return mean_of_differences(document_terms(rows_a, level) - document_terms(rows_b, level), names)
+
+
+def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
+    """Over system means; scores are standardised first, so that swapping mixes like with like."""
+    sums = (_system_sums(rows, _unit(rows.judge)) for rows in (a, b))
+    counts = np.bincount(a.system, minlength=a.n_systems)
+    # What each document adds to each system's mean.
+    added_a, added_b = (side / counts for side in sums)
+    human = _system_means(a)[1]
+    middle = (added_a + added_b).sum(axis=0) / 2
+
+    def rho_of(means: Matrix) -> Vector:
+        return np.nan_to_num(correlate(_rounded(means), np.broadcast_to(human, means.shape)))
+
+    def differences(signs: Matrix) -> Vector:
+        half = signs @ (added_a - added_b) / 2
+        gaps: Vector = rho_of(middle + half) - rho_of(middle - half)
+        return gaps
+
+    n = a.n_documents
+    if a.n_systems < 2 or np.ptp(human) == 0:
+        return mean_of_differences(np.empty(0), ())
+    error = float(np.sqrt((differences(_balanced_signs(n)) ** 2).mean())) if n > 1 else np.inf
+    terms = [document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)]
+    return Contrast(
+        value=float(differences(np.ones((1, n)))[0]),
+        error=error,
+        documents=names,
+        interval=interval_of_mean(terms[0] - terms[1], bound=2),
+        _swapped=lambda signs: differences(signs) / (error or 1.0),
+    )
+
+
+def _system_sums(rows: Rows, values: Vector) -> Matrix:
+    """(documents, systems): sums of one value an output."""
+    cell = rows.document * rows.n_systems + rows.system
+    sums: Vector = np.bincount(cell, values, rows.n_documents * rows.n_systems).astype(float)
+    return sums.reshape(rows.n_documents, rows.n_systems)
+
+
+def _balanced_signs(n: int) -> Matrix:
+    """Signs for n documents in which every two documents differ as often as not (Hadamard).
+
+    As in balanced repeated replication (McCarthy 1969): of a sum they give the variance exactly.
+    """
+    from scipy.linalg import hadamard
+
+    signs: Matrix = hadamard(1 << n.bit_length())[:, 1 : n + 1].astype(float)
+    return signs

@@ -1,0 +1,226 @@
+"""Agreement in units that need no statistics: shares of pairs ordered alike, points on the scale.
+
+Judges' vectors have NaN for a failed judgement, as everywhere. Ratings are compared on their scale
+here, so that a judge may rank perfectly and still be one point too kind.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from judges.winrate import share_interval, share_interval_of_sums
+from optimize.statistics.correlations import Level, read_rows
+from optimize.statistics.intervals import (
+    Contrast,
+    Interval,
+    Matrix,
+    Vector,
+    interval_of_mean,
+    mean_of_differences,
+)
+
+# The size of the two documents that keep a share's interval from being empty at 0 and 1, as a part
+# of an average document's: its pairs share outputs, so that they say less than as many alone.
+ADDED = 0.25
+# Pairs are compared in blocks of about this many, to bound memory.
+BLOCK = 4_000_000
+# What is worth a warning: so many of people's standard deviations between the means.
+LEAST_SHIFT = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairAccuracy:
+    """Of the pairs that people decided, the share on which the judge prefers the same side.
+
+    The judge's side is the sign of its margin, both orders together; its ties (`n_ties`) are half
+    right. `n_decided` pairs have a verdict and a side that people prefer.
+    """
+
+    value: float
+    interval: Interval | None
+    n_decided: int
+    n_ties: int
+    n_documents: int
+    n_failed: int
+
+
+def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> PairAccuracy:
+    """Accuracy from margins in [-1, 1]: the judge's (NaN: failed), people's; 0 is a tie."""
+    judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
+    decided = (people != 0) & ~np.isnan(judge)
+    correct = (1 + np.sign(judge[decided]) * np.sign(people[decided])) / 2
+    documents = np.asarray(document)[decided].tolist()
+    return PairAccuracy(
+        value=float(correct.mean()) if correct.size else np.nan,
+        interval=_interval(*share_interval(correct, documents)),
+        n_decided=int(correct.size),
+        n_ties=int((judge[decided] == 0).sum()),
+        n_documents=len(set(documents)),
+        n_failed=int(np.isnan(judge).sum()),
+    )
+
+
+def contrast_accuracy(
+    margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
+) -> Contrast:
+    """Accuracy of judge A less judge B's on the decided pairs that both judged, and its test."""
+    a, b, people = (np.asarray(side, dtype=float) for side in (margin_a, margin_b, human))
+    compared = (people != 0) & ~np.isnan(a + b)
+    a, b, people = (np.sign(side[compared]) for side in (a, b, people))
+    gaps = (a - b) * people / 2
+    names, codes = np.unique(np.asarray(document)[compared], return_inverse=True)
+    # A document with many pairs weighs more: the mean over documents is that over pairs.
+    sums = np.bincount(codes, gaps, names.size)
+    return mean_of_differences(sums * names.size / max(gaps.size, 1), names.tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderAgreement:
+    """Of the pairs of outputs that people order, the share that a judge orders alike, in [0, 1].
+
+    Every such pair weighs the same. A pair that the judge scores alike (one of `n_ties`) is half
+    right, as by tossing a coin; those that people rate alike (`n_tied_by_people`) are left out.
+    `value` is NaN without a pair; `n_documents` have one.
+    """
+
+    value: float
+    interval: Interval | None
+    n_pairs: int
+    n_ties: int
+    n_tied_by_people: int
+    n_documents: int
+
+
+def order_agreement(
+    judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, level: Level = "summary"
+) -> OrderAgreement:
+    """How often the judge (NaN: failed) orders two outputs as people do.
+
+    The two are of one document; at dataset level, and where no document has two, any two. It is
+    (1 + Somers' D) / 2, given people's order, over all pairs at once. Raises ValueError as
+    `read_rows`.
+    """
+    rows = read_rows(judge, human, document)
+    # Rounded, because what a sum's order adds to a score must not break a tie.
+    sides = np.round(np.stack([rows.judge, rows.human]), 12)
+    across = level == "dataset" or rows.n_documents == rows.judge.size
+    if across:
+        beside = _beside_others(sides)
+    else:
+        documents = np.split(sides, rows.first_rows[1:], axis=1)
+        beside = np.hstack([_beside_others(document) for document in documents])
+    alike, ordered, ties, tied = (
+        np.bincount(rows.document, column, rows.n_documents) for column in beside
+    )
+    has_pair = ordered > 0
+    # Each pair stands in the sums of both of its outputs.
+    interval = share_interval_of_sums(
+        alike[has_pair], ordered[has_pair], added=ADDED, degree=2 if across else 1
+    )
+    return OrderAgreement(
+        value=float(alike.sum() / ordered.sum()) if has_pair.any() else np.nan,
+        interval=_interval(*interval),
+        n_pairs=round(ordered.sum() / 2),
+        n_ties=round(ties.sum() / 2),
+        n_tied_by_people=round(tied.sum() / 2),
+        n_documents=int(has_pair.sum()),
+    )
+
+
+def _beside_others(sides: Matrix) -> Matrix:
+    """Of each output of judge and human, the pairs with all others, in four rows.
+
+    How many the judge orders alike, people order, the judge alone scores alike, people rate alike.
+    """
+    n = sides.shape[1]
+    counts = np.empty((4, n))
+    step = max(1, BLOCK // max(n, 1))
+    for first in range(0, n, step):
+        block = slice(first, first + step)
+        judge, human = np.sign(sides[:, block, None] - sides[:, None, :])
+        ordered = (human != 0).sum(axis=1)
+        counts[0, block] = (ordered + (judge * human).sum(axis=1)) / 2
+        counts[1, block] = ordered
+        counts[2, block] = ((judge == 0) & (human != 0)).sum(axis=1)
+        # An output beside itself is no pair.
+        counts[3, block] = n - 1 - ordered
+    return counts
+
+
+def tied_share(scores: ArrayLike, document: ArrayLike) -> float:
+    """The share of pairs within documents that are scored alike (NaN: failed); NaN without one."""
+    values = np.asarray(scores, dtype=float)
+    rows = read_rows(values, np.zeros(values.size), document)
+    sizes = np.bincount(rows.document)
+    pairs = float((sizes * (sizes - 1)).sum())
+    alike = np.unique(np.stack([rows.document, rows.judge]), axis=1, return_counts=True)[1]
+    return float((alike * (alike - 1)).sum() / pairs) if pairs else np.nan
+
+
+def _interval(low: float, high: float) -> Interval | None:
+    return None if np.isnan(low) else Interval(low, high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleComparison:
+    """Where a judge's scores lie beside people's ratings of the same outputs.
+
+    `shift` is the judge's mean less people's.
+    """
+
+    judge_mean: float
+    human_mean: float
+    shift: float
+    shift_interval: Interval | None
+    judge_sd: float
+    human_sd: float
+    n_outputs: int
+    n_documents: int
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the means differ by more than chance, and by a quarter of people's SD or more."""
+        clear = self.shift_interval is not None and 0 not in self.shift_interval
+        return clear and abs(self.shift) >= LEAST_SHIFT * self.human_sd
+
+
+def compare_scales(
+    judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
+) -> ScaleComparison | None:
+    """Compare scores (NaN: failed) and ratings of one scale; None without a score."""
+    rows = read_rows(judge, human, document)
+    n = rows.judge.size
+    if not n:
+        return None
+    gaps = rows.judge - rows.human
+    shift = float(gaps.mean())
+    sums = np.bincount(rows.document, gaps - shift)
+    return ScaleComparison(
+        judge_mean=float(rows.judge.mean()),
+        human_mean=float(rows.human.mean()),
+        shift=shift,
+        shift_interval=interval_of_mean(shift + sums * rows.n_documents / n),
+        judge_sd=float(rows.judge.std()),
+        human_sd=float(rows.human.std()),
+        n_outputs=n,
+        n_documents=rows.n_documents,
+    )
+
+
+def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
+    """Each value's nearest rating of the scale, the higher of two; NaN stays NaN."""
+    numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
+    midpoints = (ratings[1:] + ratings[:-1]) / 2
+    places = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
+    return np.where(np.isnan(numbers), np.nan, ratings[places])
+
+
+def quadratic_kappa(a: Vector, b: Vector) -> float:
+    """Cohen's kappa with quadratic weights, 1 - mean square gap / the gap of strangers.
+
+    Strangers have the same ratings, paired at random: their mean square gap is
+    var(a) + var(b) + (mean(a) - mean(b))^2. NaN where that is 0, as both sides say one thing only.
+    """
+    expected = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
+    return float(1 - ((a - b) ** 2).mean() / expected) if expected > 0 else np.nan
