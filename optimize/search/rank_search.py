@@ -45,7 +45,6 @@ from optimize.search.evaluator import (
 from optimize.search.gate import MOST_FAILED, CrossFit, Exploration
 from optimize.search.proposer import Proposer
 from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import Contrast
 from optimize.statistics.levels import Level
 
 # What the first round may cost: so many times judging at most so many documents of train by the
@@ -72,8 +71,8 @@ PRIOR_DOCUMENTS = 30
 # How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
 # the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Dev gets at most half of the limit; of more documents than suffice, a quarter.
-DEV_SHARE, LARGE_DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 0.25, 100
+# Dev gets at most half of the limit, and no more documents than suffice.
+DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 100
 # As many finalists as a share of the limit pays for, within bounds. A finalist costs about so many
 # times the untuned judge.
 MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
@@ -108,48 +107,35 @@ def show_labels(problem: SearchProblem) -> Exploration:
 class SearchPlan:
     """How a search divides what it may spend, before any candidate is scored.
 
-    `dev` is the part of dev to choose on, and `dev_item_cost` what scoring one of its items with
-    the untuned judge and `n_finalists` is taken to cost.
+    `dev` is the part of dev to choose on, `dev_cost` what scoring it with the untuned judge and
+    `n_finalists` is taken to cost, and `first_round` what the first round may.
     """
 
     dev: Items
+    dev_cost: float
     n_finalists: int
-    dev_item_cost: float
     first_round: float
 
-    @property
-    def dev_cost(self) -> float:
-        return self.dev_item_cost * len(self.dev)
 
-    def round_budget(self, number: int, left: float) -> float:
-        """Twice the round before, or what is left of the limit; 0 where that is hardly any."""
-        planned = self.first_round * 2 ** (number - 1)
-        return 0.0 if left < MIN_ROUND_SHARE * planned else min(planned, left)
-
-
-def plan_search(
-    train: Items, dev: Items, level: Level, seed: int, limit: float, seed_cost: float
-) -> SearchPlan:
-    """Divide a limit, where an item costs so much with the untuned judge.
-
-    A larger limit leaves no less of dev to choose on.
-    """
+def plan_search(problem: SearchProblem) -> SearchPlan:
+    """Divide what is left of the budget, by what an item costs with the untuned judge."""
+    dev, level, limit = problem.dev, problem.level, problem.evaluator.budget.left
+    item_cost = problem.evaluator.item_cost(problem.seed)
     names = list(dict.fromkeys((*informative_documents(dev, level), *dev.documents)))
-    fewest_cost = seed_cost * (1 + MIN_FINALISTS * FINALIST_COST)
+    fewest_cost = item_cost * (1 + MIN_FINALISTS * FINALIST_COST)
     costs = fewest_cost * np.cumsum([len(dev.places[name]) for name in names])
-    n_half, n_quarter = (
-        int((costs <= share * limit).sum()) for share in (DEV_SHARE, LARGE_DEV_SHARE)
-    )
-    dev_part = dev.of_documents(names[: max(min(n_half, DOCUMENTS_TO_CHOOSE_ON), n_quarter)])
-    finalist_cost = FINALIST_COST * seed_cost * len(dev_part)
-    affordable = int(FINALISTS_SHARE * limit / finalist_cost) if finalist_cost else 0
-    n_finalists = min(MAX_FINALISTS, max(MIN_FINALISTS, affordable))
-    raced = train.of_documents(race_order(train, level, seed)[:MAX_RACE_DOCUMENTS])
+    n_dev = min(int((costs <= DEV_SHARE * limit).sum()), DOCUMENTS_TO_CHOOSE_ON)
+    part = dev.of_documents(names[:n_dev])
+    finalist_cost = FINALIST_COST * item_cost * max(1, len(part))
+    n_finalists = int(FINALISTS_SHARE * limit / finalist_cost)
+    n_finalists = min(MAX_FINALISTS, max(MIN_FINALISTS, n_finalists))
+    order = race_order(problem.train, level, problem.options.seed)
+    raced = problem.train.of_documents(order[:MAX_RACE_DOCUMENTS])
     return SearchPlan(
-        dev=dev_part,
+        dev=part,
+        dev_cost=item_cost * len(part) + n_finalists * finalist_cost,
         n_finalists=n_finalists,
-        dev_item_cost=seed_cost * (1 + n_finalists * FINALIST_COST),
-        first_round=FIRST_ROUND_COST * seed_cost * len(raced),
+        first_round=FIRST_ROUND_COST * item_cost * len(raced),
     )
 
 
@@ -186,7 +172,8 @@ class Race:
     def __init__(self, evaluator: Evaluator, train: Items, level: Level, seed: int) -> None:
         self.evaluator, self.level = evaluator, level
         self.order = race_order(train, level, seed)
-        self.fewest = min(MIN_RACE_DOCUMENTS, min(MAX_RACE_DOCUMENTS, len(self.order)) // 2)
+        half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
+        self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
         self._of_document = {name: train.of_documents([name]).items for name in self.order}
         self._seed = Candidate(instruction=evaluator.seed.instruction)
 
@@ -210,21 +197,20 @@ class Race:
         """The most documents whose cost, which grows with their number, is within the limit."""
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
-    def compare(self, candidate: Candidate, size: int) -> RaceResult:
-        """Score candidate and untuned judge on the first documents that it does not show."""
+    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
+        """Score candidate and base (the untuned judge) on the first documents not shown."""
         items = self.items(self.documents(candidate, size))
-        scores, seed_scores = (
-            self.evaluator.scores(each, items) for each in (candidate, self._seed)
-        )
-        difference = contrast(scores, seed_scores, items, self.level)
-        failed, seed_failed = (float(np.isnan(side).mean()) for side in (scores, seed_scores))
+        judges = candidate, base or self._seed
+        scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
+        difference = contrast(scores, base_scores, items, self.level)
+        failed, base_failed = (float(np.isnan(side).mean()) for side in (scores, base_scores))
         return RaceResult(
             candidate=candidate,
             value=objective(scores, items, self.level),
             gain=difference.value if difference.documents else 0.0,
             error=difference.error,
             n_documents=len(items.documents),
-            reliable=failed <= max(MOST_FAILED, seed_failed),
+            reliable=failed <= max(MOST_FAILED, base_failed),
         )
 
     def run(
@@ -301,11 +287,9 @@ class RankSearch:
     plan: SearchPlan = field(init=False)
 
     def __post_init__(self) -> None:
-        problem, evaluator = self.problem, self.problem.evaluator
-        level, seed = problem.level, problem.options.seed
-        self.race = Race(evaluator, problem.train, level, seed)
-        item_cost, limit = evaluator.item_cost(problem.seed), evaluator.budget.left
-        self.plan = plan_search(problem.train, problem.dev, level, seed, limit, item_cost)
+        problem = self.problem
+        self.plan = plan_search(problem)
+        self.race = Race(problem.evaluator, problem.train, problem.level, problem.options.seed)
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -336,11 +320,13 @@ class RankSearch:
     def _run_round(self, number: int) -> bool:
         """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
         budget, race = self.problem.evaluator.budget, self.race
-        share, end = self.plan.round_budget(number, budget.left), budget.spent
-        end += share
+        # Each is worth twice the one before.
+        planned = self.plan.first_round * 2 ** (number - 1)
+        share = min(planned, budget.left)
+        end = budget.spent + share
         # First the untuned judge, on its part of the round.
         size = race.affordable(partial(race.cost, []), SEED_BUDGET_SHARE * share)
-        if not share or size < min(FEWEST_DOCUMENTS, len(race.order)):
+        if share < MIN_ROUND_SHARE * planned or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
         race.compare(self.problem.seed, size)
         if number == REASONING_ROUND and self.problem.options.reasoning:
@@ -472,50 +458,33 @@ class RankSearch:
         """Score the leaders with each form of reasoning, all on the same documents, and choose.
 
         Nobody is out before: what a form does shows on many documents, whatever the instruction.
-        The dearest forms stand back where the limit does not pay for all.
+        The dearest forms stand back where the limit does not pay for all. The best form is the one
+        that gains most over none, unless one within an error is cheaper.
         """
-        evaluator, race = self.problem.evaluator, self.race
-        gaps: dict[Reasoning | None, list[Contrast]] = {}
-        for leader in self._above_seed()[:INSTRUCTIONS_PER_REASONING] or [self.problem.seed]:
+        race, seed = self.race, self.problem.seed
+        item_cost, budget = self.problem.evaluator.item_cost, self.problem.evaluator.budget
+        gains: dict[Reasoning | None, list[RaceResult]] = {}
+        for leader in self._above_seed()[:INSTRUCTIONS_PER_REASONING] or [seed]:
             forms = [form for form in self.problem.options.reasoning if form != "questions"]
             tried = filter(self._is_affordable, (replace(leader, reasoning=f) for f in forms))
-            entrants = [leader, *sorted(tried, key=evaluator.item_cost)]
-            size, fewest = 0, min(race.fewest, len(race.order))
-            while len(entrants) > 1 and size < fewest:
-                left = end - evaluator.budget.spent
-                size = race.affordable(partial(race.cost, entrants), left)
-                entrants = entrants if size >= fewest else entrants[:-1]
-            if len(entrants) == 1:
-                break
-            race.compare(leader, size)
+            entrants, size = [leader, *sorted(tried, key=item_cost)], 0
+            while len(entrants) > 1 and size < race.fewest:
+                size = race.affordable(partial(race.cost, entrants), end - budget.spent)
+                entrants = entrants if size >= race.fewest else entrants[:-1]
             for candidate in entrants[1:]:
                 result = self.results[candidate.id] = race.compare(candidate, size)
                 self._record(number, result)
-                gaps.setdefault(candidate.reasoning, []).append(self._gap(candidate, leader))
-        self.best_reasoning = self._best_form(gaps)
-
-    def _gap(self, candidate: Candidate, leader: Candidate) -> Contrast:
-        """How much better a candidate is than the leader on what both have met of train."""
-        evaluator = self.problem.evaluator
-        known = evaluator.known(leader, evaluator.known(candidate, self.problem.train))
-        shown = candidate.documents | leader.documents
-        items = known.of_documents([name for name in known.documents if name not in shown])
-        scores, base = (evaluator.known_scores(each, items) for each in (candidate, leader))
-        return contrast(scores, base, items, self.problem.level)
-
-    def _best_form(self, gaps: Mapping[Reasoning | None, Sequence[Contrast]]) -> Reasoning | None:
-        """The form that gains most over none, unless one within an error is cheaper."""
-        gains: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
-        for form, contrasts in gaps.items():
-            told = [gap for gap in contrasts if len(gap.documents) > 1]
-            if told:
-                value = sum(gap.value for gap in told) / len(told)
-                gains[form] = value, sum(gap.error for gap in told) / len(told) ** 1.5
-        best, error = max(gains.values())
-        as_good = [form for form in gains if gains[form][0] >= best - error]
-        seed = self.problem.seed
-        cost = self.problem.evaluator.item_cost
-        return min(as_good, key=lambda form: cost(replace(seed, reasoning=form)))
+                with_form = gains.setdefault(candidate.reasoning, [])
+                with_form.append(race.compare(candidate, size, leader))
+        by_form: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
+        for form, results in gains.items():
+            mean = sum(result.gain for result in results) / len(results)
+            by_form[form] = mean, sum(result.error for result in results) / len(results) ** 1.5
+        best, error = max(by_form.values())
+        as_good = [form for form, (gain, _) in by_form.items() if gain >= best - error]
+        self.best_reasoning = min(
+            as_good, key=lambda form: item_cost(replace(seed, reasoning=form))
+        )
 
     def _finalists(self) -> list[Candidate]:
         """The leader, what it is without what costs, and who comes next.
