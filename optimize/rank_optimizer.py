@@ -13,17 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import dspy
 import numpy as np
 from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 
-from data.splits import FRACTIONS
 from data.tables.atomic_write import in_use
 from data.types import LabelledSet
 from dspy_judges.errors import JudgesError
@@ -40,9 +37,10 @@ from judges.client.dspy import DspyModel, as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, shortened
-from judges.prompt import Field, Prompt, encodable
+from judges.modules import prompt_of
+from judges.prompt import Prompt, encodable
 from judges.terminal import print_error
-from optimize.items import LEVELS, Item, Items, choose_level, text_key
+from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, check_level
@@ -66,7 +64,7 @@ FEWEST_DOCUMENTS = 10
 # More ratings than a demonstration's level need be told apart by.
 MAX_LEVELS = 100
 # Tokens of a reply, unless the LM says otherwise: programs may reason at length.
-LONGEST_REPLY, CONCURRENCY = 4096, 64
+LONGEST_REPLY = 4096
 
 
 class ProgramError(JudgesError, TypeError):
@@ -99,23 +97,21 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     the program's own output). `group` names the field that tells the document (else "document_id"
     or "group"); it may be a text itself, as in group="document".
 
-    The model is `lm`, a name or a dspy.LM, else the predictor's own, else the one that DSPy is
-    configured with, else the embedded one; `proposer_lm`, which writes instructions, is the same
-    unless given. `api_base` and `proposer_api_base` are their addresses. `max_calls` bounds the
-    calls to both, `max_cost` US dollars, which takes a `price` (for a million tokens read and
-    written) where no table knows the model's. `max_demos` bounds what a prompt shows. `risk` is the
-    chance that a program which is no better than the given one is returned. `num_threads` are the
-    requests under way at once. `level` is "summary", "dataset", "system" or "auto". `folder` keeps
-    every reply, so that compiling again costs nothing. Progress goes to stderr unless `quiet`.
+    The model is `lm`, a name or a dspy.LM with all of its arguments, else the predictor's own, else
+    the one that DSPy is configured with, else the embedded one; `proposer_lm`, which writes
+    instructions, is the same unless given. `max_calls` bounds the calls to both, `max_cost` US
+    dollars, which takes a `price` (for a million tokens read and written) where no table knows the
+    model's. `max_demos` bounds what a prompt shows. `risk` is the chance that a program which is no
+    better than the given one is returned. `num_threads` are the requests under way at once. `level`
+    is "summary", "dataset", "system" or "auto". `folder` keeps every reply, so that compiling again
+    costs nothing. Progress goes to stderr unless `quiet`.
     """
 
     def __init__(
         self,
         *,
         lm: str | dspy.BaseLM | None = None,
-        api_base: str | None = None,
         proposer_lm: str | dspy.BaseLM | None = None,
-        proposer_api_base: str | None = None,
         label: str | None = None,
         group: str | None = None,
         output: str | None = None,
@@ -123,7 +119,6 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         max_calls: int | None = None,
         max_cost: float | None = None,
         price: tuple[float, float] | None = None,
-        proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
         risk: float = RISK,
         num_threads: int | None = None,
@@ -132,52 +127,35 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         quiet: bool = False,
     ) -> None:
         super().__init__()
-        if level not in ("auto", *LEVELS):
-            raise ValueError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
-        self.lms = {
-            "": (lm, api_base, price),
-            "proposer_": (proposer_lm, proposer_api_base, proposer_price),
-        }
+        self.lm, self.proposer_lm = lm, proposer_lm
         self.label, self.group, self.output = label, group, output
         self.level: Level | Literal["auto"] = level
-        self.seed, self.num_threads = seed, num_threads
-        self.limits = {
+        self.seed, self.folder, self.quiet = seed, folder, quiet
+        self.settings = {
             "max_calls": max_calls,
             "max_cost": max_cost,
+            "price": price and f"{price[0]:g},{price[1]:g}",
             "max_demos": max_demos,
             "risk": risk,
+            "concurrency": num_threads,
+            "seed": seed,
         }
-        self.folder, self.quiet = folder, quiet
 
-    def compile(
-        self,
-        student: dspy.Module,
-        *,
-        trainset: Any,
-        teacher: dspy.Module | None = None,
-        valset: Any = None,
-        **kwargs: Any,
-    ) -> dspy.Module:
+    def compile(self, student: dspy.Module, *, trainset: Any, valset: Any = None) -> dspy.Module:
         """Return a tuned copy, or an unchanged one where the gate ships the untuned program.
 
-        Without a valset, trainset is split by document. The copy's `detailed_results` (a
-        RankResult) say what was tried and why it was chosen. Raises TypeError for a program that
-        cannot be tuned, ValueError for examples that lack something, and what `tune()` raises.
+        Either half of the documents is judged by what the other half teaches; a valset is added to
+        them. The copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
+        Raises TypeError for a program that cannot be tuned, ValueError for examples that lack
+        something, and what `tune()` raises.
         """
         began = time.monotonic()
-        if teacher is not None or kwargs:
-            names = ", ".join(["teacher"] * (teacher is not None) + sorted(kwargs))
-            raise TypeError(
-                f"compile() takes student, trainset and valset, and no {names}: people's labels "
-                "teach, and how to search is said to RankOptimizer(...)"
-            )
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
-        train, dev, by = self._split(program, trainset, valset, print_line)
-        check_level(self.level, train, pairs=program.answer.is_choice)
-        level = choose_level(train) if self.level == "auto" else self.level
-        opened, settings = self._settings(program)
-        labels = _labels(train, dev, by)
+        labels = self._labels(program, [*trainset, *(valset or ())], print_line)
+        check_level(self.level, labels.train, pairs=program.answer.is_choice)
+        level = choose_level(labels.train) if self.level == "auto" else self.level
+        opened, settings = self._models(program)
         judge = program.describe(labels.everything)
         prepared = PreparedRun(
             settings=settings,
@@ -207,71 +185,57 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         compiled.detailed_results = RankResult(summary=summary, trials=trials.rows, search=result)
         return compiled
 
-    def _split(
-        self, program: "Program", trainset: Any, valset: Any, print_line: Callable[[str], None]
-    ) -> tuple[Items, Items, str]:
-        """The two parts of the examples, without a document in common, and how they were parted."""
-        rows = list(trainset)
+    def _labels(
+        self, program: "Program", rows: Sequence[Any], print_line: Callable[[str], None]
+    ) -> Labels:
+        """The examples as a run's labels, in two parts without a document in common."""
         group = self.group or next((name for name in GROUPS if rows and name in rows[0]), None)
-        train = program.read(rows, "train", self.label, group)
-        if valset is not None:
-            dev = program.read(list(valset), "val", self.label, group)
-            if shared := set(train.documents) & set(dev.documents):
-                raise ValueError(
-                    f"trainset and valset share {len(shared)} documents: leave valset out, and "
-                    "trainset is split by document, or give others"
-                )
-        else:
-            documents = train.documents
-            if len(documents) < FEWEST_DOCUMENTS:
-                raise ValueError(
-                    f"trainset has {len(documents)} documents, and {FEWEST_DOCUMENTS} are the "
-                    "least to split: give more, or a valset of other documents"
-                )
-            order = stream(self.seed, "split").permutation(len(documents)).tolist()
-            n_train = round(len(documents) * FRACTIONS[0] / (FRACTIONS[0] + FRACTIONS[1]))
-            parts = order[:n_train], order[n_train:]
-            train, dev = (train.of_documents([documents[i] for i in part]) for part in parts)
-            if group is None:
-                print_line(
-                    "no example names its document, so trainset is split by row; where several "
-                    "rows share one, say which field tells, as in "
-                    f"group={program.text_names[0]!r}"
-                )
-        for name, part in (("train", train), ("val", dev)):
+        everything = program.read(rows, self.label, group)
+        names = everything.documents
+        if len(names) < FEWEST_DOCUMENTS:
+            raise ValueError(
+                f"the examples have {len(names)} documents; {FEWEST_DOCUMENTS} are the least"
+            )
+        if group is None:
+            print_line(
+                "no example names its document, so trainset is split by row; where several rows "
+                f"share one, say which field tells, as in group={program.text_names[0]!r}"
+            )
+        order = [names[i] for i in stream(self.seed, "split").permutation(len(names))]
+        parts = order[: len(order) // 2], order[len(order) // 2 :]
+        train, dev = (everything.of_documents(part) for part in parts)
+        for part in (train, dev):
             if np.ptp(part.human) == 0:
                 raise ValueError(
-                    f"the {name} examples are all rated {part.human[0]:g}, so nothing is ranked"
+                    f"half of the examples are all rated {part.human[0]:g}, so nothing is ranked: "
+                    "give more, or another seed"
                 )
-        print_line(
-            f"{len(train)} and {len(dev)} examples of {len(train.documents)} and "
-            f"{len(dev.documents)} documents; each part is judged by what the other teaches"
+        return Labels(
+            labelled=LabelledSet(name="trainset", sha256="", outputs=()),
+            everything=everything,
+            train=train,
+            dev=dev,
+            test=Items(()),
+            unseen=None,
+            split={"by": "document" if group else "row"},
         )
-        by = "valset" if valset is not None else "row" if group is None else "document"
-        return train, dev, by
 
-    def _settings(self, program: "Program") -> tuple[dict[str, Model], Settings]:
+    def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
         """The models that are open already, by their roles, and the run's settings."""
         opened: dict[str, Model] = {}
-        given: dict[str, Any] = {**self.limits, "seed": self.seed, "concurrency": CONCURRENCY}
-        for prefix, (lm, api_base, price) in self.lms.items():
-            role = "proposer" if prefix else "judge"
-            if lm is None and not prefix:
-                lm = program.predictor.lm or configured_lm()
-                lm = lm.copy(api_base=api_base) if lm is not None and api_base else lm or EMBEDDED
+        # A program keeps its fields, or what is saved of it could not be loaded into another.
+        given: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
+        for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
+            given[f"{prefix}lm"] = lm
             if isinstance(lm, dspy.BaseLM):
                 model = opened[role] = DspyModel(lm)
-                lm, api_base = model.name, model.api_base
-                given["concurrency"] = dspy.settings.num_threads
-            given |= {f"{prefix}lm": lm, f"{prefix}api_base": api_base}
-            given[f"{prefix}price"] = price and f"{price[0]:g},{price[1]:g}"
-        if "judge" in opened and given["proposer_lm"] is None:
-            opened["proposer"] = opened["judge"]
-        given["dimension"] = slug(program.answer.name)
-        # A program keeps its fields, or what is saved of it could not be loaded into another.
-        given |= {"reasoning": "none"}
-        if self.num_threads:
-            given["concurrency"] = self.num_threads
+                given |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
+        if "judge" in opened:
+            given["concurrency"] = dspy.settings.num_threads
+            if self.proposer_lm is None:
+                opened["proposer"] = opened["judge"]
+        given |= {name: value for name, value in self.settings.items() if value is not None}
         return opened, read_settings({k: value for k, value in given.items() if value is not None})
 
 
@@ -283,7 +247,6 @@ class Answer:
     """
 
     name: str
-    kind: type = int
     values: tuple[Any, ...] = ()
     is_choice: bool = False
 
@@ -305,13 +268,11 @@ class Answer:
             raise ValueError(f"{cell!r} is no finite number")
         return (number + 1) / 2 if self.is_choice else number
 
-    def value(self, level: int, human: float) -> Any:
-        """What a demonstration shows for a level of the scale, whose people's mean is `human`."""
+    def value(self, level: int) -> Any:
+        """What a demonstration shows for a level of the scale."""
         if self.is_choice:
             return self.values[1 - level]
-        if self.values:
-            return next(value for value in self.values if int(value) == level)
-        return round(human, 2) if self.kind is float else level
+        return next((value for value in self.values if int(value) == level), level)
 
     def scale(self, items: Items) -> tuple[int, ...]:
         """The levels of demonstrations: the scale's, or those that people's ratings span."""
@@ -350,74 +311,57 @@ class Program:
         self.signature = self.predictor.signature
         self.answer = answer_of(name, self.signature, output)
         self.text_names = tuple(self.signature.input_fields)
-        self.reason = next(
-            (
-                name
-                for name, info in self.signature.output_fields.items()
-                if name != self.answer.name
-                and getattr(info.annotation, "__name__", "") in ("str", "Reasoning")
-            ),
-            None,
-        )
+        # What it writes beside the answer, as ChainOfThought its reasoning.
+        others = (name for name in self.signature.output_fields if name != self.answer.name)
+        self.reason = next(others, None)
         self._inputs: dict[str, Mapping[str, Any]] = {}
-        self._shown: dict[str, Item] = {}
 
-    def read(self, rows: Sequence[Any], split: str, label: str | None, group: str | None) -> Items:
+    def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
         """The examples as items; ValueError names the first that lacks something."""
         if not rows:
-            raise ValueError(f"{split}set is empty: it holds the examples that people have rated")
+            raise ValueError("trainset is empty: it holds the examples that people have rated")
         if label is None:
             label = HUMAN if HUMAN in rows[0] else self.answer.name
         wanted = [*self.text_names, label, *([group] if group else [])]
         items = []
         for number, row in enumerate(rows):
-            where = f"{split} example {number}"
+            where = f"example {number}"
             if missing := [name for name in wanted if row.get(name) is None]:
                 raise ValueError(
                     f"{where} has no {missing[0]!r}; an example has {', '.join(wanted)}; other "
                     "names: RankOptimizer(label=..., group=...)"
                 )
             inputs = {name: row[name] for name in self.text_names}
-            if any(isinstance(value, dspy.Type | dspy.History) for value in inputs.values()):
-                raise ProgramError(f"{where} is not of texts alone, which RankOptimizer reads")
             texts = {name: _text(value) for name, value in inputs.items()}
             try:
                 human = self.answer.label(row[label])
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{where}: {label}: {error}") from None
-            item = Item(
-                id=f"{split}-{number}",
-                document_id=str(row[group]) if group else text_key(texts),
-                system=row.get("system"),
-                texts=texts,
-                human=human,
+            self._inputs[_key(texts)] = inputs
+            items.append(
+                Item(
+                    id=f"{number}",
+                    document_id=str(row[group]) if group else text_key(texts),
+                    system=row.get("system"),
+                    texts=texts,
+                    human=human,
+                )
             )
-            self._inputs[item.id] = inputs
-            self._shown[_key(texts)] = item
-            items.append(item)
         return Items(tuple(items))
 
     def describe(self, items: Items) -> Judge:
         """The program as the judge that the search tunes."""
-        info = {**self.signature.input_fields, **self.signature.output_fields}
-        words = {name: (each.json_schema_extra or {}).get("desc") for name, each in info.items()}
-        # DSPy describes a field that nobody has by its name.
-        said = {
-            name: name if text in (None, f"${{{name}}}") else text for name, text in words.items()
-        }
-        meaning, scale = said[self.answer.name], self.answer.scale(items)
+        said = {field.name: field for field in prompt_of(self.signature).fields}
+        scale, meaning = self.answer.scale(items), said[self.answer.name].description
         if self.answer.is_choice:
             meaning += " (1 = {}, 0 = {})".format(*self.answer.values)
-        reasons = [self.reason] if self.reason else []
-        fields = [
-            *(Field(name=n, description=said[n], role="input") for n in self.text_names),
-            *(Field(name=n, description=said[n], role="output") for n in reasons),
-            Field(name=self.answer.name, description=meaning, role="output", choices=scale),
-        ]
+        answer = replace(said[self.answer.name], description=meaning, choices=scale)
+        reasons = [said[self.reason]] if self.reason else []
+        fields = [*(said[name] for name in self.text_names), *reasons, answer]
         subject = Dimension(
             name=slug(self.answer.name),
             definition=meaning,
-            inputs={slug(name): said[name] for name in self.text_names},
+            inputs={slug(name): said[name].description for name in self.text_names},
             anchors=dict.fromkeys(scale, ""),
             instruction=self.signature.instructions,
         )
@@ -461,34 +405,26 @@ class Program:
         """One item's score; raises what ends a run, among it ProgramError."""
         trace: list[Any] = []
         usage = UsageTracker()
-        # The usage and the trace are the search's, and no part of its user's.
-        with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
-            judgement = self._judgement(module, lm, item, trace)
-        totals = usage.get_total_tokens().values()
-        tokens = [
-            sum(total.get(name, 0) for total in totals)
-            for name in ("prompt_tokens", "completion_tokens")
-        ]
-        return Judged(judgement, *tokens)
-
-    def _judgement(
-        self, module: dspy.Module, lm: dspy.LM, item: Item, trace: Sequence[Any]
-    ) -> Judgement:
         try:
-            module(**self._inputs[item.id])
+            # The usage and the trace are the search's, and no part of its user's.
+            with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
+                module(**self._inputs[_key(item.texts)])
             if not trace:
-                raise ProgramError(f"{type(self.module).__name__} did not call its predictor")
+                raise ProgramError(f"{type(module).__name__} did not call its predictor")
             said = trace[-1][2]
+            reason = _text(said.get(self.reason)) if self.reason else None
             score = self.answer.score(said[self.answer.name])
+            judgement = Judgement(score=score, rationale=reason or None)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything
             stopped = lm.engine.stopped
             if isinstance(stopped, FatalModelError | BudgetSpentError):
                 raise stopped from None
-            return Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
-        reason = _text(said.get(self.reason)) if self.reason else None
-        return Judgement(score=score, rationale=reason or None)
+            judgement = Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
+        totals = usage.get_total_tokens().values()
+        names = "prompt_tokens", "completion_tokens"
+        return Judged(judgement, *(sum(each.get(name, 0) for each in totals) for name in names))
 
     def tuned(self, prompt: Prompt) -> dspy.Module:
         """A copy with the instruction and the demonstrations of the prompt."""
@@ -502,9 +438,8 @@ class Program:
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
         """A demonstration of the search's in the program's own types, as its adapter shows it."""
-        item = self._shown[_key({name: str(demo[name]) for name in self.text_names})]
-        level = int(demo[self.answer.name])
-        values = {**self._inputs[item.id], self.answer.name: self.answer.value(level, item.human)}
+        inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
+        values = {**inputs, self.answer.name: self.answer.value(int(demo[self.answer.name]))}
         return dspy.Example(**values).with_inputs(*self.text_names)
 
 
@@ -532,13 +467,10 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
 
 
 def _answer(name: str, annotation: Any) -> Answer | None:
-    if get_origin(annotation) in (Union, UnionType):
-        (annotation, *others) = [each for each in get_args(annotation) if each is not type(None)]
-        return None if others else _answer(name, annotation)
     if annotation is bool:
         return Answer(name=name, values=(True, False), is_choice=True)
     if annotation in (int, float):
-        return Answer(name=name, kind=annotation)
+        return Answer(name=name)
     values = get_args(annotation) if get_origin(annotation) is Literal else ()
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return Answer(name=name, values=tuple(sorted(values, key=int)))
@@ -549,22 +481,6 @@ def slug(name: str) -> str:
     """The name as a dimension's may be: small letters, digits and underscores."""
     slug = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
     return slug if slug[:1].isalpha() else f"text_{slug}"
-
-
-def _labels(train: Items, dev: Items, by: str) -> Labels:
-    """The examples as a run's labels: there is no test among them."""
-    everything = Items((*train.items, *dev.items))
-    rows = [[item.id, item.document_id, dict(item.texts), item.human] for item in everything.items]
-    digest = sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
-    return Labels(
-        labelled=LabelledSet(name="trainset", sha256=digest, outputs=()),
-        everything=everything,
-        train=train,
-        dev=dev,
-        test=Items(()),
-        unseen=None,
-        split={"by": by},
-    )
 
 
 def _predictor(module: dspy.Module, path: str) -> Any:
