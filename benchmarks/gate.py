@@ -16,7 +16,7 @@ from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import objective
 from optimize.search.gate import RISK, Finalist, power, verdict
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
 
 DOCUMENTS = (12, 30, 60, 240)
 LABELLED = (12, 24, 40, 60, 120)

@@ -49,8 +49,8 @@ from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings
 from optimize.search.evaluator import Judged, JudgeItems
 from optimize.search.gate import RISK, SearchResult
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import stream
 
 WAY_OUT = (
     "it tunes a dspy.Module with one predictor whose output is a rating or one of two labels, such "

@@ -21,8 +21,8 @@ from judges.scoring import reply_tokens
 from optimize.figures import DIGITS, json_number
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, TextGuard
-from optimize.statistics.difference import Contrast, contrast_judges
-from optimize.statistics.levels import Level, level_statistic, read_rows
+from optimize.statistics.correlations import Level, contrast_judges, rho
+from optimize.statistics.intervals import Contrast
 
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
@@ -227,19 +227,8 @@ def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
 
 
 def objective(scores: Vector, items: Items, level: Level) -> float:
-    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined.
-
-    At dataset and system level a judge that says one thing of all has a rho of 0 here, so that a
-    search can rank it; it stays NaN where people say one thing.
-    """
-    rows = read_rows(scores, items.human, items.document_ids, items.system_ids)
-    if not rows.n_documents:
-        return math.nan
-    statistic = level_statistic(rows, level, "spearman", "judge_zero")
-    value = float(statistic(np.ones((1, rows.n_documents)))[0])
-    if np.isnan(value) and rows.judge.size > 1 and level != "summary" and np.ptp(rows.human) > 0:
-        return 0.0
-    return value
+    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined."""
+    return rho(level, scores, items.human, items.document_ids, items.system_ids)
 
 
 def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:

@@ -4,7 +4,7 @@ Every labelled document of train and dev decides, and none is judged there by a 
 from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
 judge that shows all labels has versions that leave a document out). Were the judges so found no
 better than the untuned one, swapping the two on any document would be as likely, which is what the
-test rests on (`optimize.statistics.difference`). It is asked once, about the first finalist of
+test rests on (`optimize.statistics.intervals`). It is asked once, about the first finalist of
 either half, so there is no choice among many to pay for. Test labels have no part in it.
 """
 
@@ -32,10 +32,8 @@ from optimize.search.evaluator import (
     informative_documents,
     objective,
 )
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.coefficients import midranks
-from optimize.statistics.difference import Contrast
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level, midranks
+from optimize.statistics.intervals import Contrast, stream
 
 # The chance that a judge ships which is no better than the untuned one.
 RISK = 0.1

@@ -36,8 +36,8 @@ from optimize.search.evaluator import (
 from optimize.search.gate import CrossFit, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import stream
 
 # Candidates with the objective each reached on the half that judges.
 ScoredCandidates = list[tuple[float, Candidate]]

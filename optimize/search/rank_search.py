@@ -44,8 +44,8 @@ from optimize.search.evaluator import (
 )
 from optimize.search.gate import MOST_FAILED, CrossFit, Exploration
 from optimize.search.proposer import Proposer
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import stream
 
 # What the first round may cost: so many times judging at most so many documents of train by the
 # untuned judge, which runs first on its share, since its mistakes are the first lessons.

@@ -1,21 +1,18 @@
 """Labels on another scale than the judge's: stated by a flag, or named with the way out."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from optimize.cli.tune import command as tune
 
 import data
 import judges
-import optimize
 from data.flags import read_bounds
 from judges.dimension import Dimension
+from optimize.cli.tune import command as tune
 from optimize.run.labels import prepare
 from optimize.run.settings import Settings
-from optimize.verify import command as verify
 
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"
 ROWS = read_jsonl(STARTER)
@@ -41,12 +38,9 @@ def labels(change: Callable[[float], object]) -> str:
 SCALES: dict[str, tuple[Callable[[float], object], str]] = {
     "percent": (lambda mark: round(25 * (mark - 1)), "--scale 0-100"),
     "one to ten": (lambda mark: round(1 + 9 / 4 * (mark - 1)), "--scale 1-10"),
-    "nought to ten": (lambda mark: round(10 / 4 * (mark - 1)), "--scale 0-10"),
-    "one to seven": (lambda mark: round(1 + 6 / 4 * (mark - 1)), "--scale 1-7"),
     "yes or no": (lambda mark: int(mark > 3), "--scale 0-1"),
     "worse or better": (lambda mark: (mark > 3.5) - (mark < 2.5), "--scale -1:1"),
     "shares": (lambda mark: (mark - 1) / 4, "--scale any"),
-    "a standard score": (lambda mark: (mark - 3.1) * 1.7, "--scale any"),
 }
 
 
@@ -71,20 +65,6 @@ def test_labels_off_the_scale_are_told_which_scale_to_state(
     assert (subject.scale[0], subject.scale[-1]) == (read_bounds(flag.split(" ")[1]) or (1, 5))
 
 
-def test_a_run_on_another_scale_freezes_a_judge_that_carries_it() -> None:
-    path = labels(lambda mark: 25 * (mark - 1))
-    run = optimize.tune("fluency", data=path, scale=(0, 100), quiet=True, max_calls=300)
-    assert isinstance(run.judge.subject, Dimension)
-    assert run.judge.subject.scale == tuple(range(101))
-    ratings = ", ".join(map(str, range(100))) + " or 100"
-    assert f"rating ({ratings}): " in run.judge.prompt.template()[0]["content"]
-    assert "91–100" in run.report.read_text(encoding="utf-8")  # drawn in ten bands
-    # The labels keep their order, so the finer scale ranks about as 1 to 5 does.
-    same = optimize.tune("fluency", quiet=True, max_calls=300)
-    ours, theirs = (one.summary["seed_judge"]["test"]["value"] for one in (run, same))
-    assert ours == pytest.approx(theirs, abs=0.1)
-
-
 @pytest.mark.parametrize(
     ("scale", "says"),
     [
@@ -104,22 +84,6 @@ def test_a_scale_that_is_none_is_refused(
 def test_pairs_take_no_scale(capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(["--pairwise", "tldr_concise", "--scale", "0-1"]) == 2
     assert "pairs have votes, and no scale" in capsys.readouterr().err
-
-
-def test_verification_takes_the_labels_scale_and_a_frozen_judge_keeps_its_own(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted")).save("fluency.json")
-    path = labels(lambda mark: 25 * (mark - 1))
-    for judge in ("fluency", "fluency.json"):
-        assert verify([judge, "--data", path]) == 1
-        assert "add --scale 0-100 (or --scale any" in capsys.readouterr().err
-    told = []
-    for judge, scale in (("fluency.json", "0-100"), ("fluency.json", "any"), ("fluency", "any")):
-        assert verify([judge, "--data", path, "--scale", scale, "--json"]) == 0
-        told.append(json.loads(capsys.readouterr().out)["correlations"])
-    assert told[0] == told[1] == told[2]
-    assert verify(["fluency", "--data", path, "--scale", "0-100"]) == 0
 
 
 def test_anchors_move_with_their_places_and_fall_out_between_two() -> None:

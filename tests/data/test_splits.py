@@ -1,10 +1,8 @@
 """Splits are disjoint, complete where they say so, and the same for any order of the rows."""
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,43 +73,6 @@ def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted
     assert sum(ids(*parts(splits), new).values()) + splits.n_unused == len(labelled.outputs)
 
 
-@settings(deadline=None, max_examples=40)
-@given(seed=seeds, chance=st.randoms(use_true_random=False))
-@pytest.mark.parametrize("n_systems", [7, 9])
-def test_the_order_of_the_rows_changes_nothing(
-    n_systems: int, seed: int, chance: random.Random
-) -> None:
-    rows = grid(9, n_systems)
-    before = data.split(a_set(rows), seed=seed)
-    chance.shuffle(rows)
-    after = data.split(a_set(rows), seed=seed)
-    assert before == after
-    assert before.sha256 == after.sha256
-
-
-def test_another_seed_is_another_split_and_another_hash() -> None:
-    labelled = a_set(grid(30, 2))
-    hashes = {data.split(labelled, seed=seed).sha256 for seed in range(20)}
-    assert len(hashes) == 20
-
-
-def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
-    labelled = a_set(grid(10, 1))
-    seen = Counter(
-        document
-        for seed in range(1000)
-        for document in data.split(labelled, seed=seed).train.documents
-    )
-    # 4 of 10 documents train: binomial, standard deviation sqrt(1000 * .4 * .6) = 15.5; five of it.
-    assert max(abs(seen[f"d{place}"] - 400) for place in range(10)) < 78
-
-
-def test_a_hundred_documents_are_dealt_by_the_fractions() -> None:
-    labelled = a_set(grid(100, 1))
-    splits = data.split(labelled, seed=0)
-    assert [len(part.documents) for part in parts(splits)] == [35, 40, 25]
-
-
 def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
     rows = [output(f"d{place}", "s", text=f"Text {place // 2}.") for place in range(20)]
     # d1 and d2 share nothing but a second output of each with one text: 0-1-2-3 is one chain.
@@ -161,9 +122,3 @@ def test_pairs_split_by_document_alone() -> None:
     assert [len(one) for one in held] == [7, 8, 5]
     assert len(set.union(*held)) == 20
     assert splits.by == "document"
-
-
-def test_splitting_leaves_the_global_random_state_alone() -> None:
-    before = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
-    data.split(a_set(grid(10, 8)), seed=0)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index] # noqa: NPY002

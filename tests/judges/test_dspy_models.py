@@ -14,20 +14,17 @@ import pytest
 from aiohttp import web
 from behaving_model import Model, echo
 from dspy import lm15
-from dspy.utils.callback import BaseCallback
 from dspy.utils.dummies import DummyLM
 from openai_replies import error
 from openai_server import OpenAIServer
 
 import judges
-import optimize
 from judges.catalog import RELEVANCE
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.protocol import (
     Message,
-    ModelError,
     NoConnectionsError,
     Sampling,
     ThrottledError,
@@ -97,20 +94,6 @@ def test_headers_go_along_and_stay_out_of_what_is_written(
     assert all(GATE in str(seen.headers) for seen in server.log)
 
 
-def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
-    with dspy.context(lm=lm_of(server)):
-        run = optimize.tune("fluency", quiet=True, max_calls=900, out=tmp_path / "run")
-        measured = optimize.measure("fluency", store=tmp_path / "replies.sqlite")
-    assert run.summary["lm"] == "openai/judge-1"
-    assert run.summary["lm_calls"] <= 900
-    assert len(measured.scores) == 306
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 5
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]
-
-
 def test_other_arguments_are_other_requests_to_a_store(
     server: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -119,29 +102,6 @@ def test_other_arguments_are_other_requests_to_a_store(
         with dspy.context(lm=lm_of(server, top_p=top_p)):
             judge.score(ROWS, store=tmp_path / "replies.sqlite")
         assert len(server.log) == expected
-
-
-def test_usage_and_callbacks_of_the_users_context_see_the_requests(server: OpenAIServer) -> None:
-    class Calls(BaseCallback):  # type: ignore[misc]
-        n = 0
-
-        def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-            self.n += 1
-
-    calls = Calls()
-    with dspy.context(lm=lm_of(server), callbacks=[calls]), dspy.track_usage() as usage:
-        judges.load("fluency").score(ROWS)
-    assert calls.n == len(ROWS)
-    total = usage.get_total_tokens()["openai/judge-1"]
-    assert total["prompt_tokens"] == server.tokens_in
-    assert total["completion_tokens"] == server.tokens_out
-
-
-def test_a_plan_by_probabilities_is_refused_with_the_way_out(server: OpenAIServer) -> None:
-    judge = judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted"))
-    with dspy.context(lm=lm_of(server)), pytest.raises(ModelError, match="use the plan 'one'"):
-        judge(summary="A summary.")
-    assert not server.log
 
 
 def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(
@@ -185,24 +145,7 @@ def through_dspy(server: OpenAIServer) -> DspyModel:
     return open_dspy("openai/judge-1", server.url)
 
 
-def test_any_dspy_model_answers_with_counts(
-    openai_server: OpenAIServer,
-) -> None:
-    openai_server.judge = lambda body: "4"
-    model = through_dspy(openai_server)
-    answer = asyncio.run(model.complete(ASKED, Sampling(seed=9)))
-    assert answer.replies[0].text == "4"
-    assert answer.tokens_out == 1
-    (seen,) = openai_server.log
-    assert seen.body["messages"][0]["content"] == "You rate."
-    assert seen.body["seed"] == 9
-    assert seen.body["temperature"] == 0.0
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [("429", ThrottledError), ("500", TransientError)],
-)
+@pytest.mark.parametrize(("fault", "kind"), [("429", ThrottledError), ("500", TransientError)])
 def test_a_dspy_models_errors_mean_what_an_endpoints_do(
     openai_server: OpenAIServer, fault: str, kind: type[Exception]
 ) -> None:

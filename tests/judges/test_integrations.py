@@ -4,7 +4,7 @@ A tool that is not installed is skipped, and named.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,6 @@ import pytest
 from openai_server import OpenAIServer
 
 import data
-from dspy_judges.errors import MissingExtraError
 from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.integrations import (
     OpenJudge,
@@ -177,12 +176,6 @@ def test_a_pair_is_the_output_against_the_reference() -> None:
     assert metric(example, prediction) == PAIRWISE(**PAIR).score
 
 
-def test_what_is_missing_is_a_failed_judgement_that_names_the_keys() -> None:
-    judgement = asking(JUDGE)({"in": "A text."})
-    assert judgement.failure == "no summary among in; map= names its key"
-    assert math.isnan(judgement.score)
-
-
 def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
     ask = asking(Judge.of(RELEVANCE, lm="openai/judge-1"), max_calls=1)
     assert ask(ROW).failure is None
@@ -204,23 +197,6 @@ def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
     assert gepa.feedback == "summary is empty"
 
 
-def test_a_tool_that_is_absent_is_one_line_that_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def absent(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
-
-    monkeypatch.setattr("judges.integrations.import_module", absent)
-    scorers: Mapping[str, Callable[[Judge], Any]] = {
-        "mlflow": mlflow_scorer,
-        "inspect": inspect_scorer,
-        "deepeval": lambda judge: deepeval_metric(judge, threshold=3.0),
-    }
-    for extra, make in scorers.items():
-        with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
-            make(JUDGE)
-
-
 @pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed")
 def test_mlflow_gets_an_error_in_place_of_a_failed_judgement() -> None:
     feedback = mlflow_scorer(JUDGE)(inputs={"document": "A text."}, outputs=" ")
@@ -238,16 +214,3 @@ def test_inspect_leaves_a_failed_judgement_out(tmp_path: Path) -> None:
     first, second = inspect_scores(samples, inspect_scorer(JUDGE), tmp_path, JUDGE.name)
     assert first == JUDGE(**ROWS[0]).score
     assert math.isnan(second)
-
-
-@pytest.mark.skipif(find_spec("deepeval") is None, reason="deepeval is not installed")
-def test_deepeval_has_no_score_for_a_failed_judgement() -> None:
-    from deepeval.test_case import LLMTestCase
-
-    metric = deepeval_metric(JUDGE, threshold=1.0)
-    metric.measure(LLMTestCase(input="A text.", actual_output=" "))
-    assert (metric.score, metric.error, metric.is_successful()) == (None, "summary is empty", False)
-    row = {"input": PAIR["post"], "actual_output": PAIR["summary_a"]}
-    metric = deepeval_metric(PAIRWISE, threshold=0.0)
-    metric.measure(LLMTestCase(**row, expected_output=PAIR["summary_b"]))
-    assert (metric.score, metric.error) == (PAIRWISE(**PAIR).score, None)

@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -106,19 +105,6 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert left() == {"out.jsonl"}
 
 
-def test_a_second_signal_ends_at_once(openai_server: OpenAIServer) -> None:
-    openai_server.fault = hang_from(10)
-    running = start()
-    wait_for(openai_server, 11, running)
-    running.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    started = time.monotonic()
-    running.send_signal(signal.SIGTERM)
-    running.communicate()
-    assert running.returncode == -signal.SIGTERM
-    assert time.monotonic() - started < 2
-
-
 def test_what_a_parent_has_ignored_stays_ignored(openai_server: OpenAIServer) -> None:
     """As nohup does with SIGHUP."""
     openai_server.latency = 0.05
@@ -196,18 +182,3 @@ def test_faults_lose_no_row_and_nothing_is_answered_well_twice(openai_server: Op
     assert len(rows) == N_ROWS
     assert all(row["judgements"]["relevance"]["failure"] is None for row in rows)
     assert set(openai_server.n_answered.values()) == {1}
-
-
-def test_a_column_that_parquet_cannot_hold_is_found_before_anything_is_asked(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
-    rows = read_jsonl("rows.jsonl")
-    write_jsonl(
-        "rows.jsonl", [*({**row, "note": 1} for row in rows[:-1]), {**rows[-1], "note": "x"}]
-    )
-    assert main(asking(SCORE, "out.parquet")) == 1
-    said = capsys.readouterr().err
-    assert "out.parquet: the column 'note' holds values of several types" in said
-    assert "write .csv or .jsonl" in said
-    assert not openai_server.log
-    assert left() == set()

@@ -10,11 +10,11 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemScore, SearchOptions
+from optimize.search.evaluator import ItemScore
 from optimize.search.gate import RISK, Finalist
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import mean_of_differences
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
+from optimize.search.evaluator import SearchOptions
+from optimize.statistics.intervals import mean_of_differences, stream
 
 RUNS = 120
 

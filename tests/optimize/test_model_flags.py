@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from openai_replies import Body, error
 from openai_server import OpenAIServer
-from optimize.cli.tune import command
 
+from optimize.cli.tune import command
 from optimize.run.settings import Settings, SettingsError
 from optimize.verify import command as verify
 

@@ -8,7 +8,7 @@ from scipy.stats import spearmanr
 
 from optimize.items import LEVELS, Item, Items, choose_level
 from optimize.search.evaluator import contrast, objective
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
 
 
 def items(human: list[list[float]]) -> Items:

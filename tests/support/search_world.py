@@ -27,7 +27,7 @@ from optimize.search.evaluator import (
 )
 from optimize.search.gate import SearchResult
 from optimize.search.gate import search as search_with
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 SUBJECT = Dimension(
     name="warmth",
