@@ -44,7 +44,7 @@ from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, check_level
-from optimize.run.models import open_models
+from optimize.run.models import SEARCH, open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings
 from optimize.search.evaluator import Judged, JudgeItems
@@ -177,7 +177,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     print_line=print_line,
                 )
                 run = replace(run, own_scorer=program.scorer(run))
-                result = run.search()
+                with models.judge.account.spending_on(SEARCH):
+                    result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
         compiled = student.deepcopy()
         if result.choice.ship:
@@ -386,16 +387,15 @@ class Program:
             # Threads see what is set in DSPy here; what is left at an error is not begun.
             context = contextvars.copy_context()
             try:
-                with client.account.spending_on(run.purpose_of(items[0])):
-                    futures = [
-                        pool.submit(context.copy().run, self._judge, module, lm, item)
-                        for item in items
-                    ]
-                    for future in futures:
-                        judged = future.result()
-                        failure = judged.judgement.failure
-                        monitor.add(Response(replies=(), parsed=(), error=failure))
-                        yield judged
+                futures = [
+                    pool.submit(context.copy().run, self._judge, module, lm, item)
+                    for item in items
+                ]
+                for future in futures:
+                    judged = future.result()
+                    failure = judged.judgement.failure
+                    monitor.add(Response(replies=(), parsed=(), error=failure))
+                    yield judged
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

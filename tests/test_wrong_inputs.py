@@ -13,7 +13,7 @@ import pytest
 from jsonl import read_jsonl
 
 from judges.__main__ import main as judges_command
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
 ROWS: list[dict[str, Any]] = [

@@ -115,7 +115,7 @@ class RunBudget:
         limits = [dollars_text(self.at_most)] if self.at_most else []
         if self.prepared.settings.max_calls is not None:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
-        table = [("", "calls", "tokens in", "tokens out", "dollars")]
+        table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
         for row in (*self.rows, self.planned):
             dollars = "price unknown" if row.cost is None else dollars_text(row.cost)
             counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
@@ -276,7 +276,8 @@ def _search_options(
     None are shown where fewer than FEWEST_DEMOS of average length fit.
     """
     free = is_embedded(settings.lm)
-    sizes, longest = (FREE_SIZES, FREE_LENGTH) if free else (PAID_SIZES, PAID_LENGTH)
+    sizes: tuple[int, ...] = FREE_SIZES if free else PAID_SIZES
+    longest = FREE_LENGTH if free else PAID_LENGTH
     if (most := settings.max_demos) is not None:
         sizes = tuple(size for size in sizes if size <= most) or (most,)
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:

@@ -10,7 +10,7 @@ import data
 import judges
 from data.flags import read_bounds
 from judges.dimension import Dimension
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 

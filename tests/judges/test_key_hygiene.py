@@ -11,7 +11,6 @@ from aiohttp import web
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
-from optimize.cli.tune import command as tune
 from processes import run_python
 
 from judges import load
@@ -21,6 +20,7 @@ from judges.client.open import open_model
 from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
+from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"
@@ -221,7 +221,10 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("flag", ["--lm", "--api-key-env"])
 def test_a_key_in_the_place_of_a_name_is_written_nowhere(
-    name: str, flag: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    flag: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     command = {"judges": main, "optimize": tune, "optimize.verify": verify}[COMMANDS[name][0]]

@@ -191,7 +191,7 @@ def test_without_out_the_newest_unfinished_run_of_these_settings_goes_on(
     for folder in ("003", "001", "005"):
         ended("optimize", *LABELLED)
         out, err = capsys.readouterr()
-        assert out.splitlines()[-1] == f"runs/relevance-{folder}/report.html"
+        assert out.splitlines()[-1] == f"Its errors: runs/relevance-{folder}/report.html"
         assert ("goes on with" in err) == (folder != "005")
 
 
