@@ -388,8 +388,7 @@ class Program:
             context = contextvars.copy_context()
             try:
                 futures = [
-                    pool.submit(context.copy().run, self._judge, module, lm, item)
-                    for item in items
+                    pool.submit(context.copy().run, self._judge, module, lm, item) for item in items
                 ]
                 for future in futures:
                     judged = future.result()

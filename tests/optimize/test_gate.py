@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import mean_of_differences
 from search_world import SEED, judge, search, world, written_search
 
+from judges.judgement import Judgement
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemScore, SearchOptions
+from optimize.search.evaluator import Judged, SearchOptions
 from optimize.search.gate import RISK, Finalist
-from optimize.statistics.correlations import Level
+from optimize.statistics.correlations import Level, mean_of_differences
+from optimize.statistics.intervals import stream
 
 RUNS = 120
 
@@ -175,11 +175,11 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
 
 def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
     def failing(share: float) -> gate.SearchResult:
-        def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+        def by(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
             scored = judge(prompt, items)
             if prompt == SEED:
                 return scored
-            failed = ItemScore(score=np.nan, failure="no rating")
+            failed = Judged(Judgement.failed("no rating"))
             return [
                 failed if stream(0, item.id).random() < share else score
                 for item, score in zip(items, scored, strict=True)
@@ -213,7 +213,7 @@ def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
     asked: list[tuple[Prompt, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 

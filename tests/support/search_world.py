@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from behaving_model import Model
@@ -122,13 +122,16 @@ def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     return f"[[ ## instruction ## ]]\n{written}"
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """What a search ends with, its trials, and what it has spent."""
+class Searched(NamedTuple):
+    """What a search ends with, its trials, and where candidates met items."""
 
     result: SearchResult
     trials: list[dict[str, Any]]
-    budget: SearchBudget
+    evaluator: Evaluator
+
+    @property
+    def budget(self) -> SearchBudget:
+        return self.evaluator.budget
 
     def of_stage(self, stage: str) -> list[dict[str, Any]]:
         return [trial for trial in self.trials if trial["stage"] == stage]
@@ -175,7 +178,7 @@ def search(
     """A search of the optimizer; without a proposer only labels are shown."""
     trials: list[dict[str, Any]] = []
     problem = problem_of(train, dev, trials=trials, **settings)
-    return Searched(search_with(optimizer, problem), trials, problem.evaluator.budget)
+    return Searched(search_with(optimizer, problem), trials, problem.evaluator)
 
 
 def written_search(train: Items, dev: Items, **settings: Any) -> Searched:
