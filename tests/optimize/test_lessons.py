@@ -40,16 +40,15 @@ def test_a_document_stands_once_with_its_outputs_and_what_people_and_judge_gave(
     (lesson,) = judged.lessons([rng()])
     assert lesson.count("The source.") == 1
     lines = lesson.splitlines()
-    # Of ratings 5 5 3 5 the first place is shared by three.
-    assert (
-        "- people 4.5 (4, 5), place 1 of 4; judge 5, place 1 to 3 (tied): placed too low" in lines
-    )
-    assert "- people 2 (2, 2), place 3 of 4; judge 5, place 1 to 3 (tied): placed too high" in lines
+    # Of ratings 5 5 3 5 three share the places 1 to 3.
+    assert "- people 4.5 (4, 5), place 1 of 4; judge 5, place 2: placed too low" in lines
+    assert "- people 2 (2, 2), place 3 of 4; judge 5, place 2: placed too high" in lines
     assert "- people 1.5 (1, 2), place 4 of 4; judge 3, place 4: placed rightly" in lines
     assert '  the judge\'s reason: "since 3"' in lines
     # Six pairs, of which the three with the rating 3 are right and the others tied.
-    assert any("orders 50% as people do and 0% the other way, and ties 50%" in x for x in lines)
-    assert any("The judge gave 5 to 75% of outputs; people gave it to 0%" in x for x in lines)
+    assert any("orders 50% as people do, 0% the other way, and ties 50%" in x for x in lines)
+    # People's 4.5 and 1.5 lie between two ratings, and count with the lower.
+    assert any("1: 0% and 25%, 2: 0% and 25%, 3: 25% and 25%, 4: 0% and 25%" in x for x in lines)
 
 
 def test_a_failed_judgement_is_said_and_counts_nowhere() -> None:
@@ -69,7 +68,7 @@ def test_no_text_can_pass_for_a_line_of_ours() -> None:
 
 
 def judged_world(items: Items, scored: Items | None = None) -> JudgedItems:
-    judgements = [Judgement(score=each.score) for each in judge(SEED, (scored or items).items)]
+    judgements = [each.judgement for each in judge(SEED, (scored or items).items)]
     return JudgedItems(items, judgements, SEED)
 
 
@@ -78,7 +77,7 @@ def test_lessons_show_some_documents_and_differ_from_one_another() -> None:
     first, second = judged_world(items).lessons([rng(1), rng(2)])
     assert first.count("\nDocument ") == second.count("\nDocument ") == DOCUMENTS_SHOWN
     assert first.count("\n- people") == DOCUMENTS_SHOWN * OUTPUTS_SHOWN
-    assert "5 of its 8 outputs" in first
+    assert "Document 1 (5 of 8):" in first
     assert first != second
     assert judged_world(items).lessons([rng(1)]) == [first]
     assert "placed rightly" in first
