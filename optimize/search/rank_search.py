@@ -71,11 +71,9 @@ PRIOR_DOCUMENTS = 30
 # How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
 # the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Dev gets at most half of the limit, and no more documents than suffice.
-DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 100
-# As many finalists as a share of the limit pays for, within bounds. A finalist costs about so many
-# times the untuned judge.
-MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
+# Dev gets at most half of the limit, and no more documents than suffice, for so many finalists,
+# each of which costs about so many times the untuned judge.
+DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON, N_FINALISTS, FINALIST_COST = 0.5, 100, 3, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
@@ -103,47 +101,14 @@ def show_labels(problem: SearchProblem) -> Exploration:
     return Exploration(finalists=finalists, tried=(), n_proposed=0, cross_fit=cross_fit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPlan:
-    """How a search divides what it may spend, before any candidate is scored.
-
-    `dev` is the part of dev to choose on, `dev_cost` what scoring it with the untuned judge and
-    `n_finalists` is taken to cost, and `first_round` what the first round may.
-    """
-
-    dev: Items
-    dev_cost: float
-    n_finalists: int
-    first_round: float
-
-
-def plan_search(problem: SearchProblem) -> SearchPlan:
-    """Divide what is left of the budget, by what an item costs with the untuned judge."""
-    dev, level, limit = problem.dev, problem.level, problem.evaluator.budget.left
-    item_cost = problem.evaluator.item_cost(problem.seed)
+def affordable_dev(problem: SearchProblem, item_cost: float) -> tuple[Items, float]:
+    """The part of dev to choose on, and what judging it will cost with all finalists."""
+    dev, level = problem.dev, problem.level
     names = list(dict.fromkeys((*informative_documents(dev, level), *dev.documents)))
-    fewest_cost = item_cost * (1 + MIN_FINALISTS * FINALIST_COST)
-    costs = fewest_cost * np.cumsum([len(dev.places[name]) for name in names])
-    n_dev = min(int((costs <= DEV_SHARE * limit).sum()), DOCUMENTS_TO_CHOOSE_ON)
-    part = dev.of_documents(names[:n_dev])
-    finalist_cost = FINALIST_COST * item_cost * max(1, len(part))
-    n_finalists = int(FINALISTS_SHARE * limit / finalist_cost)
-    n_finalists = min(MAX_FINALISTS, max(MIN_FINALISTS, n_finalists))
-    order = race_order(problem.train, level, problem.options.seed)
-    raced = problem.train.of_documents(order[:MAX_RACE_DOCUMENTS])
-    return SearchPlan(
-        dev=part,
-        dev_cost=item_cost * len(part) + n_finalists * finalist_cost,
-        n_finalists=n_finalists,
-        first_round=FIRST_ROUND_COST * item_cost * len(raced),
-    )
-
-
-def race_order(train: Items, level: Level, seed: int) -> tuple[str, ...]:
-    """The documents that can tell judges apart, in the order in which candidates meet them."""
-    documents = informative_documents(train, level)
-    order = stream(seed, "order").permutation(len(documents))
-    return tuple(documents[index] for index in order)
+    costs = item_cost * np.cumsum([len(dev.places[name]) for name in names])
+    n_affordable = int((costs <= DEV_SHARE * problem.evaluator.budget.left).sum())
+    part = dev.of_documents(names[: min(n_affordable, DOCUMENTS_TO_CHOOSE_ON)])
+    return part, item_cost * len(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +136,10 @@ class Race:
 
     def __init__(self, evaluator: Evaluator, train: Items, level: Level, seed: int) -> None:
         self.evaluator, self.level = evaluator, level
-        self.order = race_order(train, level, seed)
+        # The documents that can tell judges apart, in the order in which candidates meet them.
+        documents = informative_documents(train, level)
+        order = stream(seed, "order").permutation(len(documents))
+        self.order = tuple(documents[index] for index in order)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
         self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
         self._of_document = {name: train.of_documents([name]).items for name in self.order}
@@ -284,12 +252,18 @@ class RankSearch:
     results: dict[str, RaceResult] = field(default_factory=dict)
     best_reasoning: Reasoning | None = None
     race: Race = field(init=False)
-    plan: SearchPlan = field(init=False)
+    dev: Items = field(init=False)
+    dev_cost: float = field(init=False)
+    first_round: float = field(init=False)
 
     def __post_init__(self) -> None:
-        problem = self.problem
-        self.plan = plan_search(problem)
-        self.race = Race(problem.evaluator, problem.train, problem.level, problem.options.seed)
+        problem, evaluator = self.problem, self.problem.evaluator
+        item_cost = evaluator.item_cost(problem.seed)
+        self.race = Race(evaluator, problem.train, problem.level, problem.options.seed)
+        raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
+        self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
+        all_cost = item_cost * (1 + N_FINALISTS * FINALIST_COST)
+        self.dev, self.dev_cost = affordable_dev(problem, all_cost)
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -300,7 +274,7 @@ class RankSearch:
             n_proposed=self.proposer.n_proposed,
             # None of its candidates shows dev: each judges it itself.
             cross_fit=CrossFit(Items(()), self.problem.evaluator.seed, self.problem.options),
-            dev=self.plan.dev,
+            dev=self.dev,
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
         )
 
@@ -310,8 +284,8 @@ class RankSearch:
             before = self._parent().id
             # A round leaves dev its share, as far as its cost is known.
             judges = [self.problem.seed, *self._finalists()]
-            dev_cost = sum(map(evaluator.item_cost, judges)) * len(self.plan.dev)
-            with evaluator.budget.reserving(max(dev_cost, self.plan.dev_cost)):
+            dev_cost = sum(map(evaluator.item_cost, judges)) * len(self.dev)
+            with evaluator.budget.reserving(max(dev_cost, self.dev_cost)):
                 is_worth_another = self._run_round(number)
             idle = idle + 1 if self._parent().id == before else 0
             if not is_worth_another or idle == options.patience:
@@ -321,7 +295,7 @@ class RankSearch:
         """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
         budget, race = self.problem.evaluator.budget, self.race
         # Each is worth twice the one before.
-        planned = self.plan.first_round * 2 ** (number - 1)
+        planned = self.first_round * 2 ** (number - 1)
         share = min(planned, budget.left)
         end = budget.spent + share
         # First the untuned judge, on its part of the round.
@@ -502,7 +476,7 @@ class RankSearch:
             finalist
             for finalist in finalists
             if finalist.id != self.problem.seed.id and self._is_affordable(finalist)
-        ][: self.plan.n_finalists]
+        ][:N_FINALISTS]
 
 
 def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
