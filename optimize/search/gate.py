@@ -37,6 +37,8 @@ from optimize.statistics.intervals import Contrast, stream
 
 # The chance that a judge ships which is no better than the untuned one.
 RISK = 0.1
+# How many candidates of a search meet documents held out from them.
+N_FINALISTS = 3
 SWAPS = 2000
 # On each side of a 95 % interval.
 TAIL = 0.025
@@ -76,7 +78,7 @@ class CrossFit:
         return draw_demo_set(
             items,
             self._seed,
-            max(self._options.demo_sizes, default=0),
+            self._options.max_demos,
             stream(self._options.seed, EVERYTHING),
             max_characters=self._options.longest_demos,
         )
@@ -122,16 +124,15 @@ class CrossFit:
 class Exploration:
     """What an optimizer ends with: finalists, best first, and how they were made.
 
-    `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed, and `dev`
-    the part of dev to judge them on (None: as much as the budget reaches for). `n_too_dear`
-    candidates did better than the untuned judge on train and cost too much to be finalists.
+    `tried` are the ids of all candidates scored, and `n_proposed` the instructions proposed.
+    `n_too_dear` candidates did better than the untuned judge on train and cost too much to be
+    finalists.
     """
 
     finalists: Sequence[Candidate]
     tried: Collection[str]
     n_proposed: int
     cross_fit: CrossFit
-    dev: Items | None = None
     n_too_dear: int = 0
 
 
@@ -254,7 +255,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     budget reaches for: those that can tell judges apart come first.
     """
     evaluator, level, cross_fit = problem.evaluator, problem.level, exploration.cross_fit
-    dev = problem.dev if exploration.dev is None else exploration.dev
+    dev = problem.dev
     left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:

@@ -32,7 +32,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import CrossFit, Exploration
+from optimize.search.gate import N_FINALISTS, CrossFit, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.statistics.correlations import Level
@@ -171,7 +171,7 @@ def explore(problem: SearchProblem) -> Exploration:
         )
     evaluator, options = problem.evaluator, problem.options
     budget, item_cost = evaluator.budget, evaluator.item_cost(problem.seed)
-    dev_cost = (1 + options.finalists) * item_cost * len(problem.dev)
+    dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
     progress = Progress(evaluator)
     reflection = Reflection(progress, problem.proposer, PROPOSER_SEED * (1 + options.seed))
     with budget.reserving(min(dev_cost, budget.left / 2)), _quietly():
@@ -186,7 +186,7 @@ def explore(problem: SearchProblem) -> Exploration:
     seed_rho = best.get(problem.seed.id, (0.0, problem.seed))[0]
     better = [each for rho, each in scored if each.id != problem.seed.id and rho > seed_rho]
     return Exploration(
-        finalists=better[: options.finalists],
+        finalists=better[:N_FINALISTS],
         tried=progress.tried,
         n_proposed=reflection.n_proposed,
         # None of them shows dev: each judges it itself.

@@ -42,7 +42,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import MOST_FAILED, CrossFit, Exploration
+from optimize.search.gate import MOST_FAILED, N_FINALISTS, CrossFit, Exploration
 from optimize.search.proposer import Proposer
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
@@ -71,9 +71,8 @@ PRIOR_DOCUMENTS = 30
 # How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
 # the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Dev gets at most half of the limit, and no more documents than suffice, for so many finalists,
-# each of which costs about so many times the untuned judge.
-DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON, N_FINALISTS, FINALIST_COST = 0.5, 100, 3, 1.2
+# Dev gets at most so much of the limit. A finalist costs about so many times the untuned judge.
+DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
@@ -92,23 +91,13 @@ def show_labels(problem: SearchProblem) -> Exploration:
         demo_set = draw_demo_set(
             problem.train,
             prompt,
-            max(options.demo_sizes, default=0),
+            options.max_demos,
             stream(options.seed, EVERYTHING),
             max_characters=options.longest_demos,
         )
     candidate = replace(problem.seed, demo_set=demo_set)
     finalists = [candidate] if demo_set.demos else []
     return Exploration(finalists=finalists, tried=(), n_proposed=0, cross_fit=cross_fit)
-
-
-def affordable_dev(problem: SearchProblem, item_cost: float) -> tuple[Items, float]:
-    """The part of dev to choose on, and what judging it will cost with all finalists."""
-    dev, level = problem.dev, problem.level
-    names = list(dict.fromkeys((*informative_documents(dev, level), *dev.documents)))
-    costs = item_cost * np.cumsum([len(dev.places[name]) for name in names])
-    n_affordable = int((costs <= DEV_SHARE * problem.evaluator.budget.left).sum())
-    part = dev.of_documents(names[: min(n_affordable, DOCUMENTS_TO_CHOOSE_ON)])
-    return part, item_cost * len(part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +241,7 @@ class RankSearch:
     results: dict[str, RaceResult] = field(default_factory=dict)
     best_reasoning: Reasoning | None = None
     race: Race = field(init=False)
-    dev: Items = field(init=False)
-    dev_cost: float = field(init=False)
+    most_for_dev: float = field(init=False)
     first_round: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -262,8 +250,7 @@ class RankSearch:
         self.race = Race(evaluator, problem.train, problem.level, problem.options.seed)
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
         self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
-        all_cost = item_cost * (1 + N_FINALISTS * FINALIST_COST)
-        self.dev, self.dev_cost = affordable_dev(problem, all_cost)
+        self.most_for_dev = DEV_SHARE * evaluator.budget.left
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -274,7 +261,6 @@ class RankSearch:
             n_proposed=self.proposer.n_proposed,
             # None of its candidates shows dev: each judges it itself.
             cross_fit=CrossFit(Items(()), self.problem.evaluator.seed, self.problem.options),
-            dev=self.dev,
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
         )
 
@@ -282,14 +268,18 @@ class RankSearch:
         evaluator, options, idle = self.problem.evaluator, self.problem.options, 0
         for number in range(1, options.rounds + 1):
             before = self._parent().id
-            # A round leaves dev its share, as far as its cost is known.
-            judges = [self.problem.seed, *self._finalists()]
-            dev_cost = sum(map(evaluator.item_cost, judges)) * len(self.dev)
-            with evaluator.budget.reserving(max(dev_cost, self.dev_cost)):
+            with evaluator.budget.reserving(self._dev_cost()):
                 is_worth_another = self._run_round(number)
             idle = idle + 1 if self._parent().id == before else 0
             if not is_worth_another or idle == options.patience:
                 break
+
+    def _dev_cost(self) -> float:
+        """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""
+        item_cost, seed = self.problem.evaluator.item_cost, self.problem.seed
+        known = sum(map(item_cost, [seed, *self._finalists()]))
+        planned = item_cost(seed) * (1 + N_FINALISTS * FINALIST_COST)
+        return min(self.most_for_dev, max(known, planned) * len(self.problem.dev))
 
     def _run_round(self, number: int) -> bool:
         """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
@@ -382,8 +372,7 @@ class RankSearch:
             return []
         n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
         planned = (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
-        largest = max(options.demo_sizes, default=0)
-        sizes = sorted({min(size, largest) for size in planned})[: options.demo_sets]
+        sizes = sorted({min(size, options.max_demos) for size in planned})
         reasons = {} if parent.reasoning else right_reasons(evaluator, parent, items)
         rng = stream(options.seed, "demos", number)
         drawn = [

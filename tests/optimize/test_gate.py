@@ -201,12 +201,12 @@ def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> 
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
-EVERYTHING = SearchOptions(demo_sizes=(1000,))
+EVERYTHING = SearchOptions(max_demos=1000)
 
 
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
     assert not gate.CrossFit(world(7), SEED, EVERYTHING).is_feasible
-    assert not gate.CrossFit(world(16), SEED, SearchOptions(demo_sizes=(16,))).is_feasible
+    assert not gate.CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
     assert not gate.CrossFit(Items(()), SEED, EVERYTHING).is_feasible
 
 
@@ -241,12 +241,12 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
 
 def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
     train, dev = world(16), world(12, first=100)
-    _, records, _ = search(train, dev, options=SearchOptions(demo_sizes=(4, 16)))
+    _, records, _ = search(train, dev, options=SearchOptions(max_demos=16))
     trials = [record for record in records if record["stage"] == "dev"]
     for trial, half in zip(trials, (train, dev), strict=True):
         assert (trial["how"], len(trial["demos"])) == ("levels 16", 16)
         assert set(trial["demos"]) <= {item.id for item in half.items}
-    nothing, records, _ = search(train, dev, options=SearchOptions(demo_sizes=(0,)))
+    nothing, records, _ = search(train, dev, options=SearchOptions(max_demos=0))
     assert not records
     assert not nothing.choice.ship
 

@@ -40,7 +40,7 @@ WRITTEN = ("rank", "gepa")
 def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
     """A search of the optimizer; "labels" is `rank` where nobody writes instructions."""
     if name == "labels":
-        options = SearchOptions(demo_sizes=(1000,), longest_demos=10**6)
+        options = SearchOptions(max_demos=1000, longest_demos=10**6)
         return search(TRAIN, DEV, **{"options": options, **settings})
     settings = {"calls": 4000, "options": SearchOptions(seed=1), **settings}
     proposer = model or Model(write_instruction)
@@ -106,7 +106,7 @@ def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> No
     first, again = run(name), run(name)
     assert first.result == again.result
     assert first.trials == again.trials
-    other = run(name, options=SearchOptions(seed=2, demo_sizes=(1000,)))
+    other = run(name, options=SearchOptions(seed=2, max_demos=1000))
     assert name == "labels" or other.trials != first.trials
 
 

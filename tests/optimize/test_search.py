@@ -225,7 +225,7 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
         calls=1_000_000,
         by=judge_dearly,
         pricing=PRICING,
-        options=SearchOptions(max_item_cost=400, demo_sets=0),
+        options=SearchOptions(max_item_cost=400, max_demos=0),
     )
 
 
