@@ -123,26 +123,17 @@ class Proposer:
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(lessons))
         seed = self._problem.options.seed * 10_000 + number * 100
-        requests = [
-            _request(PROPOSER.messages(self._texts(current, lesson, history)), seed + draw)
-            for draw, lesson in enumerate(lessons)
-        ]
-        replies = list(self._replies(requests))
+        asked = [PROPOSER.messages(self._texts(current, lesson, history)) for lesson in lessons]
+        replies = list(self._replies(asked, seed))
         proposals = [self._read(reply) for reply in replies]
-        again = [
-            place
-            for place, (reply, proposal) in enumerate(zip(replies, proposals, strict=True))
-            if isinstance(reply, str) and isinstance(proposal, NoScoreError)
-        ]
+        again = {
+            place: _with_complaint(asked[place], reply, str(proposals[place]))
+            for place, reply in enumerate(replies)
+            if isinstance(reply, str) and isinstance(proposals[place], NoScoreError)
+        }
         if budget.left >= budget.proposal * len(again):
-            complaints = [
-                _request(
-                    _with_complaint(requests[place].messages, replies[place], proposals[place]),
-                    seed + 50 + place,
-                )
-                for place in again
-            ]
-            for place, reply in zip(again, self._replies(complaints), strict=True):
+            replies = list(self._replies(list(again.values()), seed + 50))
+            for place, reply in zip(again, replies, strict=True):
                 if isinstance(reply, str):
                     proposals[place] = self._read(reply)
         self._note_unread(proposals, number)
@@ -157,8 +148,9 @@ class Proposer:
             "history": "\n".join(lines) or "none",
         }
 
-    def _replies(self, requests: Sequence[Request]) -> Iterator[Proposal]:
-        """Yield a reply's text for each request, or why there is none."""
+    def _replies(self, asked: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
+        """Yield a reply's text for each of the messages, or why there is none."""
+        requests = [_request(messages, seed + place) for place, messages in enumerate(asked)]
         n_answered = 0
         try:
             for response in self._client.run(requests):
@@ -265,12 +257,12 @@ def _whole_text(reply: Reply) -> str:
     return reply.text
 
 
-def _with_complaint(messages: Sequence[Message], reply: Proposal, fault: Proposal) -> list[Message]:
+def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
     """The conversation so far, what is wrong with the reply, and the form of another."""
     form = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{form}"
     return [
         *messages,
-        Message(role="assistant", content=str(reply)[:LONGEST_REPLY_SHOWN]),
+        Message(role="assistant", content=reply[:LONGEST_REPLY_SHOWN]),
         Message(role="user", content=complaint),
     ]

@@ -26,7 +26,6 @@ from judges.client import BudgetSpentError
 from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.candidates import (
-    EVERYTHING,
     Candidate,
     DemoSet,
     demonstrable_items,
@@ -88,13 +87,7 @@ def show_labels(problem: SearchProblem) -> Exploration:
     cross_fit = CrossFit(problem.labelled, prompt, options)
     demo_set = cross_fit.full_demo_set
     if not cross_fit.is_feasible:
-        demo_set = draw_demo_set(
-            problem.train,
-            prompt,
-            options.max_demos,
-            stream(options.seed, EVERYTHING),
-            max_characters=options.longest_demos,
-        )
+        demo_set = CrossFit(problem.train, prompt, options).full_demo_set
     candidate = replace(problem.seed, demo_set=demo_set)
     finalists = [candidate] if demo_set.demos else []
     return Exploration(finalists=finalists, tried=(), n_proposed=0, cross_fit=cross_fit)
@@ -170,12 +163,7 @@ class Race:
             reliable=failed <= max(MOST_FAILED, base_failed),
         )
 
-    def run(
-        self,
-        candidates: Sequence[Candidate],
-        limit: float,
-        on_result: Callable[[int, RaceResult], None] = lambda rung, result: None,
-    ) -> list[RaceResult]:
+    def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
         """Spend at most so much; best first, those that went furthest before all others.
 
         Where not even the fewest documents can be paid for all, the first candidates run.
@@ -195,9 +183,7 @@ class Race:
             if size <= n_documents:
                 break
             results = [self.compare(candidate, size) for candidate in remaining]
-            for result in results:
-                on_result(rung, result)
-                latest[result.candidate.id] = (rung, result)
+            latest |= {result.candidate.id: (rung, result) for result in results}
             remaining = [result.candidate for result in _survivors(results)]
             rung, n_documents = rung + 1, size
         ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
@@ -301,26 +287,23 @@ class RankSearch:
         instructions = self._propose_instructions(number, parent)
         candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
         limit = max(end - budget.spent, min(MIN_RACE_SHARE * share, budget.left))
-        results = race.run(
-            [*leaders, *candidates], limit, lambda rung, result: self._record(number, result, rung)
-        )
-        raced = {result.candidate.id: result for result in results}
-        self.results |= raced
+        raced = [self._record(number, each) for each in race.run([*leaders, *candidates], limit)]
         # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
         return not candidates or any(candidate.id in raced for candidate in candidates)
 
-    def _record(self, number: int, result: RaceResult, rung: int = 0) -> None:
-        """Write down what a candidate has reached."""
+    def _record(self, number: int, result: RaceResult) -> str:
+        """Keep what a candidate has reached, and write it down; its id."""
+        self.results[result.candidate.id] = result
         self.problem.record_candidate(
             "race",
             result.candidate,
             number,
-            rung=rung,
             value=result.value,
             gain=result.gain,
             error=result.error,
             n_documents=result.n_documents,
         )
+        return result.candidate.id
 
     def _leaders(self) -> list[RaceResult]:
         """Those that went far in their race, the greatest likely gain first."""
@@ -435,8 +418,7 @@ class RankSearch:
                 size = race.affordable(partial(race.cost, entrants), end - budget.spent)
                 entrants = entrants if size >= race.fewest else entrants[:-1]
             for candidate in entrants[1:]:
-                result = self.results[candidate.id] = race.compare(candidate, size)
-                self._record(number, result)
+                self._record(number, race.compare(candidate, size))
                 with_form = gains.setdefault(candidate.reasoning, [])
                 with_form.append(race.compare(candidate, size, leader))
         by_form: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
