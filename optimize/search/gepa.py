@@ -49,8 +49,6 @@ UNPAID = -1.0
 MINIBATCH = 6
 # Proposals in a row that brought nothing new: GEPA would spend the whole budget on more.
 MOST_FRUITLESS = 25
-# Long texts lose their middle: GEPA need not read a whole report with every example.
-TEXT_SHOWN = 2400
 
 
 @dataclass(slots=True)
@@ -224,7 +222,7 @@ def _run_gepa(
         rows = np.argsort(-items.human, kind="stable")
         feedback = (
             f"The score is Spearman's rho between your order of these {len(items)} outputs and "
-            f"people's: {rho:.2f} (1 is best).\n{judged.document(rows.tolist(), TEXT_SHOWN)}"
+            f"people's: {rho:.2f} (1 is best).\n{judged.document(rows.tolist())}"
         )
         return dspy.Prediction(score=rho, feedback=feedback)
 

@@ -28,7 +28,6 @@ from optimize.items import Items
 from optimize.search.candidates import (
     Candidate,
     DemoSet,
-    demonstrable_items,
     draw_demo_set,
     nearest_choice,
 )
@@ -55,8 +54,6 @@ MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # On fewer documents than these chance decides; no candidate is out before it has met so many, or
 # half of those that it could meet.
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
-# A candidate that stands this many standard errors below the leader, or the untuned judge, is out.
-ELIMINATION_ERRORS = 1.5
 # The round in which forms of reasoning are compared, on the best instructions of the first.
 REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
 # Demonstrations race from the third round on: sets of these sizes there, of at most so much of
@@ -184,7 +181,9 @@ class Race:
                 break
             results = [self.compare(candidate, size) for candidate in remaining]
             latest |= {result.candidate.id: (rung, result) for result in results}
-            remaining = [result.candidate for result in _survivors(results)]
+            results.sort(key=lambda result: (-result.gain, result.candidate.id))
+            half = results[: math.ceil(len(results) / 2)]
+            remaining = [result.candidate for result in half if result.reliable]
             rung, n_documents = rung + 1, size
         ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
         return [result for _, result in ranked]
@@ -200,18 +199,6 @@ class Race:
             paid, size = self.cost(candidates, size), min(2 * size, len(self.order))
             cost += self.cost(candidates, size) - paid
         return cost
-
-
-def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
-    """The better half, less those that fail too often or stand clearly below leader or seed."""
-    ranked = sorted(results, key=lambda result: (-result.gain, result.candidate.id))
-    half = [result for result in ranked[: math.ceil(len(ranked) / 2)] if result.reliable]
-    best = max((result.lower_gain for result in half), default=0.0)
-    return [
-        result
-        for result in half
-        if result.gain + ELIMINATION_ERRORS * result.error >= max(0.0, best)
-    ]
 
 
 @dataclass(slots=True)
@@ -341,27 +328,20 @@ class RankSearch:
         return self.proposer.propose(parent.instruction, lessons, history, number)
 
     def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
-        """Demonstration sets for this round: none before the third, nor where all have lost."""
-        evaluator, options, leaders = self.problem.evaluator, self.problem.options, self._leaders()
-        prompt = evaluator.seed
-        items = demonstrable_items(self.problem.train, prompt)
-        if number <= REASONING_ROUND or not len(items):
+        """Demonstration sets for this round, none before the third."""
+        evaluator, options, train = self.problem.evaluator, self.problem.options, self.problem.train
+        if number <= REASONING_ROUND:
             return []
-        with_demos = [result for result in leaders if result.candidate.demo_set.demos]
-        best = max((result.lower_gain for result in leaders), default=0.0)
-        if with_demos and all(
-            result.gain + ELIMINATION_ERRORS * result.error < best for result in with_demos
-        ):
-            return []
+        with_demos = [result for result in self._leaders() if result.candidate.demo_set.demos]
         n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
         planned = (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
         sizes = sorted({min(size, options.max_demos) for size in planned})
-        reasons = {} if parent.reasoning else right_reasons(evaluator, parent, items)
+        reasons = {} if parent.reasoning else right_reasons(evaluator, parent, train)
         rng = stream(options.seed, "demos", number)
         drawn = [
             draw_demo_set(
-                items,
-                prompt,
+                train,
+                evaluator.seed,
                 size,
                 rng,
                 max_characters=options.longest_demos,
