@@ -215,7 +215,7 @@ def _run_gepa(
         gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
         rho, items = metric(gold, pred), gold["items"]
-        if pred_name is None or rho == UNPAID:
+        if pred_name is None or not pred.judgements:
             return rho
         # The same words as a lesson's, people's best first.
         judged = JudgedItems(items, pred.judgements, evaluator.seed)
