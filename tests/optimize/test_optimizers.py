@@ -28,7 +28,7 @@ from judges.client.protocol import FatalModelError
 from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.items import Item, Items
+from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Judged, Pricing, SearchOptions
 from optimize.search.gate import OPTIMIZERS
@@ -215,10 +215,3 @@ def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
         found = search(train, dev, proposer=Model(write_instruction), options=options)
         shipped += found.result.choice.ship
     assert shipped <= 6
-
-
-def test_where_nothing_is_ranked_nothing_ships() -> None:
-    alike = Items(tuple(replace(item, human=3.0) for item in TRAIN.items))
-    for name in WRITTEN:
-        found = search(alike, DEV, optimizer=name, proposer=Model(write_instruction), calls=900)  # type: ignore[arg-type]
-        assert not found.result.choice.ship

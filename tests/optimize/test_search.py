@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from behaving_model import Model
-from search_world import SEED, Searched, Watch, judge, problem_of, search, world, written_search
+from search_world import SEED, Searched, judge, problem_of, search, world, written_search
 
 from judges.client.prices import Price
 from judges.judgement import Judgement
@@ -104,14 +104,6 @@ def raced(
     return results, race.evaluator.budget.spent
 
 
-def test_calls_that_suffice_for_everything_judge_everybody_on_all_documents() -> None:
-    everything = 5 * 20 * SYSTEMS
-    results, spent = raced(20, everything)
-    assert spent == everything
-    assert [result.n_documents for result in results] == [20] * 4
-    assert results[0].candidate == skilled(0.8)
-
-
 def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
     # The untuned judge and four on s documents, the better two and it on as many more, the best and
     # it on 2s more: 5s + 3s + 4s = 12s of 300 sets of 8 outputs, so s = 25.
@@ -199,18 +191,6 @@ def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search() -> None:
     assert max(rounds) > 2
 
 
-def test_proposals_dearer_than_a_round_are_raced_all_the_same() -> None:
-    found = written_search(
-        world(16),
-        world(8, first=40),
-        calls=2_000_000,
-        by=judge_for_tokens,
-        pricing=PRICING,
-        proposal=20_000,
-    )
-    assert any(trial["round"] == 1 for trial in found.of_stage("race"))
-
-
 def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
     """A search that may pay 400 an item, in which instructions that are dear cost 1000."""
 
@@ -239,13 +219,3 @@ def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist() -> None:
     found = search_with_dear_candidates(lambda text: "kindness" in text)
     assert any("kindness" in trial["instruction"] for trial in found.of_stage("race"))
     assert not any("kindness" in trial["instruction"] for trial in found.of_stage("dev"))
-
-
-def test_demonstrations_take_every_level_in_turn() -> None:
-    watch = Watch()
-    found = written_search(world(40), world(20, first=100), by=watch, calls=40_000)
-    sizes = {len(trial["demos"]) for trial in found.of_stage("race")} - {0}
-    assert sizes
-    for prompt, _ in watch.asked:
-        shown = [int(demo["rating"]) for demo in prompt.demos]
-        assert not shown or max(map(shown.count, shown)) <= -(-len(shown) // len(set(shown))) + 1
