@@ -432,12 +432,6 @@ def too_dear(n_better: int, n_tried: int) -> Choice:
     return Choice(ship=False, why=why, limit_reached=True)
 
 
-def unmeasured(choice: Choice) -> Choice:
-    """The choice where the budget ended before the tuned judge could be measured on test."""
-    why = f"{UNTUNED} The budget ended before the tuned judge had been measured on test. {GOES_ON}"
-    return replace(choice, ship=False, why=why, limit_reached=True)
-
-
 def reason_of(choice: Choice) -> str:
     """Why the untuned judge ships, without saying that it does."""
     return choice.why.removeprefix(UNTUNED).strip()
