@@ -1,49 +1,79 @@
-"""RankOptimizer: the rank search as a DSPy teleprompter."""
+"""RankOptimizer: the rank search as a DSPy teleprompter, for programs of one's own.
 
-import hashlib
+A program is run as it is, its forward, its adapter and all; the search writes the instruction and
+the demonstrations of its one predictor, and reads what that wrote off DSPy's trace.
+"""
+
+import contextvars
 import json
+import math
+import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import dspy
+import numpy as np
 from dspy.teleprompt import Teleprompter
+from dspy.utils.usage_tracker import UsageTracker
 
 from data.tables.atomic_write import in_use
 from data.types import LabelledSet
-from judges.client import EMBEDDED, Model
-from judges.client.dspy import DspyModel, configured_lm
-from judges.dimension import Comparison
-from judges.terminal import print_error
-from optimize.dspy_examples import (
-    ExampleReader,
-    Label,
-    group_field,
-    refuse_overlap,
-    refuse_repeated_ids,
-    rows_of,
-    split_by_document,
+from dspy_judges.errors import JudgesError
+from judges.client import (
+    EMBEDDED,
+    BudgetSpentError,
+    FailureMonitor,
+    FatalModelError,
+    Model,
+    Response,
+    is_embedded,
 )
-from optimize.dspy_program import Student, student_of
-from optimize.items import LEVELS, Items, choose_level
+from judges.client.dspy import DspyModel, as_lm, configured_lm
+from judges.dimension import Dimension
+from judges.judge import Judge
+from judges.judgement import Judgement, shortened
+from judges.modules import prompt_of
+from judges.prompt import Prompt, encodable
+from judges.terminal import print_error
+from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, check_level
-from optimize.run.models import open_models
+from optimize.run.models import SEARCH, open_models
 from optimize.run.run import ActiveRun, summarize
-from optimize.run.settings import Level, Settings, read_settings
+from optimize.run.settings import Settings, read_settings
+from optimize.search.evaluator import Judged, JudgeItems
 from optimize.search.gate import RISK, SearchResult
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import stream
 
-CONCURRENCY = 64
-AUTO = "auto"
+WAY_OUT = (
+    "it tunes a dspy.Module with one predictor whose output is a rating or one of two labels, such "
+    "as dspy.ChainOfThought('document, summary -> rating: int') or "
+    "judges.load('relevance').program()"
+)
+# Where an example names its document, and where people's rating stands, if nothing is said.
+GROUPS, HUMAN = ("document_id", "group"), "human"
+# Each side of a split needs documents to rank.
+FEWEST_DOCUMENTS = 10
+# More ratings than a demonstration's level need be told apart by.
+MAX_LEVELS = 100
+# Tokens of a reply, unless the LM says otherwise: programs may reason at length.
+LONGEST_REPLY = 4096
+
+
+class ProgramError(JudgesError, TypeError):
+    """A program of a form that cannot be tuned; the message says which form can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankResult:
-    """How a program was tuned; print it for the scorecard.
+    """How a program was tuned; print it for the answer.
 
     `summary` holds what `tune()` writes into summary.json; there is no test among the examples, and
     so no figure of one. `trials` are all that was tried, `search` is what the gate weighed.
@@ -60,59 +90,35 @@ class RankResult:
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a program that rates or chooses so that it ranks outputs as people do.
 
-    The program is a judge's module, or any dspy.Module with one predictor whose output is a rating
-    (int, float, a Literal of numbers) or one of two labels; `output` names that field where there
-    are several. Its class, forward, adapter and reasoning stay as they are.
+    The program is any dspy.Module with one predictor whose output is a rating (int, float, a
+    Literal of numbers) or one of two labels; `output` names that field where there are several.
 
-    Examples are dspy.Examples or dicts. `label` names people's rating: a field ("human", else the
-    program's own output), or a function of an example. `group` names the document that outputs
-    belong to ("document_id" or "group"); it may be a text itself, as in group="document".
+    Examples are dspy.Examples or dicts. `label` names the field of people's rating ("human", else
+    the program's own output). `group` names the field that tells the document (else "document_id"
+    or "group"); it may be a text itself, as in group="document".
 
-    The model is `lm`, a name or a dspy.LM, else the predictor's own, else the one that DSPy is
-    configured with (all of its arguments are obeyed), else the embedded one; `proposer_lm`, which
-    writes instructions, is the same unless given. `api_base` and `proposer_api_base` are their
-    addresses. `max_calls` bounds the calls to both, `max_cost` US dollars, which takes a `price`
-    (US dollars for a million tokens read and written) where no table knows the model's.
-    `max_demos` bounds what a prompt shows. `risk` is the chance that a program which is no better
-    than the given one is returned. `num_threads` are the requests under way
-    at once (DSPy's setting, or 64 where a model is named). `level` is "summary", "dataset",
-    "system" or "auto". `folder` keeps every reply, so that compiling again costs nothing.
-    Progress goes to stderr unless `quiet`.
-
-        import dspy
-        from optimize import RankOptimizer
-
-        dspy.configure(lm=dspy.LM("openai/gpt-4.1-mini", temperature=0))
-
-        judge = dspy.ChainOfThought("document, summary -> rating: int")
-        trainset = [
-            dspy.Example(document=document, summary=summary, score=score)
-            .with_inputs("document", "summary")
-            for document, summary, score in rated
-        ]
-
-        optimizer = RankOptimizer(label="score", group="document", max_cost=2.0)
-        tuned = optimizer.compile(judge, trainset=trainset)
-
-        print(tuned.detailed_results)
-        tuned.save("judge.json")
+    The model is `lm`, a name or a dspy.LM with all of its arguments, else the predictor's own, else
+    the one that DSPy is configured with, else the embedded one; `proposer_lm`, which writes
+    instructions, is the same unless given. `max_calls` bounds the calls to both, `max_cost` US
+    dollars, which takes a `price` (for a million tokens read and written) where no table knows the
+    model's. `max_demos` bounds what a prompt shows. `risk` is the chance that a program which is no
+    better than the given one is returned. `num_threads` are the requests under way at once. `level`
+    is "summary", "dataset", "system" or "auto". `folder` keeps every reply, so that compiling again
+    costs nothing. Progress goes to stderr unless `quiet`.
     """
 
     def __init__(
         self,
         *,
         lm: str | dspy.BaseLM | None = None,
-        api_base: str | None = None,
         proposer_lm: str | dspy.BaseLM | None = None,
-        proposer_api_base: str | None = None,
-        label: Label | None = None,
+        label: str | None = None,
         group: str | None = None,
         output: str | None = None,
-        level: Level | str | None = None,
+        level: Level | Literal["auto"] = "auto",
         max_calls: int | None = None,
         max_cost: float | None = None,
         price: tuple[float, float] | None = None,
-        proposer_price: tuple[float, float] | None = None,
         max_demos: int | None = None,
         risk: float = RISK,
         num_threads: int | None = None,
@@ -121,53 +127,41 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         quiet: bool = False,
     ) -> None:
         super().__init__()
-        if level not in (None, AUTO, *LEVELS):
-            raise ValueError(f"level {level!r}: choose from {AUTO}, {', '.join(LEVELS)}")
-        self.lm, self.api_base = lm, api_base
-        self.proposer_lm, self.proposer_api_base = proposer_lm, proposer_api_base
+        self.lm, self.proposer_lm = lm, proposer_lm
         self.label, self.group, self.output = label, group, output
-        self.level = level
-        self.max_calls, self.max_cost, self.seed = max_calls, max_cost, seed
-        self.price, self.proposer_price = price, proposer_price
-        self.max_demos, self.risk = max_demos, risk
-        self.num_threads = num_threads
-        self.folder, self.quiet = folder, quiet
+        self.level: Level | Literal["auto"] = level
+        self.seed, self.folder, self.quiet = seed, folder, quiet
+        self.settings = {
+            "max_calls": max_calls,
+            "max_cost": max_cost,
+            "price": price and f"{price[0]:g},{price[1]:g}",
+            "max_demos": max_demos,
+            "risk": risk,
+            "concurrency": num_threads,
+            "seed": seed,
+        }
 
-    def compile(
-        self,
-        student: dspy.Module,
-        *,
-        trainset: Any,
-        teacher: dspy.Module | None = None,
-        valset: Any = None,
-        **kwargs: Any,
-    ) -> dspy.Module:
+    def compile(self, student: dspy.Module, *, trainset: Any, valset: Any = None) -> dspy.Module:
         """Return a tuned copy, or an unchanged one where the gate ships the untuned program.
 
-        Without a valset, trainset is split by document: one part teaches, the other chooses. The
-        copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
+        Either half of the documents is judged by what the other half teaches; a valset is added to
+        them. The copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
         Raises TypeError for a program that cannot be tuned, ValueError for examples that lack
-        something, give nothing to rank or stand in both sets, and what `tune()` raises.
+        something, and what `tune()` raises.
         """
         began = time.monotonic()
-        if teacher is not None:
-            raise ValueError("RankOptimizer learns from people's labels and takes no teacher")
-        if kwargs:
-            raise TypeError(
-                f"compile() takes no {next(iter(kwargs))!r}, but student, trainset and valset; how "
-                "to search is said to RankOptimizer(...)"
-            )
-        task = student_of(student, self.output)
+        program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
-        train, dev, split = self._split(task, trainset, valset, print_line)
-        judge = task.describe([*train.human, *dev.human])
-        level = self._level(task, train)
-        opened, settings = self._settings(task, student.predictors()[0])
+        labels = self._labels(program, [*trainset, *(valset or ())], print_line)
+        check_level(self.level, labels.train, pairs=program.answer.is_choice)
+        level = choose_level(labels.train) if self.level == "auto" else self.level
+        opened, settings = self._models(program)
+        judge = program.describe(labels.everything)
         prepared = PreparedRun(
             settings=settings,
             subject=judge.subject,
-            labels=_labels(train, dev, split),
-            level=level,
+            labels=labels,
+            level="dataset" if program.answer.is_choice else level,
             untuned_judge=judge,
         )
         trials = Trials()
@@ -182,100 +176,321 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     trials=trials,
                     print_line=print_line,
                 )
-                run = replace(run, own_scorer=task.scorer(run))
-                result = run.search()
+                run = replace(run, own_scorer=program.scorer(run))
+                with models.judge.account.spending_on(SEARCH):
+                    result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
-        compiled = (
-            task.tuned(result.tuned.prompt(judge.prompt))
-            if result.choice.ship
-            else student.deepcopy()
-        )
+        compiled = student.deepcopy()
+        if result.choice.ship:
+            compiled = program.tuned(result.tuned.prompt(judge.prompt))
         compiled.detailed_results = RankResult(summary=summary, trials=trials.rows, search=result)
         return compiled
 
-    def _split(
-        self, task: Student, trainset: Any, valset: Any, print_line: Callable[[str], None]
-    ) -> tuple[Items, Items, dict[str, Any]]:
-        """What teaches, what chooses, and how they were parted."""
-        rows = rows_of(trainset)
-        group = self.group or group_field(rows)
-        reader = ExampleReader(student=task, label=self.label, group=group)
-        train = reader.read(rows, "train")
-        if valset is not None:
-            dev = reader.read(rows_of(valset), "val")
-            refuse_repeated_ids([train, dev])
-            refuse_overlap(train, dev, group)
-            return train, dev, {"by": "valset"}
-        refuse_repeated_ids([train])
-        by = "document"
+    def _labels(
+        self, program: "Program", rows: Sequence[Any], print_line: Callable[[str], None]
+    ) -> Labels:
+        """The examples as a run's labels, in two parts without a document in common."""
+        group = self.group or next((name for name in GROUPS if rows and name in rows[0]), None)
+        everything = program.read(rows, self.label, group)
+        names = everything.documents
+        if len(names) < FEWEST_DOCUMENTS:
+            raise ValueError(
+                f"the examples have {len(names)} documents; {FEWEST_DOCUMENTS} are the least"
+            )
         if group is None:
-            by = "row"
             print_line(
                 "no example names its document, so trainset is split by row; where several rows "
-                f"share one, say which field tells, as in group={task.text_names[0]!r}"
+                f"share one, say which field tells, as in group={program.text_names[0]!r}"
             )
-        train, dev = split_by_document(train, self.seed)
-        print_line(
-            f"trainset split by {by}: {len(train)} examples teach, {len(dev)} choose "
-            f"({len(train.documents)} and {len(dev.documents)} documents)"
+        order = [names[i] for i in stream(self.seed, "split").permutation(len(names))]
+        parts = order[: len(order) // 2], order[len(order) // 2 :]
+        train, dev = (everything.of_documents(part) for part in parts)
+        for part in (train, dev):
+            if np.ptp(part.human) == 0:
+                raise ValueError(
+                    f"half of the examples are all rated {part.human[0]:g}, so nothing is ranked: "
+                    "give more, or another seed"
+                )
+        return Labels(
+            labelled=LabelledSet(name="trainset", sha256="", outputs=()),
+            everything=everything,
+            train=train,
+            dev=dev,
+            test=Items(()),
+            unseen=None,
+            split={"by": "document" if group else "row"},
         )
-        return train, dev, {"by": by}
 
-    def _level(self, task: Student, train: Items) -> Level:
-        level: Any = "dataset" if task.is_choice else self.level or AUTO
-        check_level(level, train, pairs=task.is_choice)
-        return choose_level(train) if level == AUTO else level
-
-    def _settings(self, task: Student, predictor: Any) -> tuple[dict[str, Model], Settings]:
+    def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
         """The models that are open already, by their roles, and the run's settings."""
-        lm = self.lm
-        if lm is None:
-            lm = predictor.lm or configured_lm()
-            if lm is not None and self.api_base is not None:
-                lm = lm.copy(api_base=self.api_base)
         opened: dict[str, Model] = {}
-        named: dict[str, Any] = {}
-        sources = {
-            "": (lm or EMBEDDED, self.api_base),
-            "proposer_": (self.proposer_lm, self.proposer_api_base),
-        }
-        for prefix, (source, api_base) in sources.items():
-            named |= {f"{prefix}lm": source, f"{prefix}api_base": api_base}
-            if isinstance(source, dspy.BaseLM):
-                model = DspyModel(source)
-                opened["proposer" if prefix else "judge"] = model
-                named |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
-        if "judge" in opened and self.proposer_lm is None:
-            opened["proposer"] = opened["judge"]
-        is_pairwise = isinstance(task.judge.subject, Comparison)
-        named["pairwise" if is_pairwise else "dimension"] = task.judge.name
-        threads = dspy.settings.num_threads if "judge" in opened else CONCURRENCY
-        own = {
-            "max_calls": self.max_calls,
-            "max_cost": self.max_cost,
-            "price": self.price,
-            "proposer_price": self.proposer_price,
-            "max_demos": self.max_demos,
-            "risk": self.risk,
-            "seed": self.seed,
-            "concurrency": self.num_threads or threads,
-            # A program keeps its fields, or what is saved of it could not be loaded into another.
-            "reasoning": "none",
-        }
-        return opened, read_settings(named | own)
+        # A program keeps its fields, or what is saved of it could not be loaded into another.
+        given: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
+        for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
+            given[f"{prefix}lm"] = lm
+            if isinstance(lm, dspy.BaseLM):
+                model = opened[role] = DspyModel(lm)
+                given |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
+        if "judge" in opened:
+            given["concurrency"] = dspy.settings.num_threads
+            if self.proposer_lm is None:
+                opened["proposer"] = opened["judge"]
+        given |= {name: value for name, value in self.settings.items() if value is not None}
+        return opened, read_settings({k: value for k, value in given.items() if value is not None})
 
 
-def _labels(train: Items, dev: Items, split: Mapping[str, Any]) -> Labels:
-    """The examples as a run's labels: there is no test among them."""
-    everything = Items((*train.items, *dev.items))
-    rows = [[item.id, item.document_id, dict(item.texts), item.human] for item in everything.items]
-    digest = hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
-    return Labels(
-        labelled=LabelledSet(name="trainset", sha256=digest, outputs=()),
-        everything=everything,
-        train=train,
-        dev=dev,
-        test=Items(()),
-        unseen=None,
-        split=split,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The output that is a rating, or a choice of two; `values` are a Literal's, in order.
+
+    Of a choice the first label counts 1, and the second 0.
+    """
+
+    name: str
+    values: tuple[Any, ...] = ()
+    is_choice: bool = False
+
+    def score(self, value: Any) -> float:
+        """What a value of the program's counts, or a label; ValueError for what is none."""
+        if self.is_choice:
+            return 1.0 - self.values.index(value)
+        score = float(value)
+        if not math.isfinite(score) or (self.values and value not in self.values):
+            raise ValueError(f"{value!r} is no rating on the scale")
+        return score
+
+    def label(self, cell: Any) -> float:
+        """What people's label counts: a rating; of a choice a label, a tie, or a margin."""
+        if self.is_choice and cell in (*self.values, "tie"):
+            return 0.5 if cell == "tie" else self.score(cell)
+        number = float(cell)
+        if not math.isfinite(number):
+            raise ValueError(f"{cell!r} is no finite number")
+        return (number + 1) / 2 if self.is_choice else number
+
+    def value(self, level: int) -> Any:
+        """What a demonstration shows for a level of the scale."""
+        if self.is_choice:
+            return self.values[1 - level]
+        return next((value for value in self.values if int(value) == level), level)
+
+    def scale(self, items: Items) -> tuple[int, ...]:
+        """The levels of demonstrations: the scale's, or those that people's ratings span."""
+        if self.is_choice:
+            return 0, 1
+        if self.values:
+            return tuple(int(value) for value in self.values)
+        low, high = math.floor(items.human.min()), math.ceil(items.human.max())
+        return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_LEVELS)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramJudge(Judge):
+    """A program under its own fields' names, as the search describes it; it asks nothing itself."""
+
+    def __post_init__(self) -> None:
+        """Take any fields: the program's adapter renders them."""
+
+
+class Program:
+    """A program to tune: what the search asks of it, and a copy with what the search has found."""
+
+    def __init__(self, module: dspy.Module, output: str | None = None) -> None:
+        name = type(module).__name__
+        if not isinstance(module, dspy.Module):
+            raise ProgramError(f"RankOptimizer cannot tune a {name}: {WAY_OUT}")
+        predictors = module.named_predictors()
+        if len(predictors) != 1:
+            names = ", ".join(path for path, _ in predictors)
+            raise ProgramError(
+                f"RankOptimizer tunes one predictor, and {name} has {len(predictors)} ({names}): "
+                "tune the module that rates by itself, or set _compiled = True on the others"
+            )
+        self.module = module
+        ((self.path, self.predictor),) = predictors
+        self.signature = self.predictor.signature
+        self.answer = answer_of(name, self.signature, output)
+        self.text_names = tuple(self.signature.input_fields)
+        # What it writes beside the answer, as ChainOfThought its reasoning.
+        others = (name for name in self.signature.output_fields if name != self.answer.name)
+        self.reason = next(others, None)
+        self._inputs: dict[str, Mapping[str, Any]] = {}
+
+    def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
+        """The examples as items; ValueError names the first that lacks something."""
+        if not rows:
+            raise ValueError("trainset is empty: it holds the examples that people have rated")
+        if label is None:
+            label = HUMAN if HUMAN in rows[0] else self.answer.name
+        wanted = [*self.text_names, label, *([group] if group else [])]
+        items = []
+        for number, row in enumerate(rows):
+            where = f"example {number}"
+            if missing := [name for name in wanted if row.get(name) is None]:
+                raise ValueError(
+                    f"{where} has no {missing[0]!r}; an example has {', '.join(wanted)}; other "
+                    "names: RankOptimizer(label=..., group=...)"
+                )
+            inputs = {name: row[name] for name in self.text_names}
+            texts = {name: _text(value) for name, value in inputs.items()}
+            try:
+                human = self.answer.label(row[label])
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{where}: {label}: {error}") from None
+            self._inputs[_key(texts)] = inputs
+            items.append(
+                Item(
+                    id=f"{number}",
+                    document_id=str(row[group]) if group else text_key(texts),
+                    system=row.get("system"),
+                    texts=texts,
+                    human=human,
+                )
+            )
+        return Items(tuple(items))
+
+    def describe(self, items: Items) -> Judge:
+        """The program as the judge that the search tunes."""
+        said = {field.name: field for field in prompt_of(self.signature).fields}
+        scale, meaning = self.answer.scale(items), said[self.answer.name].description
+        if self.answer.is_choice:
+            meaning += " (1 = {}, 0 = {})".format(*self.answer.values)
+        answer = replace(said[self.answer.name], description=meaning, choices=scale)
+        reasons = [said[self.reason]] if self.reason else []
+        fields = [*(said[name] for name in self.text_names), *reasons, answer]
+        subject = Dimension(
+            name=slug(self.answer.name),
+            definition=meaning,
+            inputs={slug(name): said[name].description for name in self.text_names},
+            anchors=dict.fromkeys(scale, ""),
+            instruction=self.signature.instructions,
+        )
+        prompt = Prompt(instruction=self.signature.instructions, fields=tuple(fields))
+        return ProgramJudge(subject=subject, prompt=prompt)
+
+    def scorer(self, run: ActiveRun) -> JudgeItems:
+        """What scores items by the program with a prompt of the search's, in order."""
+        client, settings = run.models.judge, run.prepared.settings
+        temperature = run.models.plan.temperature
+        lm = as_lm(client, temperature=temperature, max_tokens=LONGEST_REPLY, seed=settings.seed)
+        # A model in this process answers one request at a time, and in order.
+        n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
+        monitor = FailureMonitor()
+
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[Judged]:
+            """Yield what the program says of each item, in order."""
+            module = self.tuned(prompt)
+            _predictor(module, self.path).lm = lm
+            lm.engine.stopped = None
+            pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
+            # Threads see what is set in DSPy here; what is left at an error is not begun.
+            context = contextvars.copy_context()
+            try:
+                futures = [
+                    pool.submit(context.copy().run, self._judge, module, lm, item) for item in items
+                ]
+                for future in futures:
+                    judged = future.result()
+                    failure = judged.judgement.failure
+                    monitor.add(Response(replies=(), parsed=(), error=failure))
+                    yield judged
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+        return judge_items
+
+    def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> Judged:
+        """One item's score; raises what ends a run, among it ProgramError."""
+        trace: list[Any] = []
+        usage = UsageTracker()
+        try:
+            # The usage and the trace are the search's, and no part of its user's.
+            with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
+                module(**self._inputs[_key(item.texts)])
+            if not trace:
+                raise ProgramError(f"{type(module).__name__} did not call its predictor")
+            said = trace[-1][2]
+            reason = _text(said.get(self.reason)) if self.reason else None
+            score = self.answer.score(said[self.answer.name])
+            judgement = Judgement(score=score, rationale=reason or None)
+        except ProgramError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything
+            stopped = lm.engine.stopped
+            if isinstance(stopped, FatalModelError | BudgetSpentError):
+                raise stopped from None
+            judgement = Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
+        totals = usage.get_total_tokens().values()
+        names = "prompt_tokens", "completion_tokens"
+        return Judged(judgement, *(sum(each.get(name, 0) for each in totals) for name in names))
+
+    def tuned(self, prompt: Prompt) -> dspy.Module:
+        """A copy with the instruction and the demonstrations of the prompt."""
+        compiled = self.module.deepcopy()
+        predictor = _predictor(compiled, self.path)
+        predictor.signature = predictor.signature.with_instructions(prompt.instruction)
+        # Demonstrations of its own stay as they are where the search shows none.
+        if prompt.demos:
+            predictor.demos = [self._demo(demo) for demo in prompt.demos]
+        return compiled
+
+    def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
+        """A demonstration of the search's in the program's own types, as its adapter shows it."""
+        inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
+        values = {**inputs, self.answer.name: self.answer.value(int(demo[self.answer.name]))}
+        return dspy.Example(**values).with_inputs(*self.text_names)
+
+
+def answer_of(program: str, signature: Any, output: str | None = None) -> Answer:
+    """The output that is a rating or a choice; ProgramError where there is none, or several."""
+    outputs = signature.output_fields
+    if output is not None and output not in outputs:
+        raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
+    kinds = {name: info.annotation for name, info in outputs.items() if output in (None, name)}
+    answers = [answer for name, kind in kinds.items() if (answer := _answer(name, kind))]
+    if len(answers) == 1:
+        return answers[0]
+    written = ", ".join(
+        f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in kinds.items()
     )
+    if answers:
+        raise ProgramError(
+            f"{program} writes {len(answers)} ratings or choices ({written}): say which is "
+            f"people's, as in RankOptimizer(output={answers[-1].name!r})"
+        )
+    raise ProgramError(
+        f"{program} writes no rating and no choice ({written}): type its output, as in "
+        f"'... -> {list(kinds)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
+    )
+
+
+def _answer(name: str, annotation: Any) -> Answer | None:
+    if annotation is bool:
+        return Answer(name=name, values=(True, False), is_choice=True)
+    if annotation in (int, float):
+        return Answer(name=name)
+    values = get_args(annotation) if get_origin(annotation) is Literal else ()
+    if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
+        return Answer(name=name, values=tuple(sorted(values, key=int)))
+    return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
+
+
+def slug(name: str) -> str:
+    """The name as a dimension's may be: small letters, digits and underscores."""
+    slug = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
+    return slug if slug[:1].isalpha() else f"text_{slug}"
+
+
+def _predictor(module: dspy.Module, path: str) -> Any:
+    return dict(module.named_predictors())[path]
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _key(texts: Mapping[str, str]) -> str:
+    return "\0".join(map(encodable, texts.values()))

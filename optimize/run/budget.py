@@ -45,8 +45,8 @@ FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
 # How many demonstrations are tried, and their characters at most. What costs nothing may show as
 # much as a frozen judge can hold.
-FREE_SIZES, FREE_LENGTH = (16, 64, MAX_DEMOS), 3_000_000
-PAID_SIZES, PAID_LENGTH = (4, 8, 16, 32, 64), 120_000
+FREE_DEMOS, FREE_LENGTH = MAX_DEMOS, 3_000_000
+PAID_DEMOS, PAID_LENGTH = 64, 120_000
 # The least that can teach anything: labels judged by the untuned judge and some finalists, so much
 # of a first round, and so many proposals.
 FINALISTS_AT_LEAST, LEAST_SEARCH, LEAST_PROPOSALS = 1.5, 3, 4
@@ -196,7 +196,7 @@ def plan_budget(
     options = _search_options(settings, labels, pricing, affordable)
     dearest = item_cost
     if unit != "calls":
-        dearest = max(DEAREST_FACTOR * item_cost, affordable if options.demo_sets else 0)
+        dearest = max(DEAREST_FACTOR * item_cost, affordable if options.max_demos else 0)
     kept = n_measured * (item_cost + dearest)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.test))
     n_probes *= settings.probes or (is_embedded(settings.lm) and kept + n_probes * calls <= limit)
@@ -276,22 +276,20 @@ def _search_options(
     None are shown where fewer than FEWEST_DEMOS of average length fit.
     """
     free = is_embedded(settings.lm)
-    sizes: tuple[int, ...] = FREE_SIZES if free else PAID_SIZES
-    longest = FREE_LENGTH if free else PAID_LENGTH
-    if (most := settings.max_demos) is not None:
-        sizes = tuple(size for size in sizes if size <= most) or (most,)
+    most, longest = (FREE_DEMOS, FREE_LENGTH) if free else (PAID_DEMOS, PAID_LENGTH)
+    if settings.max_demos is not None:
+        most = min(most, settings.max_demos)
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
         longest = min(longest, int(max(0.0, item_cost - pricing.of_seed) / per_character))
-    options = SearchOptions(
+    lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
+    enough = min(FEWEST_DEMOS, most) * sum(lengths) / len(lengths)
+    return SearchOptions(
         seed=settings.seed,
         risk=settings.risk,
-        demo_sizes=sizes,
+        max_demos=most if longest >= enough else 0,
         longest_demos=longest,
         reasoning=settings.reasoning_to_try,
     )
-    lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
-    enough = min(FEWEST_DEMOS, max(sizes)) * sum(lengths) / len(lengths)
-    return replace(options, demo_sets=0) if most == 0 or longest < enough else options
 
 
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:

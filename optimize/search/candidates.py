@@ -125,7 +125,7 @@ def draw_demo_set(
     They come from a `share` of the documents. `reasons` are what a judge wrote before the right
     answer, by item id. `kind` is EVERYTHING where each different output is shown.
     """
-    items = demonstrable_items(items, prompt)
+    items = _demonstrable(items, prompt)
     most_documents = max(1, int(len(items.documents) * share))
     chosen: list[int] = []
     demos: dict[int, Demo] = {}
@@ -160,7 +160,7 @@ def draw_demo_set(
     )
 
 
-def demonstrable_items(items: Items, prompt: Prompt) -> Items:
+def _demonstrable(items: Items, prompt: Prompt) -> Items:
     """What can be shown: a pair that people left undecided teaches neither letter."""
     if prompt.answer.choices == ("A", "B"):
         return Items(tuple(item for item in items.items if item.human != 0))

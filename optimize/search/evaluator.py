@@ -91,6 +91,7 @@ def _static_characters(prompt: Prompt) -> int:
     return len(prompt.instruction) + demos + sum(len(field.description) for field in prompt.fields)
 
 
+@dataclass(slots=True)
 class SearchBudget:
     """What a search may spend, in `unit`; replies of an earlier start count too.
 
@@ -100,21 +101,14 @@ class SearchBudget:
     it counts 1); `calls` counts the calls of both models.
     """
 
-    def __init__(
-        self,
-        limit: float,
-        set_aside: Callable[[float], None] = lambda cost: None,
-        *,
-        unit: Unit = "calls",
-        slack: float = 0,
-        proposal: float = 1,
-        proposal_price: Price | None = None,
-    ) -> None:
-        self.limit, self.unit, self.slack = limit, unit, slack
-        self.spent: float = 0
-        self.calls = 0
-        self.set_aside = set_aside
-        self.proposal, self.proposal_price = proposal, proposal_price
+    limit: float
+    unit: Unit = "calls"
+    slack: float = 0
+    proposal: float = 1
+    proposal_price: Price | None = None
+    set_aside: Callable[[float], None] = lambda cost: None
+    spent: float = 0
+    calls: int = 0
 
     @property
     def left(self) -> float:
@@ -242,24 +236,19 @@ def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contra
 class SearchOptions:
     """How wide and how long to search.
 
-    `demo_sizes` are the fewest and the most demonstrations of a set, and `longest_demos` the
-    characters of their texts: every later call pays for them again. `max_item_cost` is what an item
-    may cost with the dearest candidate, in the budget's unit; `reasoning` are the forms that may be
-    tried beside the untuned judge's own. `risk` is the chance that a judge ships which is no better
-    than the untuned one.
+    A set of demonstrations holds at most `max_demos` and so many characters of texts: every later
+    call pays for them again. `max_item_cost` is what an item may cost with the dearest candidate,
+    in the budget's unit; `reasoning` are the forms that may be tried beside the untuned judge's
+    own. The search ends after `patience` rounds without a new leader. `risk` is the chance that a
+    judge ships which is no better than the untuned one.
     """
 
     seed: int = 0
     rounds: int = 8
     proposals: int = 4
-    # Sets of demonstrations drawn in a round.
-    demo_sets: int = 2
-    demo_sizes: tuple[int, ...] = (4, 8, 16)
-    longest_demos: int = 40_000
-    # How many candidates of GEPA meet dev.
-    finalists: int = 3
-    # Rounds without a new leader before the search ends.
     patience: int = 3
+    max_demos: int = 16
+    longest_demos: int = 40_000
     max_item_cost: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
     risk: float = 0.1

@@ -10,12 +10,11 @@ either half, so there is no choice among many to pay for. Test labels have no pa
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
-from typing import Literal
 
 import numpy as np
 
@@ -36,10 +35,10 @@ from optimize.search.evaluator import (
 from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.intervals import Contrast, stream
 
-OptimizerName = Literal["rank", "gepa"]
 # The chance that a judge ships which is no better than the untuned one.
 RISK = 0.1
-
+# How many candidates of a search meet documents held out from them.
+N_FINALISTS = 3
 SWAPS = 2000
 # On each side of a 95 % interval.
 TAIL = 0.025
@@ -54,7 +53,7 @@ SPREAD = 0.9
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.
-OPTIMIZERS: dict[OptimizerName, str] = {
+OPTIMIZERS: Mapping[str, str] = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",
 }
@@ -75,10 +74,11 @@ class CrossFit:
         return self._largest(self._everything)
 
     def _largest(self, items: Items) -> DemoSet:
+        """All of the items that can be shown, or as many of all levels as a prompt takes."""
         return draw_demo_set(
             items,
             self._seed,
-            max(self._options.demo_sizes, default=0),
+            self._options.max_demos,
             stream(self._options.seed, EVERYTHING),
             max_characters=self._options.longest_demos,
         )
@@ -124,16 +124,15 @@ class CrossFit:
 class Exploration:
     """What an optimizer ends with: finalists, best first, and how they were made.
 
-    `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed, and `dev`
-    the part of dev to judge them on (None: as much as the budget reaches for). `n_too_dear`
-    candidates did better than the untuned judge on train and cost too much to be finalists.
+    `tried` are the ids of all candidates scored, and `n_proposed` the instructions proposed.
+    `n_too_dear` candidates did better than the untuned judge on train and cost too much to be
+    finalists.
     """
 
     finalists: Sequence[Candidate]
     tried: Collection[str]
     n_proposed: int
     cross_fit: CrossFit
-    dev: Items | None = None
     n_too_dear: int = 0
 
 
@@ -209,7 +208,7 @@ UNTUNED = "Shipped: the untuned judge."
 GOES_ON = "The same command again with a larger limit goes on from there."
 
 
-def search(optimizer: OptimizerName, problem: SearchProblem) -> SearchResult:
+def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     """Search with the optimizer of this name on either half of the labels, and decide."""
     module, _, function = OPTIMIZERS[optimizer].partition(":")
     explore: Callable[[SearchProblem], Exploration] = getattr(import_module(module), function)
@@ -256,7 +255,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     budget reaches for: those that can tell judges apart come first.
     """
     evaluator, level, cross_fit = problem.evaluator, problem.level, exploration.cross_fit
-    dev = problem.dev if exploration.dev is None else exploration.dev
+    dev = problem.dev
     left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
@@ -431,12 +430,6 @@ def too_dear(n_better: int, n_tried: int) -> Choice:
         f"test with any of them costs more than the limit. {GOES_ON}"
     )
     return Choice(ship=False, why=why, limit_reached=True)
-
-
-def unmeasured(choice: Choice) -> Choice:
-    """The choice where the budget ended before the tuned judge could be measured on test."""
-    why = f"{UNTUNED} The budget ended before the tuned judge had been measured on test. {GOES_ON}"
-    return replace(choice, ship=False, why=why, limit_reached=True)
 
 
 def reason_of(choice: Choice) -> str:

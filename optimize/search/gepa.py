@@ -18,7 +18,7 @@ import numpy as np
 from dspy.teleprompt.gepa.instruction_proposal import InstructionProposer
 
 from dspy_judges.errors import JudgesError
-from judges.client import BudgetSpentError, Client, FatalModelError, Model, Request, Response
+from judges.client import BudgetSpentError, Client, FatalModelError
 from judges.client.dspy import as_lm
 from judges.judgement import AnyJudgement
 from judges.modules import signature_of
@@ -27,13 +27,12 @@ from optimize.items import Items
 from optimize.search.candidates import Candidate, nearest_choice
 from optimize.search.evaluator import (
     Evaluator,
-    SearchBudget,
     SearchBudgetSpentError,
     SearchProblem,
     objective,
     reason_of,
 )
-from optimize.search.gate import CrossFit, Exploration
+from optimize.search.gate import N_FINALISTS, CrossFit, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.statistics.correlations import Level
@@ -50,12 +49,10 @@ UNPAID = -1.0
 MINIBATCH = 6
 # Proposals in a row that brought nothing new: GEPA would spend the whole budget on more.
 MOST_FRUITLESS = 25
-# Long texts lose their middle: GEPA need not read a whole report with every example.
-TEXT_SHOWN = 2400
 
 
 @dataclass(slots=True)
-class Spending:
+class Progress:
     """What every copy of the program asks through; copied by reference, as DSPy copies programs.
 
     `ended` is what ended the run: GEPA takes it for a bad prompt, and would go on.
@@ -65,46 +62,37 @@ class Spending:
     ended: JudgesError | None = None
     tried: set[str] = field(default_factory=set)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Spending":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Progress":
         return self
-
-    @contextlib.contextmanager
-    def noting_what_ends(self) -> Iterator[None]:
-        """Raise again what has ended the run, and keep what ends it now."""
-        if self.ended is not None:
-            raise self.ended
-        try:
-            yield
-        except (SearchBudgetSpentError, BudgetSpentError, FatalModelError) as error:
-            self.ended = error
-            raise
 
 
 class GroupJudge(dspy.Module):  # type: ignore[misc]
     """Judges all items of an example; what is optimized is the predictor `judge` inside."""
 
-    def __init__(self, spending: Spending) -> None:
+    def __init__(self, progress: Progress) -> None:
         super().__init__()
-        self.judge = dspy.Predict(signature_of(spending.evaluator.seed))
-        self.spending = spending
+        self.judge = dspy.Predict(signature_of(progress.evaluator.seed))
+        self.progress = progress
 
     def forward(self, items: Items) -> dspy.Prediction:
-        evaluator, candidate = self.spending.evaluator, candidate_of(self)
+        progress, candidate = self.progress, candidate_of(self)
         try:
-            with self.spending.noting_what_ends():
-                evaluator.scores(candidate, items)
-        except (SearchBudgetSpentError, BudgetSpentError):
+            if progress.ended is not None:
+                raise progress.ended
+            progress.evaluator.scores(candidate, items)
+        except (SearchBudgetSpentError, BudgetSpentError, FatalModelError) as error:
             # DSPy ends a run of many errors with one of its own.
+            progress.ended = error
             return dspy.Prediction(judgements=())
-        self.spending.tried.add(candidate.id)
-        judgements = evaluator.judgements(candidate, items)
+        progress.tried.add(candidate.id)
+        judgements = progress.evaluator.judgements(candidate, items)
         if dspy.settings.trace is not None:
             self._trace(items, judgements)
         return dspy.Prediction(judgements=judgements)
 
     def _trace(self, items: Items, judgements: tuple[AnyJudgement, ...]) -> None:
         """What DSPy's own predictor would have left for reflection."""
-        *reasons, answer = self.spending.evaluator.seed.outputs
+        *reasons, answer = self.progress.evaluator.seed.outputs
         for item, judgement in zip(items.items, judgements, strict=True):
             if judgement.failure is None:
                 words = reason_of(judgement) or NOT_GIVEN
@@ -140,45 +128,28 @@ def metric(example: Any, prediction: Any) -> float:
     return float(np.nan_to_num(objective(scores, example["items"], "dataset")))
 
 
-class CountedClient:
-    """Answers GEPA's reflection, and counts each answer in the search's budget."""
-
-    def __init__(self, client: Client, spending: Spending) -> None:
-        self.client, self.spending = client, spending
-
-    @property
-    def model(self) -> Model:
-        return self.client.model
-
-    @property
-    def budget(self) -> SearchBudget:
-        return self.spending.evaluator.budget
-
-    def ask(self, request: Request) -> Response:
-        """Answer a request; raises SearchBudgetSpentError where the search cannot pay it."""
-        with self.spending.noting_what_ends():
-            self.budget.check(self.budget.proposal)
-            response = self.client.ask(request)
-        self.budget.charge_proposal(response.tokens_in, response.tokens_out)
-        return response
-
-    async def ask_async(self, request: Request) -> Response:
-        """GEPA asks from no event loop."""
-        raise NotImplementedError
-
-
 class Reflection(InstructionProposer):  # type: ignore[misc]
-    """GEPA's own proposer, of which it is only counted how often it brings something new."""
+    """GEPA's own proposer; what it asks is counted, and how often it brings something new."""
 
-    def __init__(self, known: set[str]) -> None:
+    def __init__(self, progress: Progress, client: Client, seed: int) -> None:
         super().__init__()
+        self.progress, self.client = progress, client
+        self.lm = as_lm(client, temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed)
         self.n_proposed = self.n_fruitless = 0
-        self._known = known
+        self._known = {progress.evaluator.seed.instruction}
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, str]:
         """The new instructions by component; raises where the reply cannot be read."""
         self.n_fruitless += 1
-        instructions: dict[str, str] = super().__call__(*args, **kwargs)
+        budget, totals = self.progress.evaluator.budget, self.client.totals
+        budget.check(budget.proposal)
+        tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
+        try:
+            instructions: dict[str, str] = super().__call__(*args, **kwargs)
+        finally:
+            if self.lm.engine.stopped is None:
+                budget.charge_proposal(totals.tokens_in - tokens_in, totals.tokens_out - tokens_out)
+            self.progress.ended = self.progress.ended or self.lm.engine.stopped
         self.n_proposed += len(instructions)
         if not self._known.issuperset(instructions.values()):
             self.n_fruitless = 0
@@ -198,13 +169,13 @@ def explore(problem: SearchProblem) -> Exploration:
         )
     evaluator, options = problem.evaluator, problem.options
     budget, item_cost = evaluator.budget, evaluator.item_cost(problem.seed)
-    dev_cost = (1 + options.finalists) * item_cost * len(problem.dev)
-    spending = Spending(evaluator)
-    reflection = Reflection({problem.seed.instruction})
+    dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
+    progress = Progress(evaluator)
+    reflection = Reflection(progress, problem.proposer, PROPOSER_SEED * (1 + options.seed))
     with budget.reserving(min(dev_cost, budget.left / 2)), _quietly():
-        scored = _run_gepa(problem, problem.proposer, spending, reflection)
-    if isinstance(spending.ended, FatalModelError):
-        raise spending.ended
+        scored = _run_gepa(problem, progress, reflection)
+    if isinstance(progress.ended, FatalModelError):
+        raise progress.ended
     # Each candidate once, the best first, with the best it reached.
     best = {each.id: (rho, each) for rho, each in sorted(scored, key=lambda pair: pair[0])}
     scored = sorted(best.values(), key=lambda pair: (-pair[0], pair[1].id))
@@ -213,8 +184,8 @@ def explore(problem: SearchProblem) -> Exploration:
     seed_rho = best.get(problem.seed.id, (0.0, problem.seed))[0]
     better = [each for rho, each in scored if each.id != problem.seed.id and rho > seed_rho]
     return Exploration(
-        finalists=better[: options.finalists],
-        tried=spending.tried,
+        finalists=better[:N_FINALISTS],
+        tried=progress.tried,
         n_proposed=reflection.n_proposed,
         # None of them shows dev: each judges it itself.
         cross_fit=CrossFit(Items(()), evaluator.seed, options),
@@ -222,7 +193,7 @@ def explore(problem: SearchProblem) -> Exploration:
 
 
 def _run_gepa(
-    problem: SearchProblem, proposer: Client, spending: Spending, reflection: Reflection
+    problem: SearchProblem, progress: Progress, reflection: Reflection
 ) -> ScoredCandidates:
     """Run until the budget ends, or reflection has nothing new to say."""
     evaluator, options = problem.evaluator, problem.options
@@ -244,31 +215,29 @@ def _run_gepa(
         gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
         rho, items = metric(gold, pred), gold["items"]
-        if pred_name is None or rho == UNPAID:
+        if pred_name is None or not pred.judgements:
             return rho
         # The same words as a lesson's, people's best first.
         judged = JudgedItems(items, pred.judgements, evaluator.seed)
         rows = np.argsort(-items.human, kind="stable")
         feedback = (
             f"The score is Spearman's rho between your order of these {len(items)} outputs and "
-            f"people's: {rho:.2f} (1 is best).\n{judged.document(rows.tolist(), TEXT_SHOWN)}"
+            f"people's: {rho:.2f} (1 is best).\n{judged.document(rows.tolist())}"
         )
         return dspy.Prediction(score=rho, feedback=feedback)
 
     def is_finished(state: Any) -> bool:
         return (
             reflection.n_fruitless >= MOST_FRUITLESS
-            or spending.ended is not None
+            or progress.ended is not None
             or evaluator.budget.left < cost_needed
         )
 
-    client = CountedClient(proposer, spending)
-    seed = PROPOSER_SEED * (1 + options.seed)
     optimizer = dspy.GEPA(
         metric=metric_with_feedback,
         max_metric_calls=max(1, int(evaluator.budget.left // item_cost)),
         instruction_proposer=reflection,
-        reflection_lm=as_lm(client, temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed),
+        reflection_lm=reflection.lm,
         reflection_minibatch_size=min(MINIBATCH, len(teaching)),
         skip_perfect_score=False,
         num_threads=1,
@@ -276,7 +245,7 @@ def _run_gepa(
         seed=options.seed,
         gepa_kwargs={"stop_callbacks": is_finished},
     )
-    program = optimizer.compile(GroupJudge(spending), trainset=teaching, valset=judging)
+    program = optimizer.compile(GroupJudge(progress), trainset=teaching, valset=judging)
     results = program.detailed_results
     programs = zip(results.val_aggregate_scores, results.candidates, strict=True)
     return [(value, candidate_of(each)) for value, each in programs]

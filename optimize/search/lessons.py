@@ -23,9 +23,9 @@ from optimize.search.evaluator import reason_of
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
 # Of the documents no more than this share, so that another lesson has others.
 LARGEST_SHARE = 2 / 3
-# Texts lose their middle until a lesson has no more characters of them.
-LESSON_CHARACTERS, TEXT_LENGTHS = 60_000, (2400, 1600, 1000, 600, 300)
-REASON_LENGTH, MAX_RATINGS_LISTED = 300, 6
+# A lesson has no more characters than these, and long texts lose their middle.
+LESSON_CHARACTERS, TEXT_LENGTH, REASON_LENGTH = 60_000, 2400, 300
+MAX_RATINGS_LISTED = 6
 # A document that the judge orders rightly is drawn this much as often as one it turns around.
 RIGHT_WEIGHT = 0.35
 # Outputs whose pairs are counted, where documents have one each.
@@ -70,48 +70,30 @@ class JudgedItems:
         overview = self._pair_overview() if self.is_pairwise else self._overview()
         weights = self._weights()
         lessons = []
+        documents = list(self.items.places.values())
         for rng in draws:
             # The greatest of weights times exponential noise: a draw without replacement.
             order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
-            lessons.append("\n\n".join([overview, *self._documents(order.tolist())]))
+            lesson, drawn = overview, [documents[index] for index in order]
+            for number, rows in enumerate(drawn[: _n_documents(documents)], start=1):
+                shown = self._outputs_shown(rows)
+                part = f" ({len(shown)} of {len(rows)})" if len(shown) < len(rows) else ""
+                block = f"\n\nDocument {number}{part}:\n{self.document(shown)}"
+                if number > 1 and len(lesson) + len(block) > LESSON_CHARACTERS:
+                    break
+                lesson += block
+            lessons.append(lesson)
         return lessons
 
-    def _documents(self, order: Sequence[int]) -> list[str]:
-        """The first documents in this order, so many as fit."""
-        documents = list(self.items.places.values())
-        shown = [documents[index] for index in order[: _n_documents(documents)]]
-        drawn = [self._outputs_shown(rows) for rows in shown]
-        lengths = [
-            len(text)
-            for rows in drawn
-            for texts in (self._shared(rows), *(self._own(row, rows) for row in rows))
-            for text in texts.values()
-        ]
-        fits = (
-            length
-            for length in TEXT_LENGTHS
-            if sum(min(each, length) for each in lengths) <= LESSON_CHARACTERS
-        )
-        length = next(fits, TEXT_LENGTHS[-1])
-        titles = [
-            f"Document {number}"
-            + f" ({len(rows)} of {len(all_rows)})" * (len(rows) < len(all_rows))
-            for number, (rows, all_rows) in enumerate(zip(drawn, shown, strict=True), start=1)
-        ]
-        return [
-            f"{title}:\n{self.document(rows, length)}"
-            for title, rows in zip(titles, drawn, strict=True)
-        ]
-
-    def document(self, rows: Sequence[int], length: int) -> str:
+    def document(self, rows: Sequence[int]) -> str:
         """These outputs of one document; what they share stands above them."""
-        lines = [f"{name}: {_quoted(text, length)}" for name, text in self._shared(rows).items()]
+        shared = self._shared(rows)
+        lines = [f"{name}: {_quoted(text)}" for name, text in shared.items()]
         for row in rows:
-            lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
-            lines += [
-                f"  {name}: {_quoted(text, length)}" for name, text in self._own(row, rows).items()
-            ]
             judgement, item = self.judgements[row], self.items.items[row]
+            lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
+            own = {name: text for name, text in item.texts.items() if name not in shared}
+            lines += [f"  {name}: {_quoted(text)}" for name, text in own.items()]
             if reason := reason_of(judgement):
                 lines.append(f"  the judge's reason: {_quoted(reason, REASON_LENGTH)}")
             if item.comment:
@@ -128,11 +110,6 @@ class JudgedItems:
             for name, text in first.items()
             if name not in self.never_shared and all(texts[name] == text for texts in others)
         }
-
-    def _own(self, row: int, rows: Sequence[int]) -> dict[str, str]:
-        """The texts of an output that it does not share with the others."""
-        shared, texts = self._shared(rows), self.items.items[row].texts
-        return {name: text for name, text in texts.items() if name not in shared}
 
     def _weights(self) -> Vector:
         """How telling each document is: people tell its outputs apart, and the judge does not."""
@@ -252,7 +229,7 @@ def _n_documents(documents: Sequence[Indices]) -> int:
     return max(1, min(number, math.ceil(LARGEST_SHARE * len(documents))))
 
 
-def _quoted(text: str, length: int) -> str:
+def _quoted(text: str, length: int = TEXT_LENGTH) -> str:
     """A text in quotes on one line; a long one without its middle."""
     half = length // 2
     if len(text) > length:

@@ -22,8 +22,8 @@ from optimize.search.lessons import JudgedItems
 REPLY_TOKENS = 2048
 # What is shown of a reply that had a fault, beside all that it was written from.
 LONGEST_REPLY_SHOWN = 6000
-# After so many rounds in which no reply could be read, no proposal is asked for.
-UNREAD_ROUNDS = 2
+# After so many rounds without an instruction that may be tried none is asked for.
+FRUITLESS_ROUNDS = 2
 MAX_REASON_LENGTH = 300
 
 # Instructions tried before, with the rho that each reached, best first.
@@ -80,14 +80,6 @@ _HEADER = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
-class RejectedError(NoScoreError):
-    """An instruction was read that may not be tried; the message says why."""
-
-    def __init__(self, instruction: str, reason: str) -> None:
-        super().__init__(reason)
-        self.instruction = instruction
-
-
 Proposal = str | NoScoreError
 
 
@@ -96,7 +88,7 @@ class Proposer:
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.n_proposed = 0
-        self._n_unread_rounds = 0
+        self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         self._known = [problem.seed.instruction]
 
@@ -118,34 +110,24 @@ class Proposer:
 
         Raises SearchBudgetSpentError where they cannot be paid.
         """
-        if not lessons or self._n_unread_rounds == UNREAD_ROUNDS:
+        if not lessons or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(lessons))
         seed = self._problem.options.seed * 10_000 + number * 100
-        requests = [
-            _request(PROPOSER.messages(self._texts(current, lesson, history)), seed + draw)
-            for draw, lesson in enumerate(lessons)
-        ]
-        replies = list(self._replies(requests))
+        asked = [PROPOSER.messages(self._texts(current, lesson, history)) for lesson in lessons]
+        replies = list(self._replies(asked, seed))
         proposals = [self._read(reply) for reply in replies]
-        again = [
-            place
-            for place, (reply, proposal) in enumerate(zip(replies, proposals, strict=True))
-            if isinstance(reply, str) and isinstance(proposal, NoScoreError)
-        ]
+        again = {
+            place: _with_complaint(asked[place], reply, str(proposals[place]))
+            for place, reply in enumerate(replies)
+            if isinstance(reply, str) and isinstance(proposals[place], NoScoreError)
+        }
         if budget.left >= budget.proposal * len(again):
-            complaints = [
-                _request(
-                    _with_complaint(requests[place].messages, replies[place], proposals[place]),
-                    seed + 50 + place,
-                )
-                for place in again
-            ]
-            for place, reply in zip(again, self._replies(complaints), strict=True):
+            replies = list(self._replies(list(again.values()), seed + 50))
+            for place, reply in zip(again, replies, strict=True):
                 if isinstance(reply, str):
                     proposals[place] = self._read(reply)
-        self._note_unread(proposals, number)
         return self._fresh(proposals, number)
 
     def _texts(self, current: str, lesson: str, history: History) -> dict[str, str]:
@@ -157,8 +139,9 @@ class Proposer:
             "history": "\n".join(lines) or "none",
         }
 
-    def _replies(self, requests: Sequence[Request]) -> Iterator[Proposal]:
-        """Yield a reply's text for each request, or why there is none."""
+    def _replies(self, asked: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
+        """Yield a reply's text for each of the messages, or why there is none."""
+        requests = [_request(messages, seed + place) for place, messages in enumerate(asked)]
         n_answered = 0
         try:
             for response in self._client.run(requests):
@@ -188,34 +171,25 @@ class Proposer:
         except NoScoreError as error:
             return error
         reason = fault(instruction, self._problem.guard, self._known)
-        return RejectedError(instruction, reason) if reason else instruction
+        return NoScoreError(reason) if reason else instruction
 
     def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:
-        """The instructions that may be tried, each once; the others are recorded."""
-        fresh: list[str] = []
+        """The instructions that may be tried, each once; why there is no other is recorded."""
+        faults = [str(proposal) for proposal in proposals if isinstance(proposal, NoScoreError)]
+        for reason in faults:
+            self._problem.record("rejected", number, why=reason)
+        fresh = list(dict.fromkeys(each for each in proposals if isinstance(each, str)))
         self.n_proposed += len(proposals)
-        for proposal in proposals:
-            if isinstance(proposal, NoScoreError):
-                text = proposal.instruction if isinstance(proposal, RejectedError) else None
-                self._problem.record("rejected", number, instruction=text, why=str(proposal))
-            elif proposal not in fresh:
-                fresh.append(proposal)
         self._known += fresh
+        self._n_fruitless_rounds = 0 if fresh else self._n_fruitless_rounds + 1
+        if not fresh:
+            self._problem.print_line(
+                f"round {number}: none of {len(faults)} proposals may be tried: "
+                f"{faults[0][:MAX_REASON_LENGTH]}"
+                + "; no more are asked for"
+                * (self._n_fruitless_rounds == FRUITLESS_ROUNDS)
+            )
         return fresh
-
-    def _note_unread(self, proposals: Sequence[Proposal], number: int) -> None:
-        """Say that no reply of a round could be read, and why."""
-        unread = [str(each) for each in proposals if type(each) is NoScoreError]
-        if len(unread) < len(proposals):
-            self._n_unread_rounds = 0
-            return
-        self._n_unread_rounds += 1
-        self._problem.print_line(
-            f"round {number}: none of {len(unread)} proposals could be read: "
-            f"{unread[0][:MAX_REASON_LENGTH]}"
-            + "; no more are asked for"
-            * (self._n_unread_rounds == UNREAD_ROUNDS)
-        )
 
 
 def describe(prompt: Prompt) -> str:
@@ -265,12 +239,12 @@ def _whole_text(reply: Reply) -> str:
     return reply.text
 
 
-def _with_complaint(messages: Sequence[Message], reply: Proposal, fault: Proposal) -> list[Message]:
+def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
     """The conversation so far, what is wrong with the reply, and the form of another."""
     form = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{form}"
     return [
         *messages,
-        Message(role="assistant", content=str(reply)[:LONGEST_REPLY_SHOWN]),
+        Message(role="assistant", content=reply[:LONGEST_REPLY_SHOWN]),
         Message(role="user", content=complaint),
     ]

@@ -26,10 +26,8 @@ from judges.client import BudgetSpentError
 from judges.prompt import Reasoning
 from optimize.items import Items
 from optimize.search.candidates import (
-    EVERYTHING,
     Candidate,
     DemoSet,
-    demonstrable_items,
     draw_demo_set,
     nearest_choice,
 )
@@ -42,10 +40,10 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import MOST_FAILED, CrossFit, Exploration
+from optimize.search.gate import MOST_FAILED, N_FINALISTS, CrossFit, Exploration
 from optimize.search.proposer import Proposer
 from optimize.statistics.correlations import Level
-from optimize.statistics.intervals import Contrast, stream
+from optimize.statistics.intervals import stream
 
 # What the first round may cost: so many times judging at most so many documents of train by the
 # untuned judge, which runs first on its share, since its mistakes are the first lessons.
@@ -56,8 +54,6 @@ MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # On fewer documents than these chance decides; no candidate is out before it has met so many, or
 # half of those that it could meet.
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
-# A candidate that stands this many standard errors below the leader, or the untuned judge, is out.
-ELIMINATION_ERRORS = 1.5
 # The round in which forms of reasoning are compared, on the best instructions of the first.
 REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
 # Demonstrations race from the third round on: sets of these sizes there, of at most so much of
@@ -71,11 +67,8 @@ PRIOR_DOCUMENTS = 30
 # How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
 # the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Dev gets at most half of the limit; of more documents than suffice, a quarter.
-DEV_SHARE, LARGE_DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 0.25, 100
-# As many finalists as a share of the limit pays for, within bounds. A finalist costs about so many
-# times the untuned judge.
-MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
+# Dev gets at most so much of the limit. A finalist costs about so many times the untuned judge.
+DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
@@ -91,72 +84,10 @@ def show_labels(problem: SearchProblem) -> Exploration:
     cross_fit = CrossFit(problem.labelled, prompt, options)
     demo_set = cross_fit.full_demo_set
     if not cross_fit.is_feasible:
-        demo_set = draw_demo_set(
-            problem.train,
-            prompt,
-            max(options.demo_sizes, default=0),
-            stream(options.seed, EVERYTHING),
-            max_characters=options.longest_demos,
-        )
+        demo_set = CrossFit(problem.train, prompt, options).full_demo_set
     candidate = replace(problem.seed, demo_set=demo_set)
     finalists = [candidate] if demo_set.demos else []
     return Exploration(finalists=finalists, tried=(), n_proposed=0, cross_fit=cross_fit)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPlan:
-    """How a search divides what it may spend, before any candidate is scored.
-
-    `dev` is the part of dev to choose on, and `dev_item_cost` what scoring one of its items with
-    the untuned judge and `n_finalists` is taken to cost.
-    """
-
-    dev: Items
-    n_finalists: int
-    dev_item_cost: float
-    first_round: float
-
-    @property
-    def dev_cost(self) -> float:
-        return self.dev_item_cost * len(self.dev)
-
-    def round_budget(self, number: int, left: float) -> float:
-        """Twice the round before, or what is left of the limit; 0 where that is hardly any."""
-        planned = self.first_round * 2 ** (number - 1)
-        return 0.0 if left < MIN_ROUND_SHARE * planned else min(planned, left)
-
-
-def plan_search(
-    train: Items, dev: Items, level: Level, seed: int, limit: float, seed_cost: float
-) -> SearchPlan:
-    """Divide a limit, where an item costs so much with the untuned judge.
-
-    A larger limit leaves no less of dev to choose on.
-    """
-    names = list(dict.fromkeys((*informative_documents(dev, level), *dev.documents)))
-    fewest_cost = seed_cost * (1 + MIN_FINALISTS * FINALIST_COST)
-    costs = fewest_cost * np.cumsum([len(dev.places[name]) for name in names])
-    n_half, n_quarter = (
-        int((costs <= share * limit).sum()) for share in (DEV_SHARE, LARGE_DEV_SHARE)
-    )
-    dev_part = dev.of_documents(names[: max(min(n_half, DOCUMENTS_TO_CHOOSE_ON), n_quarter)])
-    finalist_cost = FINALIST_COST * seed_cost * len(dev_part)
-    affordable = int(FINALISTS_SHARE * limit / finalist_cost) if finalist_cost else 0
-    n_finalists = min(MAX_FINALISTS, max(MIN_FINALISTS, affordable))
-    raced = train.of_documents(race_order(train, level, seed)[:MAX_RACE_DOCUMENTS])
-    return SearchPlan(
-        dev=dev_part,
-        n_finalists=n_finalists,
-        dev_item_cost=seed_cost * (1 + n_finalists * FINALIST_COST),
-        first_round=FIRST_ROUND_COST * seed_cost * len(raced),
-    )
-
-
-def race_order(train: Items, level: Level, seed: int) -> tuple[str, ...]:
-    """The documents that can tell judges apart, in the order in which candidates meet them."""
-    documents = informative_documents(train, level)
-    order = stream(seed, "order").permutation(len(documents))
-    return tuple(documents[index] for index in order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,8 +115,12 @@ class Race:
 
     def __init__(self, evaluator: Evaluator, train: Items, level: Level, seed: int) -> None:
         self.evaluator, self.level = evaluator, level
-        self.order = race_order(train, level, seed)
-        self.fewest = min(MIN_RACE_DOCUMENTS, min(MAX_RACE_DOCUMENTS, len(self.order)) // 2)
+        # The documents that can tell judges apart, in the order in which candidates meet them.
+        documents = informative_documents(train, level)
+        order = stream(seed, "order").permutation(len(documents))
+        self.order = tuple(documents[index] for index in order)
+        half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
+        self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
         self._of_document = {name: train.of_documents([name]).items for name in self.order}
         self._seed = Candidate(instruction=evaluator.seed.instruction)
 
@@ -209,29 +144,23 @@ class Race:
         """The most documents whose cost, which grows with their number, is within the limit."""
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
-    def compare(self, candidate: Candidate, size: int) -> RaceResult:
-        """Score candidate and untuned judge on the first documents that it does not show."""
+    def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
+        """Score candidate and base (the untuned judge) on the first documents not shown."""
         items = self.items(self.documents(candidate, size))
-        scores, seed_scores = (
-            self.evaluator.scores(each, items) for each in (candidate, self._seed)
-        )
-        difference = contrast(scores, seed_scores, items, self.level)
-        failed, seed_failed = (float(np.isnan(side).mean()) for side in (scores, seed_scores))
+        judges = candidate, base or self._seed
+        scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
+        difference = contrast(scores, base_scores, items, self.level)
+        failed, base_failed = (float(np.isnan(side).mean()) for side in (scores, base_scores))
         return RaceResult(
             candidate=candidate,
             value=objective(scores, items, self.level),
             gain=difference.value if difference.documents else 0.0,
             error=difference.error,
             n_documents=len(items.documents),
-            reliable=failed <= max(MOST_FAILED, seed_failed),
+            reliable=failed <= max(MOST_FAILED, base_failed),
         )
 
-    def run(
-        self,
-        candidates: Sequence[Candidate],
-        limit: float,
-        on_result: Callable[[int, RaceResult], None] = lambda rung, result: None,
-    ) -> list[RaceResult]:
+    def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
         """Spend at most so much; best first, those that went furthest before all others.
 
         Where not even the fewest documents can be paid for all, the first candidates run.
@@ -251,10 +180,10 @@ class Race:
             if size <= n_documents:
                 break
             results = [self.compare(candidate, size) for candidate in remaining]
-            for result in results:
-                on_result(rung, result)
-                latest[result.candidate.id] = (rung, result)
-            remaining = [result.candidate for result in _survivors(results)]
+            latest |= {result.candidate.id: (rung, result) for result in results}
+            results.sort(key=lambda result: (-result.gain, result.candidate.id))
+            half = results[: math.ceil(len(results) / 2)]
+            remaining = [result.candidate for result in half if result.reliable]
             rung, n_documents = rung + 1, size
         ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
         return [result for _, result in ranked]
@@ -272,18 +201,6 @@ class Race:
         return cost
 
 
-def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
-    """The better half, less those that fail too often or stand clearly below leader or seed."""
-    ranked = sorted(results, key=lambda result: (-result.gain, result.candidate.id))
-    half = [result for result in ranked[: math.ceil(len(ranked) / 2)] if result.reliable]
-    best = max((result.lower_gain for result in half), default=0.0)
-    return [
-        result
-        for result in half
-        if result.gain + ELIMINATION_ERRORS * result.error >= max(0.0, best)
-    ]
-
-
 @dataclass(slots=True)
 class RankSearch:
     """One search: each round's candidates are made from what the best one so far gets wrong.
@@ -297,14 +214,16 @@ class RankSearch:
     results: dict[str, RaceResult] = field(default_factory=dict)
     best_reasoning: Reasoning | None = None
     race: Race = field(init=False)
-    plan: SearchPlan = field(init=False)
+    most_for_dev: float = field(init=False)
+    first_round: float = field(init=False)
 
     def __post_init__(self) -> None:
         problem, evaluator = self.problem, self.problem.evaluator
-        level, seed = problem.level, problem.options.seed
-        self.race = Race(evaluator, problem.train, level, seed)
-        item_cost, limit = evaluator.item_cost(problem.seed), evaluator.budget.left
-        self.plan = plan_search(problem.train, problem.dev, level, seed, limit, item_cost)
+        item_cost = evaluator.item_cost(problem.seed)
+        self.race = Race(evaluator, problem.train, problem.level, problem.options.seed)
+        raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
+        self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
+        self.most_for_dev = DEV_SHARE * evaluator.budget.left
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -315,7 +234,6 @@ class RankSearch:
             n_proposed=self.proposer.n_proposed,
             # None of its candidates shows dev: each judges it itself.
             cross_fit=CrossFit(Items(()), self.problem.evaluator.seed, self.problem.options),
-            dev=self.plan.dev,
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
         )
 
@@ -323,23 +241,29 @@ class RankSearch:
         evaluator, options, idle = self.problem.evaluator, self.problem.options, 0
         for number in range(1, options.rounds + 1):
             before = self._parent().id
-            # A round leaves dev its share, as far as its cost is known.
-            judges = [self.problem.seed, *self._finalists()]
-            dev_cost = sum(map(evaluator.item_cost, judges)) * len(self.plan.dev)
-            with evaluator.budget.reserving(max(dev_cost, self.plan.dev_cost)):
+            with evaluator.budget.reserving(self._dev_cost()):
                 is_worth_another = self._run_round(number)
             idle = idle + 1 if self._parent().id == before else 0
             if not is_worth_another or idle == options.patience:
                 break
 
+    def _dev_cost(self) -> float:
+        """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""
+        item_cost, seed = self.problem.evaluator.item_cost, self.problem.seed
+        known = sum(map(item_cost, [seed, *self._finalists()]))
+        planned = item_cost(seed) * (1 + N_FINALISTS * FINALIST_COST)
+        return min(self.most_for_dev, max(known, planned) * len(self.problem.dev))
+
     def _run_round(self, number: int) -> bool:
         """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
         budget, race = self.problem.evaluator.budget, self.race
-        share, end = self.plan.round_budget(number, budget.left), budget.spent
-        end += share
+        # Each is worth twice the one before.
+        planned = self.first_round * 2 ** (number - 1)
+        share = min(planned, budget.left)
+        end = budget.spent + share
         # First the untuned judge, on its part of the round.
         size = race.affordable(partial(race.cost, []), SEED_BUDGET_SHARE * share)
-        if not share or size < min(FEWEST_DOCUMENTS, len(race.order)):
+        if share < MIN_ROUND_SHARE * planned or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
         race.compare(self.problem.seed, size)
         if number == REASONING_ROUND and self.problem.options.reasoning:
@@ -350,26 +274,23 @@ class RankSearch:
         instructions = self._propose_instructions(number, parent)
         candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
         limit = max(end - budget.spent, min(MIN_RACE_SHARE * share, budget.left))
-        results = race.run(
-            [*leaders, *candidates], limit, lambda rung, result: self._record(number, result, rung)
-        )
-        raced = {result.candidate.id: result for result in results}
-        self.results |= raced
+        raced = [self._record(number, each) for each in race.run([*leaders, *candidates], limit)]
         # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
         return not candidates or any(candidate.id in raced for candidate in candidates)
 
-    def _record(self, number: int, result: RaceResult, rung: int = 0) -> None:
-        """Write down what a candidate has reached."""
+    def _record(self, number: int, result: RaceResult) -> str:
+        """Keep what a candidate has reached, and write it down; its id."""
+        self.results[result.candidate.id] = result
         self.problem.record_candidate(
             "race",
             result.candidate,
             number,
-            rung=rung,
             value=result.value,
             gain=result.gain,
             error=result.error,
             n_documents=result.n_documents,
         )
+        return result.candidate.id
 
     def _leaders(self) -> list[RaceResult]:
         """Those that went far in their race, the greatest likely gain first."""
@@ -407,28 +328,20 @@ class RankSearch:
         return self.proposer.propose(parent.instruction, lessons, history, number)
 
     def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
-        """Demonstration sets for this round: none before the third, nor where all have lost."""
-        evaluator, options, leaders = self.problem.evaluator, self.problem.options, self._leaders()
-        prompt = evaluator.seed
-        items = demonstrable_items(self.problem.train, prompt)
-        if number <= REASONING_ROUND or not len(items):
+        """Demonstration sets for this round, none before the third."""
+        evaluator, options, train = self.problem.evaluator, self.problem.options, self.problem.train
+        if number <= REASONING_ROUND:
             return []
-        with_demos = [result for result in leaders if result.candidate.demo_set.demos]
-        best = max((result.lower_gain for result in leaders), default=0.0)
-        if with_demos and all(
-            result.gain + ELIMINATION_ERRORS * result.error < best for result in with_demos
-        ):
-            return []
+        with_demos = [result for result in self._leaders() if result.candidate.demo_set.demos]
         n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
         planned = (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
-        largest = max(options.demo_sizes, default=0)
-        sizes = sorted({min(size, largest) for size in planned})[: options.demo_sets]
-        reasons = {} if parent.reasoning else right_reasons(evaluator, parent, items)
+        sizes = sorted({min(size, options.max_demos) for size in planned})
+        reasons = {} if parent.reasoning else right_reasons(evaluator, parent, train)
         rng = stream(options.seed, "demos", number)
         drawn = [
             draw_demo_set(
-                items,
-                prompt,
+                train,
+                evaluator.seed,
                 size,
                 rng,
                 max_characters=options.longest_demos,
@@ -471,50 +384,32 @@ class RankSearch:
         """Score the leaders with each form of reasoning, all on the same documents, and choose.
 
         Nobody is out before: what a form does shows on many documents, whatever the instruction.
-        The dearest forms stand back where the limit does not pay for all.
+        The dearest forms stand back where the limit does not pay for all. The best form is the one
+        that gains most over none, unless one within an error is cheaper.
         """
-        evaluator, race = self.problem.evaluator, self.race
-        gaps: dict[Reasoning | None, list[Contrast]] = {}
-        for leader in self._above_seed()[:INSTRUCTIONS_PER_REASONING] or [self.problem.seed]:
+        race, seed = self.race, self.problem.seed
+        item_cost, budget = self.problem.evaluator.item_cost, self.problem.evaluator.budget
+        gains: dict[Reasoning | None, list[RaceResult]] = {}
+        for leader in self._above_seed()[:INSTRUCTIONS_PER_REASONING] or [seed]:
             forms = [form for form in self.problem.options.reasoning if form != "questions"]
             tried = filter(self._is_affordable, (replace(leader, reasoning=f) for f in forms))
-            entrants = [leader, *sorted(tried, key=evaluator.item_cost)]
-            size, fewest = 0, min(race.fewest, len(race.order))
-            while len(entrants) > 1 and size < fewest:
-                left = end - evaluator.budget.spent
-                size = race.affordable(partial(race.cost, entrants), left)
-                entrants = entrants if size >= fewest else entrants[:-1]
-            if len(entrants) == 1:
-                break
-            race.compare(leader, size)
+            entrants, size = [leader, *sorted(tried, key=item_cost)], 0
+            while len(entrants) > 1 and size < race.fewest:
+                size = race.affordable(partial(race.cost, entrants), end - budget.spent)
+                entrants = entrants if size >= race.fewest else entrants[:-1]
             for candidate in entrants[1:]:
-                result = self.results[candidate.id] = race.compare(candidate, size)
-                self._record(number, result)
-                gaps.setdefault(candidate.reasoning, []).append(self._gap(candidate, leader))
-        self.best_reasoning = self._best_form(gaps)
-
-    def _gap(self, candidate: Candidate, leader: Candidate) -> Contrast:
-        """How much better a candidate is than the leader on what both have met of train."""
-        evaluator = self.problem.evaluator
-        known = evaluator.known(leader, evaluator.known(candidate, self.problem.train))
-        shown = candidate.documents | leader.documents
-        items = known.of_documents([name for name in known.documents if name not in shown])
-        scores, base = (evaluator.known_scores(each, items) for each in (candidate, leader))
-        return contrast(scores, base, items, self.problem.level)
-
-    def _best_form(self, gaps: Mapping[Reasoning | None, Sequence[Contrast]]) -> Reasoning | None:
-        """The form that gains most over none, unless one within an error is cheaper."""
-        gains: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
-        for form, contrasts in gaps.items():
-            told = [gap for gap in contrasts if len(gap.documents) > 1]
-            if told:
-                value = sum(gap.value for gap in told) / len(told)
-                gains[form] = value, sum(gap.error for gap in told) / len(told) ** 1.5
-        best, error = max(gains.values())
-        as_good = [form for form in gains if gains[form][0] >= best - error]
-        seed = self.problem.seed
-        cost = self.problem.evaluator.item_cost
-        return min(as_good, key=lambda form: cost(replace(seed, reasoning=form)))
+                self._record(number, race.compare(candidate, size))
+                with_form = gains.setdefault(candidate.reasoning, [])
+                with_form.append(race.compare(candidate, size, leader))
+        by_form: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
+        for form, results in gains.items():
+            mean = sum(result.gain for result in results) / len(results)
+            by_form[form] = mean, sum(result.error for result in results) / len(results) ** 1.5
+        best, error = max(by_form.values())
+        as_good = [form for form, (gain, _) in by_form.items() if gain >= best - error]
+        self.best_reasoning = min(
+            as_good, key=lambda form: item_cost(replace(seed, reasoning=form))
+        )
 
     def _finalists(self) -> list[Candidate]:
         """The leader, what it is without what costs, and who comes next.
@@ -532,7 +427,7 @@ class RankSearch:
             finalist
             for finalist in finalists
             if finalist.id != self.problem.seed.id and self._is_affordable(finalist)
-        ][: self.plan.n_finalists]
+        ][:N_FINALISTS]
 
 
 def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:

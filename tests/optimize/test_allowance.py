@@ -112,7 +112,7 @@ def test_more_money_is_never_less_to_search_with_or_to_show(labels: Labels) -> N
     for less, more in pairwise(budgets):
         assert less.search.limit <= more.search.limit
         assert less.options.longest_demos <= more.options.longest_demos
-        assert less.options.demo_sets <= more.options.demo_sets
+        assert less.options.max_demos <= more.options.max_demos
 
 
 def test_a_prompt_costs_what_it_shows_and_what_it_has_written(labels: Labels) -> None:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import mean_of_differences
 from search_world import SEED, judge, search, world, written_search
 
+from judges.judgement import Judgement
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemScore, SearchOptions
+from optimize.search.evaluator import Judged, SearchOptions
 from optimize.search.gate import RISK, Finalist
-from optimize.statistics.correlations import Level
+from optimize.statistics.correlations import Level, mean_of_differences
+from optimize.statistics.intervals import stream
 
 RUNS = 120
 
@@ -175,11 +175,11 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
 
 def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
     def failing(share: float) -> gate.SearchResult:
-        def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+        def by(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
             scored = judge(prompt, items)
             if prompt == SEED:
                 return scored
-            failed = ItemScore(score=np.nan, failure="no rating")
+            failed = Judged(Judgement.failed("no rating"))
             return [
                 failed if stream(0, item.id).random() < share else score
                 for item, score in zip(items, scored, strict=True)
@@ -201,19 +201,19 @@ def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> 
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.
-EVERYTHING = SearchOptions(demo_sizes=(1000,))
+EVERYTHING = SearchOptions(max_demos=1000)
 
 
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
     assert not gate.CrossFit(world(7), SEED, EVERYTHING).is_feasible
-    assert not gate.CrossFit(world(16), SEED, SearchOptions(demo_sizes=(16,))).is_feasible
+    assert not gate.CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
     assert not gate.CrossFit(Items(()), SEED, EVERYTHING).is_feasible
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
     asked: list[tuple[Prompt, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
@@ -241,12 +241,12 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
 
 def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
     train, dev = world(16), world(12, first=100)
-    _, records, _ = search(train, dev, options=SearchOptions(demo_sizes=(4, 16)))
+    _, records, _ = search(train, dev, options=SearchOptions(max_demos=16))
     trials = [record for record in records if record["stage"] == "dev"]
     for trial, half in zip(trials, (train, dev), strict=True):
         assert (trial["how"], len(trial["demos"])) == ("levels 16", 16)
         assert set(trial["demos"]) <= {item.id for item in half.items}
-    nothing, records, _ = search(train, dev, options=SearchOptions(demo_sizes=(0,)))
+    nothing, records, _ = search(train, dev, options=SearchOptions(max_demos=0))
     assert not records
     assert not nothing.choice.ship
 

@@ -1,17 +1,16 @@
 """What is done with a proposer's replies: read, asked again, refused, and paid for."""
 
+from typing import Any
+
 import pytest
 from behaving_model import Model
-from search_world import SEED, judge, world
+from search_world import SEED, problem_of, world, write_instruction
 
 from judges.client.budget import Budget
-from judges.client.client import Client
-from judges.client.prices import Price, token_bound
 from judges.judgement import NoScoreError
-from optimize.run.folder import TrialLog
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import Evaluator, SearchBudget, SearchProblem
-from optimize.search.proposer import PROPOSER, Proposer, describe, read_instruction
+from optimize.search.evaluator import SearchBudget
+from optimize.search.proposer import Proposer, read_instruction
 from optimize.statistics.intervals import stream
 
 TEXT = "Rate the kindness of the text; let its length not sway you."
@@ -52,29 +51,22 @@ def test_a_reply_without_a_header_or_one_fence_is_refused(name: str) -> None:
         read_instruction(UNREAD[name])
 
 
-def problem_of(proposer: Client, calls: int, log: TrialLog) -> SearchProblem:
-    return SearchProblem(
-        evaluator=Evaluator(seed=SEED, judge=judge, calls_per_item=1, budget=SearchBudget(calls)),
-        proposer=proposer,
-        train=world(12),
-        dev=world(12, first=100),
-        level="summary",
-        log=log,
-    )
-
-
 def proposed(
     replies: list[str], *, money: int | None = None, calls: int = 1000
-) -> tuple[list[str], list[tuple[str | None, str]], Model, SearchBudget]:
+) -> tuple[list[str], list[str], Model, SearchBudget]:
     """What one lesson brings where these are the replies, the last of them for all that follow."""
     model = Model(lambda prompt, sampling, before: replies[min(model.calls, len(replies)) - 1])
-    client = Client(model, account=Budget(max_calls=money).account())
-    problem = problem_of(client, calls, TrialLog())
+    trials: list[dict[str, Any]] = []
+    account = Budget(max_calls=money).account()
+    problem = problem_of(
+        world(12), world(12, first=100), proposer=model, account=account, calls=calls, trials=trials
+    )
     problem.evaluator.scores(problem.seed, problem.train)
-    source = Proposer(problem)
+    assert problem.proposer is not None
+    source = Proposer(problem, problem.proposer)
     lessons = source.lessons(problem.seed, problem.train, [stream(0, "lesson")])
     fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
-    rejected = [(trial["instruction"], trial["why"]) for trial in problem.log.trials]
+    rejected = [trial["why"] for trial in trials]
     return fresh, rejected, model, problem.evaluator.budget
 
 
@@ -118,37 +110,36 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
     assert fresh == []
     assert model.calls == 2
     (why,) = rejected
-    assert named in why[1]
+    assert named in why
 
 
 def test_a_proposer_that_refuses_two_rounds_is_asked_no_more() -> None:
     lines: list[str] = []
-    model = Model(lambda *_: "I cannot help with that.")
     calls = []
-    client = Client(model)
-    source = Proposer(problem_of(client, 1000, TrialLog(print_line=lines.append)))
+    model = Model(lambda *_: "I cannot help with that.")
+    problem = problem_of(world(12), world(12, first=100), proposer=model, lines=lines)
+    assert problem.proposer is not None
+    source = Proposer(problem, problem.proposer)
     for number in (1, 2, 3):
         assert source.propose(SEED.instruction, [f"lesson {number}"], [], number) == []
         calls.append(model.calls)
     # Each round asks, and asks again with the fault named.
     assert calls == [2, 4, 4]
-    assert "no more are asked for" not in lines[0]
-    assert "so no more are asked for" in lines[1]
+    assert [line.endswith("no more are asked for") for line in lines] == [False, True]
 
 
 def test_without_the_means_for_another_a_faulty_reply_stays_rejected() -> None:
     fresh, rejected, model, _ = proposed([reply(SEED.instruction)], calls=len(world(12)) + 1)
     assert (fresh, model.calls) == ([], 1)
-    assert rejected == [(SEED.instruction, "known already")]
+    assert rejected == ["known already"]
 
 
-def test_where_the_longest_reply_cannot_be_paid_a_shorter_one_is_asked_for() -> None:
-    model = Model(lambda *_: reply(TEXT))
-    texts = {"task": describe(SEED), "current_instruction": "", "history": "none"}
-    used = token_bound(PROPOSER.messages({**texts, "evidence": ""}))
-    # A prompt of 10,000 characters at worst is as many tokens: room for 1,500 more.
-    price = Price(per_token_in=1e-6, per_token_out=1e-6)
-    client = Client(model, account=Budget(max_cost=0.0115).account("proposer", price))
-    source = Proposer(problem_of(client, 100, TrialLog()))
-    assert source.propose("", ["x" * (10_000 - used)], [], 0) == [TEXT]
-    assert [sampling.max_tokens for sampling in model.samplings] == [1024]
+def test_where_not_all_replies_can_be_paid_those_that_can_are_read() -> None:
+    model = Model(write_instruction)
+    account = Budget(max_calls=2).account()
+    problem = problem_of(world(12), world(12, first=100), proposer=model, account=account)
+    assert problem.proposer is not None
+    source = Proposer(problem, problem.proposer)
+    fresh = source.propose(SEED.instruction, ["one", "two", "three", "four"], [], 1)
+    assert (model.calls, len(fresh)) == (2, len(set(fresh)))
+    assert fresh

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from optimize.search.objective import Level
 
 from data.types import LabelledOutput, LabelledPair, Vote
 from judges.catalog import find
@@ -18,7 +19,6 @@ from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.measuring.scored import Scored
 from optimize.report.page import write_run
-from optimize.search.objective import Level
 
 SCALE = (1, 2, 3, 4, 5)
 RELEVANCE = find("relevance")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from behaving_model import Model
@@ -122,24 +122,25 @@ def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
     return f"[[ ## instruction ## ]]\n{written}"
 
 
-@dataclass(frozen=True, slots=True)
-class Searched:
-    """What a search ends with, its trials and lines, and what it has spent."""
+class Searched(NamedTuple):
+    """What a search ends with, its trials, and where candidates met items."""
 
     result: SearchResult
     trials: list[dict[str, Any]]
-    lines: list[str]
-    budget: SearchBudget
+    evaluator: Evaluator
+
+    @property
+    def budget(self) -> SearchBudget:
+        return self.evaluator.budget
 
     def of_stage(self, stage: str) -> list[dict[str, Any]]:
         return [trial for trial in self.trials if trial["stage"] == stage]
 
 
-def search(
+def problem_of(
     train: Items,
     dev: Items,
     *,
-    optimizer: OptimizerName = "rank",
     calls: float = 20_000,
     options: SearchOptions | None = None,
     by: JudgeItems = judge,
@@ -147,26 +148,37 @@ def search(
     proposal: float = 1,
     proposer: Model | None = None,
     account: Account | None = None,
-) -> Searched:
-    """A search of the optimizer; without a proposer only labels are shown."""
-    trials: list[dict[str, Any]] = []
-    lines: list[str] = []
-    budget = SearchBudget(calls, proposal=proposal)
-    problem = SearchProblem(
+    trials: list[dict[str, Any]] | None = None,
+    lines: list[str] | None = None,
+) -> SearchProblem:
+    """What a search is given; its trials and lines go to the lists."""
+    kept = [] if trials is None else trials
+    return SearchProblem(
         evaluator=Evaluator(
-            seed=SEED, judge=by, budget=budget, pricing=pricing or Pricing(per_call=1)
+            seed=SEED,
+            judge=by,
+            budget=SearchBudget(calls, proposal=proposal),
+            pricing=pricing or Pricing(per_call=1),
         ),
         proposer=None if proposer is None else Client(proposer, account=account),
         train=train,
         dev=dev,
         level="summary",
         options=options or SearchOptions(patience=4),
-        record_trial=lambda stage, number, **fields: trials.append(
+        record_trial=lambda stage, number, **fields: kept.append(
             {"stage": stage, "round": number, **fields}
         ),
-        print_line=lines.append,
+        print_line=([] if lines is None else lines).append,
     )
-    return Searched(search_with(optimizer, problem), trials, lines, budget)
+
+
+def search(
+    train: Items, dev: Items, *, optimizer: OptimizerName = "rank", **settings: Any
+) -> Searched:
+    """A search of the optimizer; without a proposer only labels are shown."""
+    trials: list[dict[str, Any]] = []
+    problem = problem_of(train, dev, trials=trials, **settings)
+    return Searched(search_with(optimizer, problem), trials, problem.evaluator)
 
 
 def written_search(train: Items, dev: Items, **settings: Any) -> Searched:

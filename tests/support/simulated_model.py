@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from optimize.run.run import run
-
 from judges.client.protocol import Completion, Message, Reply, Sampling
 from optimize.run.folder import open_run, run_config
 from optimize.run.labels import prepare
+from optimize.run.run import run
 from optimize.run.settings import Settings
 
 
@@ -53,5 +52,4 @@ def tuned(
     models = {name: model(server, name.partition("/")[2]) for name in names}
     config = run_config(prepared)
     with open_run(folder, prepared.subject.name, config, lambda line: None):
-        summary, _ = run(prepared, folder, lambda line: None, models)
-    return summary
+        return run(prepared, folder, lambda line: None, models)
