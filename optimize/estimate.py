@@ -29,8 +29,8 @@ NAME = "dspy-judges estimate"
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="The mean that people would give to all outputs and to each system's, from few\n"
-        "labels and many judgements; of pass or fail the true rate. The labelled\n"
+        description="The mean that people would give to all outputs and to each system's, from\n"
+        "few labels and many judgements; of pass or fail the true rate. The labelled\n"
         "outputs must be a random part of all.",
         allow_abbrev=False,
     )
