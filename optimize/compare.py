@@ -229,13 +229,8 @@ def read_judges(
     return entries
 
 
-def read_task(
-    flags: argparse.Namespace, judges: Sequence[Entry], *, any_subject: bool = False
-) -> tuple[Task, list[Entry]]:
-    """What is judged, and all that judge it, recordings too; raises what the user has to mend.
-
-    With `any_subject` a judge may be about something else than what the labels say.
-    """
+def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task, list[Entry]]:
+    """What is judged, and all that judge it, recordings too; raises what the user has to mend."""
     word, loaded = flags.dimension or flags.pairwise, [e.judge for e in judges if e.judge]
     if (flags.dimension and flags.pairwise) or not (word or loaded):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
@@ -243,7 +238,7 @@ def read_task(
     pairwise = bool(flags.pairwise) if word else isinstance(subject, Comparison)
     name = subject.name if subject else word
     for entry, judge in zip(judges, loaded, strict=True):
-        if not any_subject and (judge.name != name or (judge.kind == "pairwise") != pairwise):
+        if judge.name != name or (judge.kind == "pairwise") != pairwise:
             raise SettingsError(
                 f"{entry.name} is about {judge.name!r} ({judge.kind}), not {name!r}: leave it out, "
                 "or name what it judges by --dimension or --pairwise"

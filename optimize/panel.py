@@ -21,6 +21,7 @@ import numpy as np
 import data
 from data.readers import is_constructed
 from data.types import LabelledPairs
+from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
@@ -127,7 +128,7 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    loaded = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
+    loaded = read_judges(map(split_name, flags.judges), flags.scale, flags.lm, flags.api_base)
     task, entries = read_task(flags, loaded)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
