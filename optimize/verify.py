@@ -31,7 +31,6 @@ from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, 
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell_by_convention, judgement_rows
 from optimize.flags import Parser, print_json
-from optimize.injection import Probes
 from optimize.items import LEVELS, data_counts, rows_to_judge
 from optimize.measuring.asking import (
     Task,
@@ -90,7 +89,6 @@ than a tenth of the judgements failed; with 2 for wrong usage."""
 MAX_FAILED = 0.1
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
-NO_PROBES = Probes(reason="a verification does not attack the judge")
 # Annotators, or pairs of them, that are listed one by one.
 MOST_LISTED = {"judge": 3, "annotators": 1}
 
@@ -311,9 +309,12 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     result["short"] = _shortfalls(result, flags.min_spearman)
     result["passed"] = not result["short"]
     if flags.report:
-        path, said = Path(flags.report), verify_lines(result)
         write_verification(
-            path, result, measured.unmet, NO_PROBES, sentences=said[:-1], steps=[next_step(result)]
+            Path(flags.report),
+            result,
+            measured.unmet,
+            sentences=verify_answer(result),
+            steps=[next_step(result, has_page=True)],
         )
     return result
 
@@ -341,18 +342,9 @@ def verify_lines(
 
     `page` is the file that shows its errors, where one was asked for.
     """
-    data, cell, unit = result["data"], result["correlations"][0], unit_of(result)
-    failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
-    people = result.get("people")
-    lines = wrapped(
-        f"{short_name(Path(str(result['judge'])).name)} on {data['name']}: "
-        f"{data['n_outputs']:,} {unit}, {counted(data['n_documents'], 'document')}{failed}",
-        *_warnings(result),
-        f"{result['dimension']} {_headline(result)}",
-        *_in_plain_words(result),
-        *(people_lines(people) if people else []),
-        f"Its errors: {page}" if page else f"Next: {next_step(result)}",
-    )
+    people, unit = result.get("people"), unit_of(result)
+    last = f"Its errors: {page}" if page else f"Next: {next_step(result)}"
+    lines = wrapped(*verify_answer(result), last)
     if everything:
         orders = ("accuracy_mean_of_orders", "accuracy_order_ab", "accuracy_order_ba")
         lines += ["", *(signature(each, unit) for each in result["correlations"])]
@@ -361,6 +353,20 @@ def verify_lines(
         ]
         lines += people_lines(people, everything=True) if people else []
     return lines
+
+
+def verify_answer(result: Mapping[str, Any]) -> list[str]:
+    """What was measured, the figure and what it means, and the judge among the annotators."""
+    data, cell, people = result["data"], result["correlations"][0], result.get("people")
+    failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
+    return [
+        f"{short_name(Path(str(result['judge'])).name)} on {data['name']}: {data['n_outputs']:,} "
+        f"{unit_of(result)}, {counted(data['n_documents'], 'document')}{failed}",
+        *_warnings(result),
+        f"{result['dimension']} {_headline(result)}",
+        *_in_plain_words(result),
+        *(people_lines(people) if people else []),
+    ]
 
 
 def _warnings(result: Mapping[str, Any]) -> list[str]:
@@ -454,7 +460,7 @@ def _span(rows: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], s
     return " to ".join(dict.fromkeys(map(text, values[:1] + values[-1:]))) or "undefined"
 
 
-def next_step(result: Mapping[str, Any]) -> str:
+def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
     """What to do after a verification, in a line."""
     cell, paired = result["correlations"][0], is_paired(result)
     low, high = (result[f"accuracy_{e}"] if paired else cell[e] for e in ("low", "high"))
@@ -471,4 +477,5 @@ def next_step(result: Mapping[str, Any]) -> str:
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
         return f"label more documents; the interval is ±{(high - low) / 2:.2f} wide"
-    return "--report FILE.html shows its worst errors; --min-spearman X gates a CI"
+    gate = "--min-spearman X holds it to this figure in CI"
+    return gate if has_page else f"--report FILE.html shows its worst errors; {gate}"

@@ -214,7 +214,7 @@ def verification(evidence: Scored, page: Path) -> str:
         "data": run_summary()["data"], "order": cell(0.6), "correlations": [cell()],
     }  # fmt: skip
     sentences, steps = ["It agrees."], ["Read `x`."]
-    write_verification(page, result, evidence, PROBES, sentences=sentences, steps=steps)
+    write_verification(page, result, evidence, sentences=sentences, steps=steps)
     return page.read_text(encoding="utf-8")
 
 
