@@ -204,6 +204,7 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
     one = people.get("one_annotator") if people else None
     if not one:
+        yield "One person", "Not known: no two annotators labelled the same outputs."
         return
     gap, verdict = one["gap"], "As good as one annotator, as far as these labels tell"
     if gap["low"] is None:
@@ -397,7 +398,8 @@ def compare_answer(result: Summary) -> list[Said]:
     symbol = "accuracy" if is_paired(result) else "rho"
     said.append(("Best", f"{best['name']} ({symbol} {cell_text(cell)})."))
     said.append(("Agreement", agreement(order, cell, result)))
-    said += as_one_annotator(best.get("people"))
+    if best.get("people"):
+        said += as_one_annotator(best["people"])
     near = [row["name"] for row in rest if is_near(row)]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
     if rest and not near and not open_:
