@@ -257,15 +257,20 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     if cell is None:
         return ["Measure it on labels that it has not met: `dspy-judges verify`."]
     order = _order(summary, "test", shipped)
+    chance, use = list(_on_chance(order)), []
+    if not chance:
+        use = [
+            "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
+            "verify FOLDER --data FILE --min-spearman X`."
+        ]
     steps = [
         *_on_failures(cell, summary),
-        *_on_chance(order),
+        *chance,
         *_on_gain(summary),
         *_on_unseen(summary),
-        *_on_width(order),
+        *([] if chance else _on_width(order)),
         *attack_step(shifts),
-        "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-        "verify FOLDER --data FILE --min-spearman X`.",
+        *use,
     ]
     return steps[:MOST_STEPS]
 
