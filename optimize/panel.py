@@ -128,7 +128,7 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    loaded = read_judges(map(split_name, flags.judges), flags.scale, flags.lm, flags.api_base)
+    loaded = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, entries = read_task(flags, loaded)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
