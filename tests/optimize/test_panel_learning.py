@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
-
-from optimize.items import read_scores
 from optimize.panel.learn import PanelFit, joined_scores, learn_pair_panel, learn_panel
 from optimize.panel.maps import Line, fit_line, fit_margin_lines, standard_ranks
 from optimize.panel.members import MemberScores, labelled_scores
 from optimize.panel.weights import Moments, weighted_mean
+from scipy.stats import spearmanr
+
+from optimize.items import read_scores
 from optimize.search.objective import Level
 from optimize.statistics.agreement import summary_level
 
