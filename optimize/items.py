@@ -13,12 +13,18 @@ from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges import recorded
 from judges.dimension import Comparison, Subject
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement
 from judges.recorded import RecordingError
+from optimize.statistics.correlations import Level
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+
+LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
+OUTPUTS_FOR_SUMMARY_LEVEL = 3
+# With fewer documents that have a rho than this share, summary level would rest on the odd ones.
+SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # A vote as a margin for A.
 VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
@@ -156,13 +162,7 @@ def text_key(texts: Mapping[str, str]) -> str:
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
     """A score each, a pair's margin; NaN where the judge failed."""
-    return np.array(
-        [
-            judgement.margin if isinstance(judgement, Verdict) else judgement.score
-            for judgement in judgements
-        ],
-        float,
-    )
+    return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts(
@@ -182,11 +182,7 @@ def _texts(
 
 
 class AnnotationsError(LabelError):
-    """Ratings that are not known by annotator; `fault` says why, without the data's name."""
-
-    def __init__(self, name: str, fault: str, advice: str = "") -> None:
-        super().__init__(f"{name}: {fault}{advice}")
-        self.fault = fault
+    """Ratings that are not known by annotator."""
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
@@ -205,9 +201,8 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     sizes = {len(values) for values in ratings if values}
     if max(sizes, default=0) < 2:
         raise AnnotationsError(
-            labelled.name,
-            f"{dimension!r} has no output with ratings by two annotators or more",
-            "; give every annotator's, in `annotations` or a long file (--annotations)",
+            f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
+            "give every annotator's, in `annotations` or a long file (--annotations)"
         )
     if not any(names_of) and len(sizes) == 1:
         names_of = [tuple(str(index + 1) for index in range(len(values))) for values in ratings]
@@ -216,9 +211,8 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
         if values and len(annotators) != len(values):
             raise AnnotationsError(
-                labelled.name,
-                f"output {labelled.outputs[row].id!r} has {len(values)} ratings on {dimension!r} "
-                f"and {len(annotators)} annotators' names: say who gave which",
+                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings on "
+                f"{dimension!r} and {len(annotators)} annotators' names: say who gave which"
             )
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value
@@ -231,3 +225,23 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
         return recorded.read_scores(path, dimension)
     except RecordingError as error:
         raise LabelError(str(error)) from error
+
+
+def choose_level(items: Items) -> Level:
+    """Summary where documents have three outputs or more on average and most have a rho.
+
+    A document that people rate alike has none. Else dataset.
+    """
+    documents = max(1, len(items.documents))
+    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.places.values())
+    several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
+    return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
+
+
+def levels_of(items: Items) -> tuple[Level, ...]:
+    """The levels that labels have, the most telling first."""
+    several = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
+    if len(items.systems) > 1:
+        levels.append("system")
+    return tuple(levels)

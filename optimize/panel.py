@@ -25,7 +25,6 @@ from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.cli.tool import INTERRUPTED_RUN, Parser, print_json
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -37,6 +36,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, json_number, value_cell
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
@@ -52,7 +52,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.run.run_folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import Interval, stream

@@ -8,9 +8,8 @@ import numpy as np
 from data.types import LabelledSet
 from judges.judgement import Verdict
 from optimize.figures import DIGITS, cell_by_convention, interval_cell, json_number, value_cell
-from optimize.items import AnnotationsError, Vector, annotation_matrix
+from optimize.items import AnnotationsError, Vector, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
-from optimize.search.objective import levels_of
 from optimize.statistics.correlations import (
     PRIMARY,
     Coefficient,

@@ -129,7 +129,7 @@ def learn_panel(
     own, weights = taught.own(everyone), taught.weights(everyone)
     kind: Kind = "learned" if labelled.learns else "half"
     parts: tuple[Part, ...] = (Part(names[own], 1.0),)
-    if gain.value <= gain.error:
+    if not gain.value > gain.error:
         kind = "own"
     else:
         joined = labelled.mapped @ weights

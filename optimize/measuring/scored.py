@@ -10,7 +10,7 @@ from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
 from optimize.items import Indices, Items, Vector, scores_of, text_key
-from optimize.search.objective import Level
+from optimize.statistics.correlations import Level
 
 AnyLabelled = LabelledOutput | LabelledPair
 # The figure is of rows a judge has not met where there are so many of them.

@@ -20,7 +20,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.statistics.bootstrap import Interval, documents_for_difference
+from optimize.statistics.intervals import Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -47,17 +47,16 @@ RANKED = {
 def run_lines(summary: Summary, folder: str = "") -> list[str]:
     """A run for a terminal: the answer, what to do next, and both judges' figures."""
     said = [*run_answer(summary), ("Next", run_steps(summary)[0].replace("`", ""))]
-    if folder:
-        wrong = f"{folder}/report.html shows the {unit_of(summary)} it gets wrong."
-        if "tuned_file" in summary:
-            wrong += f" {folder}/{summary['tuned_file']} did not ship (--ship tuned ships it)."
-        said.append(("Report", wrong))
-    table = ["", *wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
+    if folder and "tuned_file" in summary:
+        tuned = f"{folder}/{summary['tuned_file']}"
+        said.append(("Tuned", f"{tuned} did not ship (--ship tuned ships it)."))
+    table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
         *wrapped(f"{summary['dimension']} judged by {summary['lm']} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
-        *(table if summary["gain"]["test"] else []),
+        *(["", *table] if summary["gain"]["test"] else []),
+        *([f"Its errors: {folder}/report.html"] if folder else []),
     ]
 
 
@@ -116,7 +115,8 @@ def gain_sentence(summary: Summary) -> str:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
     if low is None:
-        return f"Whether tuning helped is not known: {figure}, from too few documents."
+        documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
+        return f"{documents} are too few to tell whether tuning helped: {figure}."
     if low > 0:
         return f"Tuning helped: {figure}."
     if high < 0:

@@ -41,7 +41,10 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
         ),
         (gain(0.01, -0.02, 0.04), "Tuning changed little: from"),
         (gain(0.1, -0.1, 0.3), "Whether tuning helped is not settled: from"),
-        (gain(0.1, None, None), "+0.100 rho on test, from too few documents"),
+        (
+            gain(0.1, None, None),
+            "20 documents are too few to tell whether tuning helped: from 60% to 64%",
+        ),
         (gain(None, None, None), "not known: there is no gain on test"),
     ],
 )

@@ -9,7 +9,7 @@ from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
 from judges.client.prices import find_price
-from optimize.cli.tune import command
+from optimize.__main__ import command
 
 LM = "openai/gpt-4.1-mini"
 BILLED = (*WITHHELD, "429", "500", "503")
@@ -67,8 +67,6 @@ def test_a_limit_on_dollars_holds_for_faulty_replies_and_the_dollars_are_told_tr
     summary = read(here / "run" / "summary.json")
     assert summary["cost_usd"] == pytest.approx(served(openai_server), rel=0.01)
     check_spending(summary)
-    page = (here / "run" / "report.html").read_text(encoding="utf-8")
-    assert "both judges measured on held-out labels" in page
 
 
 def test_a_budget_that_ends_before_the_seed_is_measured_is_one_line_and_can_be_raised(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
+from optimize.run.final_table import FinalTable
 from processes import TIMEOUT
 
 import data
@@ -19,8 +20,7 @@ from data.tables.atomic_write import InUseError, in_use
 from judges.client.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.loading import load
-from optimize.cli.tune import command
-from optimize.run.final_table import FinalTable
+from optimize.__main__ import command
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 
@@ -67,20 +67,6 @@ def raising(error: BaseException) -> Callable[..., Any]:
         raise error
 
     return fail
-
-
-def test_a_report_that_cannot_be_drawn_loses_no_judge(
-    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr("optimize.report.run_report.render", raising(KeyError("colour")))
-        assert command([*FEW, "--out", "run"]) == 1
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    assert "report.html could not be drawn" in said.splitlines()[-1]
-    assert_same_judge(here / "run", whole)
-    assert command([*FEW, "--out", "run"]) == 0
-    assert (here / "run" / "report.html").exists()
 
 
 def assert_same_judge(folder: Path, whole: Path) -> None:
@@ -165,7 +151,7 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
 def test_a_full_disk_names_the_file_and_the_same_command_goes_on(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from optimize.run import run_folder
+    from optimize.run import folder as run_folder
 
     write = run_folder.write_atomically
     for name in ("config.json", "summary.json"):

@@ -8,7 +8,7 @@ import pytest
 from openai_replies import Body, error
 from openai_server import OpenAIServer
 
-from optimize.cli.tune import command
+from optimize.__main__ import command
 from optimize.run.settings import Settings, SettingsError
 from optimize.verify import command as verify
 

@@ -13,7 +13,7 @@ import data
 from data.types import LabelledSet
 from judges.judge import Judge
 from judges.loading import load
-from optimize.cli.tune import command
+from optimize.__main__ import command
 
 FEW = ["--dimension", "relevance", "--max-calls", "1500"]
 FILES = {
@@ -51,7 +51,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
 ) -> None:
     assert command(FEW) == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[-1] == "runs/relevance-001/report.html"
+    assert out.splitlines()[-1] == "Its errors: runs/relevance-001/report.html"
     assert len(out.splitlines()) <= 24
     assert len(err.splitlines()) <= 6
     assert max(map(len, out.splitlines())) <= 80
@@ -101,7 +101,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     # The starter set's labels are nobody's, and everything that is left behind says so.
     assert judge.provenance["data"]["constructed"] is True
     assert judge.constructed == (summary["shipped"] == "tuned")
-    assert "This run's were constructed from known faults" in " ".join(out.split())
+    assert "These labels were made from known faults" in " ".join(out.split())
     page = (folder / "report.html").read_text(encoding="utf-8")
     todo = page.partition("What to do next</h2>")[2].partition("</section>")[0]
     words = re.sub(r"<[^>]*>", "", todo)

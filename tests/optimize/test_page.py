@@ -203,8 +203,8 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() ->
     moved = dict.fromkeys(PROBES.attacked, (1.0, 2.0, 3.0)) | {"order": (4.0, 5.0, 5.0)}
     probes = Probes(documents=PROBES.documents, clean=PROBES.clean, attacked=moved)
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
-    assert talked_up(probes, evidence, 0) == [("order", pytest.approx(8 / 3 / 4))]
-    assert talked_up(PROBES, evidence, 0) == []
+    assert talked_up(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]
+    assert talked_up(PROBES, evidence) == []
 
 
 def verification(evidence: Scored, page: Path) -> str:

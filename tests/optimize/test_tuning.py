@@ -71,7 +71,7 @@ def test_a_run_holds_what_the_commands_summary_holds(run: optimize.Run) -> None:
 
 def test_a_run_prints_as_the_commands_scorecard_and_shows_as_a_table(run: optimize.Run) -> None:
     assert str(run).startswith("fluency judged by embedded on starter: 34 documents, 9 systems")
-    assert str(run).splitlines()[-1] == str(run.report)
+    assert str(run).splitlines()[-1] == f"Its errors: {run.report}"
     value = run.summary["seed_judge"]["test"]["value"]
     assert f"{value:.3f}" in str(run)
     assert f"<td>{value:.3f} [" in run._repr_html_()
