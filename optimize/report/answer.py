@@ -234,7 +234,7 @@ def scale_warning(result: Summary) -> Iterator[Said]:
 
 
 def _cost(summary: Summary) -> str:
-    """Dollars, calls and time of the run, and what the judge costs to use."""
+    """Dollars, calls and time of the run."""
     cached, proposals = summary.get("cached_calls", 0), summary["proposer_calls"]
     calls = counted(summary["lm_calls"], "judge call")
     if proposals:
@@ -242,11 +242,7 @@ def _cost(summary: Summary) -> str:
     if cached:
         calls += f" ({cached:,} more from the reply cache)"
     cost = cost_text(summary["cost_usd"])
-    using = [row for row in summary.get("finalists", ()) if row["shipped"]]
-    use = ""
-    if using and using[0].get("usd_per_1000"):
-        use = f" To judge 1,000 {unit_of(summary)} costs {cost_text(using[0]['usd_per_1000'])}."
-    return f"{cost}, {calls} in {summary['seconds']:,.0f} s.{use}"
+    return f"{cost}, {calls} in {summary['seconds']:,.0f} s."
 
 
 def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
@@ -286,7 +282,10 @@ def _on_failures(cell: Cell, result: Summary) -> Iterator[str]:
 
 def _on_chance(order: Cell | None) -> Iterator[str]:
     if order and order["low"] is not None and order["low"] <= COIN:
-        yield "Do not rely on the judge yet: on these labels it may be no better than a coin."
+        yield (
+            "Do not rely on the judge yet: on these labels it may be no better than a coin. Label "
+            "more documents."
+        )
 
 
 def _on_gain(summary: Summary) -> Iterator[str]:

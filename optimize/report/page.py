@@ -54,6 +54,8 @@ from optimize.statistics.correlations import midranks
 # Disagreements and failures that are listed, demonstrations, and characters of a text.
 MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_TEXT = 20, 20, 5, 1500
 MAX_DRAWN = 12
+# Numbers that are written alike differ by less.
+SAME = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,20 +306,21 @@ def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
 def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
     """(row, gap) where the judge's place is farthest from people's, farthest first.
 
-    Gaps are differences of mid-ranks in [-1, 1], within the document at summary level and over all
-    outputs otherwise, above 0 where the judge ranks higher; of pairs half the difference of the
-    margins. Outputs that both give the same number, and those that people do not tell from any
-    other, are left out.
+    Gaps are differences of mid-ranks as a share of the places, within the document at summary level
+    and over all outputs otherwise, above 0 where the judge ranks higher; of pairs half the
+    difference of the margins. Left out are outputs to which both give the same number or, of pairs,
+    the same side, and those that people do not tell from any other.
     """
-    gaps = np.zeros(len(scored.items))
+    judge, human = scored.scores, scored.human
+    gaps = np.zeros(len(human))
     if scored.is_pairs:
-        gaps = (scored.scores - scored.human) / 2
+        gaps = np.where(np.sign(judge) == np.sign(human), 0, (judge - human) / 2)
     for rows in [] if scored.is_pairs else scored.ranked_rows:
-        judged = rows[~np.isnan(scored.scores[rows])]
-        if judged.size > 1 and np.unique(scored.human[judged]).size > 1:
-            ranks = midranks(np.stack([scored.scores[judged], scored.human[judged]]))
+        judged = rows[~np.isnan(judge[rows])]
+        if judged.size > 1 and np.unique(human[judged]).size > 1:
+            ranks = midranks(np.stack([judge[judged], human[judged]]))
             gaps[judged] = (ranks[0] - ranks[1]) / (judged.size - 1)
-    gaps[np.isnan(gaps) | (np.abs(scored.scores - scored.human) < 0.005)] = 0
+    gaps[np.isnan(gaps) | (np.abs(judge - human) < SAME)] = 0
     order = np.argsort(-np.abs(gaps), kind="stable")[:MAX_CASES]
     return [(int(row), float(gaps[row])) for row in order if gaps[row] != 0]
 
@@ -336,8 +339,11 @@ def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Sectio
 
 
 def _case(scored: Scored, row: int, gap: float) -> Case:
-    item = scored.items.items[row]
-    side = "" if scored.is_pairs else f"ranked too {'high' if gap > 0 else 'low'}, "
+    item, side = scored.items.items[row], ""
+    if not scored.is_pairs:
+        rivals = next(rows for rows in scored.ranked_rows if row in rows)
+        places = int((~np.isnan(scored.scores[rivals])).sum()) - 1
+        side = f"{abs(gap) * places:g} of {places:,} places too {'high' if gap > 0 else 'low'}, "
     lines = [f"Judge: {scored.comment(row)}"] if scored.comment(row) else []
     return Case(
         title=(
@@ -403,7 +409,10 @@ def _tables(scored: Scored, probes: Probes) -> list[Table]:
         for attack, shift in _shifts(probes)
     ]
     failures = [(name, why[:300]) for name, why in list(scored.failures.items())[:MAX_FAILURES]]
-    number = len(scored.failures)
+    number, every = len(scored.failures), "Every output has a score."
+    counted_out = (
+        f"{number:,} of {len(scored.items):,} have no score: left out of every figure, and counted."
+    )
     return [
         Table(
             head=("line added to the output", "change of score", "raised", "tried"),
@@ -414,8 +423,7 @@ def _tables(scored: Scored, probes: Probes) -> list[Table]:
         Table(
             head=("without a score", "why"),
             rows=failures,
-            caption=f"{number:,} of {len(scored.items):,} have no score. They are left out of "
-            "every figure and counted.",
+            caption=counted_out if number else every,
         ),
     ]
 

@@ -131,7 +131,6 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
         gain={"test": gain(0.1, -0.1, 0.3), "test_unseen_systems": gain(-0.1, -0.2, 0.3)},
         order=dict.fromkeys(cells, shares), tuned_file="tuned.json", cached_calls=1200,
         why=f"{why}does not clearly beat it (risk of a false claim: 10%).",
-        finalists=[{"shipped": True, "usd_per_1000": 1.25}],
     )  # fmt: skip
     lines = run_lines(summary, "runs/relevance-001")
     assert len(lines) <= 24

@@ -150,8 +150,8 @@ def test_a_disagreement_shows_every_annotator_s_name_rating_and_comment(tmp_path
         comments=("says it all", "too long"),
     )  # fmt: skip
     seen = text_of(run_page(evidence, tmp_path))
-    assert "old on d: ranked too low, judge 1.00, people 4.50" in seen
-    assert "new on d: ranked too high, judge 5.00, people 1.50" in seen
+    assert "old on d: 1 of 1 places too low, judge 1.00, people 4.50" in seen
+    assert "new on d: 1 of 1 places too high, judge 5.00, people 1.50" in seen
     for said in ("Judge: It says what matters.", "ann: 4. says it all", "bob: 5. too long"):
         assert said in seen
 
@@ -166,6 +166,7 @@ def test_the_worst_disagreement_comes_first_and_equal_numbers_are_none() -> None
     assert worst_disagreements(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)) == []
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
     assert worst_disagreements(pairs([("A", "A")], [("B",)])) == [(0, 1.0)]
+    assert worst_disagreements(pairs([("A", "A")], [("A", "A", "B")])) == []
 
 
 def test_systems_and_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:

@@ -1,11 +1,10 @@
 """A page in headless Chromium, spoken to over its DevTools protocol."""
 
 import asyncio
-import base64
 import contextlib
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -106,47 +105,19 @@ async def _port(file: Path, process: "subprocess.Popen[bytes]") -> int:
 OVERFLOW = """
 [document.documentElement.scrollWidth - document.documentElement.clientWidth,
  [...document.querySelectorAll("body *")].filter(one =>
-   !one.closest(".wide") && !one.closest("svg") && !one.closest("[popover]") &&
+   !one.closest(".wide") && !one.closest("svg") &&
    one.getBoundingClientRect().right > document.documentElement.clientWidth + 1
  ).map(one => one.outerHTML.slice(0, 80)).slice(0, 5)]
 """
-# Words in drawings that are cut by the drawing's edge, or lie on each other.
-CUT = """
-[...document.querySelectorAll("svg")].flatMap(svg => {
-  const edge = svg.getBoundingClientRect();
-  return [...svg.querySelectorAll("text")].filter(text => {
-    const box = text.getBoundingClientRect();
-    return box.left < edge.left - 1 || box.right > edge.right + 1 ||
-      box.top < edge.top - 1 || box.bottom > edge.bottom + 1;
-  }).map(text => text.textContent);
-})
-"""
-OVERLAPS = """
-[...document.querySelectorAll("svg")].flatMap(svg => {
-  const texts = [...svg.querySelectorAll("text")];
-  const boxes = texts.map(text => text.getBoundingClientRect());
-  return texts.flatMap((one, i) => texts.slice(i + 1).filter((_, k) => {
-    const a = boxes[i], b = boxes[i + 1 + k];
-    return Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
-      Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 3;
-  }).map(other => one.textContent + " on " + other.textContent));
-})
-"""
-# How far down the part before the folds reaches.
-FIRST_PART = "document.querySelector('main').getBoundingClientRect().bottom"
 OPEN_ALL = "document.querySelectorAll('details').forEach(one => one.open = true)"
 
 
 async def look(page: Page, path: Path, width: int, height: int, *, dark: bool) -> dict[str, Any]:
-    """What a browser finds on a report at one size, with everything folded and then opened."""
+    """What a browser finds on a report at one size, with all of it unfolded."""
     await page.open(path.as_uri(), width, height, dark=dark)
-    first_part = await page.value(FIRST_PART)
     await page.value(OPEN_ALL)
     return {
-        "first part": first_part,
         "overflow": await page.value(OVERFLOW),
-        "cut": await page.value(CUT),
-        "overlaps": await page.value(OVERLAPS),
         "requests": [
             url
             for sent in page.named("Network.requestWillBeSent")
@@ -158,12 +129,3 @@ async def look(page: Page, path: Path, width: int, height: int, *, dark: bool) -
             *page.named("Runtime.exceptionThrown"),
         ],
     }
-
-
-async def photograph(
-    page: Page, path: Path, out: Path, width: int, height: int, *, dark: bool = False
-) -> None:
-    """Write the first screen as a PNG."""
-    await page.open(path.as_uri(), width, height, dark=dark)
-    shot: Mapping[str, str] = await page.call("Page.captureScreenshot")
-    out.write_bytes(base64.b64decode(shot["data"]))
