@@ -5,36 +5,18 @@ from typing import TYPE_CHECKING
 from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from data.readers import read_labels, read_pairs, starter, starter_pairs
-    from data.splits import Splits, split, with_ratings
-    from data.types import (
-        LabelError,
-        LabelledOutput,
-        LabelledPair,
-        LabelledPairs,
-        LabelledSet,
-        Vote,
-    )
+    from data.readers import read_labels as read_labels
+    from data.readers import read_pairs as read_pairs
+    from data.readers import starter as starter
+    from data.readers import starter_pairs as starter_pairs
+    from data.splits import Splits as Splits
+    from data.splits import split as split
+    from data.splits import with_ratings as with_ratings
+    from data.types import LabelError as LabelError
+    from data.types import LabelledOutput as LabelledOutput
+    from data.types import LabelledPair as LabelledPair
+    from data.types import LabelledPairs as LabelledPairs
+    from data.types import LabelledSet as LabelledSet
+    from data.types import Vote as Vote
 
-__all__ = [
-    "LabelError",
-    "LabelledOutput",
-    "LabelledPair",
-    "LabelledPairs",
-    "LabelledSet",
-    "Splits",
-    "Vote",
-    "read_labels",
-    "read_pairs",
-    "split",
-    "starter",
-    "starter_pairs",
-    "with_ratings",
-]
-
-_HOMES = {
-    "data.readers": "read_labels read_pairs starter starter_pairs",
-    "data.splits": "Splits split with_ratings",
-    "data.types": "LabelError LabelledOutput LabelledPair LabelledPairs LabelledSet Vote",
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 
-from data.tables.problems import CellError
+from data.tables.problems import UnreadableError
 from data.tables.text import TableRow
 from data.values import looks_like_rating
 
@@ -58,25 +58,25 @@ def as_object(value: object) -> Mapping[str, object] | None:
 def _parsed(value: object) -> object:
     """A list or an object, also where a string holds it as JSON; else the value itself."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        with suppress(CellError):
+        with suppress(UnreadableError):
             return read_json(value)
     return value
 
 
 def read_json(text: str) -> object:
-    """Parse a cell that holds JSON; raises CellError."""
+    """Parse a cell that holds JSON; raises UnreadableError."""
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):
         advice = "write it as JSON, or give flat columns"
-        raise CellError("bad-json", "is not JSON", advice, text) from None
+        raise UnreadableError("bad-json", "is not JSON", advice, text) from None
     return value
 
 
 def rating_parts(value: object) -> list[tuple[str | None, object]]:
     """A cell's ratings and who gave each: of a list, of {annotator: rating}, or the one.
 
-    Raises CellError where JSON is broken.
+    Raises UnreadableError where JSON is broken.
     """
     if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
         value = read_json(value)

@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from data.columns import NESTED
-from data.flags import VALUES, Parser, read_bounds, read_mapping, read_values, split_mapping
+from data.flags import (
+    SCALE,
+    VALUES,
+    Parser,
+    pop_scale,
+    read_bounds,
+    read_mapping,
+    read_values,
+    split_mapping,
+)
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
 from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split
@@ -82,7 +91,7 @@ def _check(flags: argparse.Namespace) -> int:
         record = {
             "file": flags.file,
             "n_problems": len(problems),
-            "problems": [problem.record() for problem in problems],
+            "problems": [asdict(problem) for problem in problems],
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
         }
@@ -110,6 +119,8 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
         columns, values = split_mapping(read_mapping(flags.map), read_values(flags.values))
     except ValueError as error:
         raise UsageError(str(error)) from None
+    kept = pop_scale(columns)
+    scale = scale or kept
     return ReadOptions(
         map=columns,
         values=values,
@@ -132,7 +143,7 @@ def _set_notes(labelled: Labelled) -> list[str]:
 
 
 def map_file(reading: Reading, options: ReadOptions) -> str:
-    """How a file was read as YAML, for `--map`: our names and its columns, and words' values."""
+    """How a file was read as YAML for `--map`: columns, words' values and the scale."""
     import yaml
 
     ratings = {name: many for name, many in reading.ratings.items() if name not in NESTED}
@@ -141,6 +152,8 @@ def map_file(reading: Reading, options: ReadOptions) -> str:
     content: dict[str, Any] = {**plain, **reading.texts, **options.map}
     if options.values:
         content[VALUES] = {word: "" if n is None else n for word, n in options.values.items()}
+    for low, high in options.scales.values():
+        content[SCALE] = f"{low:g}:{high:g}"
     text: str = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
     return text
 

@@ -26,8 +26,8 @@ OUTPUTS = (
 )
 NESTED = ("ratings", "annotations")
 VOTES = ("votes", "preferred", "preference", "winner")
-# `--map id=#line` numbers the rows of a file without ids.
-LINE = "#line"
+# `--map id=#row` numbers the rows of a file without ids.
+ROW = "#row"
 
 _ALIASES = {
     "id": (
@@ -134,8 +134,8 @@ class Columns:
 
     @cached_property
     def numbers_rows(self) -> bool:
-        """Whether the rows' numbers are ids: by `--map id=#line`, or for want of a column."""
-        return self.mapping.get("id") == (LINE,) or (self.makes_ids and not self.is_long)
+        """Whether the rows' numbers are ids: by `--map id=#row`, or for want of a column."""
+        return self.mapping.get("id") == (ROW,) or (self.makes_ids and not self.is_long)
 
     @cached_property
     def is_long(self) -> bool:
@@ -280,7 +280,7 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
     """Note every mapping to a column that the file does not have, and what may have but one."""
     for name, mapped in columns.mapping.items():
         for column in mapped:
-            known = column in columns.table.columns or (name, column) == ("id", LINE)
+            known = column in columns.table.columns or (name, column) == ("id", ROW)
             if not known and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
         if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):

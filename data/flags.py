@@ -14,8 +14,8 @@ from data.columns import ColumnNames, split_quoted
 from data.types import Vote
 from data.values import Scale, Values
 
-# In a mapping, the words and what they count, beside names and columns.
-VALUES = "values"
+# In a mapping file, beside names and columns: words and what they count, and the scale.
+VALUES, SCALE = "values", "scale"
 _MAX_MAP = 2**20
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
@@ -71,10 +71,7 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
 
 
 def read_map_file(path: str | Path) -> dict[str, Any]:
-    """The mapping that `check --write-map` leaves: names and columns, and `values`.
-
-    Raises ValueError.
-    """
+    """The mapping of `check --write-map`: columns, `values`, `scale`; raises ValueError."""
     import yaml
 
     try:
@@ -141,6 +138,15 @@ def _value_of(counted: object, word: str) -> float | Vote | None:
     if not math.isfinite(number):
         raise ValueError(f"{word!r} counts {counted!r}, which is no number, nor A, B or tie")
     return number
+
+
+def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
+    """Take the scale of a mapping file out of its columns; None where it holds none."""
+    named = columns.get(SCALE)
+    scale = read_bounds(named) if isinstance(named, str) else None
+    if scale is not None:
+        del columns[SCALE]
+    return scale
 
 
 def read_bounds(text: str) -> Scale | None:

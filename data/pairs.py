@@ -7,7 +7,7 @@ from data.cells import is_blank, value_in
 from data.columns import VOTES, Columns, check_mapping, tokens
 from data.ratings import ReadOptions, find_ratings
 from data.rows import RowReader, item_key, read_comments
-from data.tables.problems import CellError, Problems, count, joined_names
+from data.tables.problems import Problems, UnreadableError, count, joined_names
 from data.types import LabelledPair, LabelledPairs, Vote
 from data.votes import VoteCells
 from dspy_judges.column_names import name_key
@@ -126,6 +126,6 @@ def _read_votes(
         for column, cells in choices.items():
             try:
                 of_pair += cells.read(value_in(row, column), (name_a, name_b))
-            except CellError as error:
-                problems.add_cell(error, line=row.line, field=column)
+            except UnreadableError as error:
+                problems.add_error(error, line=row.line, field=column)
     return votes

@@ -19,7 +19,7 @@ from data.cells import (
 )
 from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
 from data.rows import FOOTER, item_key
-from data.tables.problems import CellError, Problems, excerpt, joined_names
+from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.text import TableRow
 from data.values import RatingCells, Scale, Values, says_nothing
 from dspy_judges.column_names import name_key
@@ -231,8 +231,8 @@ def read_ratings(
     for line, item, name, column, by, value in entries:
         try:
             rating = cells[name].read(value, options.scale(name))
-        except CellError as error:
-            problems.add_cell(error, line=line, field=column)
+        except UnreadableError as error:
+            problems.add_error(error, line=line, field=column)
             continue
         if rating is None:
             continue
@@ -286,8 +286,8 @@ def _entries(
                         yield _Entry(
                             row.line, item_key(row, id_in), name, column, by or part_by, part
                         )
-                except CellError as error:
-                    problems.add_cell(error, line=row.line, field=column)
+                except UnreadableError as error:
+                    problems.add_error(error, line=row.line, field=column)
 
 
 def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.columns import Columns
-from data.flags import split_mapping
+from data.flags import pop_scale, split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import Ratings, ReadOptions, find_ratings, read_ratings
@@ -20,7 +20,7 @@ from data.tables.problems import Problem, Problems, joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import Scale, Values
 
-# A mapping: our names and the file's columns, with `values` beside them; or the file that has it.
+# Our names and the file's columns, `values` and a `scale` beside them; or the file with these.
 Mapped = Mapping[str, Any] | str | Path
 AnySource = str | Path | Rows
 Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
@@ -52,7 +52,7 @@ def read_labels(
         holds="outputs",
         map=map,
         dimensions=dimensions,
-        scales=scales or {},
+        scales=scales,
         texts=texts,
         annotations=annotations,
         values=values,
@@ -86,7 +86,9 @@ def _read(
         columns, words = split_mapping(map, values)
     except ValueError as error:
         raise LabelError(str(error)) from None
-    options = ReadOptions(map=columns, values=words, **others)
+    scale, stated = pop_scale(columns), others.pop("scales", None)
+    scales = stated or ({} if scale is None else {"*": scale})
+    options = ReadOptions(map=columns, values=words, scales=scales, **others)
     labelled, problems = check_file(path, options, holds=holds)
     if labelled is not None and not problems:
         return labelled

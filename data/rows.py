@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from data.cells import DOT, is_blank, is_name, join_texts, value_in
 from data.columns import (
-    LINE,
     NESTED,
     OUTPUTS,
+    ROW,
     Columns,
     add_missing_column,
     is_known_text,
@@ -128,7 +128,7 @@ class RowReader:
         roles = [role for role in self._roles if role not in (*NESTED, "rating")]
         rows = {role: (c,) for role in roles if (c := columns.find(role)) is not None}
         if columns.numbers_rows:
-            rows["id"] = (LINE,)
+            rows["id"] = (ROW,)
         read = {column for names in (*rows.values(), *ratings.values()) for column in names}
         read |= {*self.texts.values(), *columns.comments}
         read |= {column.partition(DOT)[0] for column in read}
@@ -182,7 +182,7 @@ class RowReader:
         differing: dict[str, None] = {}
         merged: dict[str, TableRow] = {}
         for row in columns.table.rows:
-            cells = merged.setdefault(item_key(row, id_in), TableRow(row.line, {})).cells
+            cells = merged.setdefault(item_key(row, id_in), row._replace(cells={})).cells
             for column in item_columns:
                 value = row.cells.get(column)
                 if is_blank(value) or cells.setdefault(column, value) == value:
@@ -238,7 +238,7 @@ class RowReader:
     def _read_id(self, row: TableRow) -> str | None:
         """A row's id, None where it has none; a repeated id is a problem, and still returned."""
         if self.columns.numbers_rows or self._id is None:
-            return str(row.line) if self.columns.numbers_rows else None
+            return str(row.number) if self.columns.numbers_rows else None
         item = self._name(row, self._id)
         if item is None and is_blank(value_in(row, self._id)):
             return self._fault(row, self._id, "no-id", "is empty", "give every row an id")
@@ -266,12 +266,12 @@ class RowReader:
 
 
 def item_key(row: TableRow, id_column: str | None) -> str:
-    """The id of a row's output or pair, which is its line where no column holds ids."""
+    """The id of a row's output or pair, which is its number where no column holds ids."""
     if id_column is None:
-        return str(row.line)
+        return str(row.number)
     item = row.cells.get(id_column)
     # What is no id is refused later; until then it is nobody else's.
-    return str(item).strip() if is_name(item) else f"{LINE} {row.line}"
+    return str(item).strip() if is_name(item) else f"{ROW} {row.number}"
 
 
 def read_comments(
@@ -341,7 +341,7 @@ def _check_repeats(
     fault = f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} "
     fault += f"of {len(rows):,} rows, which may be annotators' of one output"
     advice = "give those of one output one id by --map id=COLUMN, and --map annotator=COLUMN; else "
-    advice += f"number the rows by --map id={LINE}"
+    advice += f"number the rows by --map id={ROW}"
     read = {*used, *texts.values(), *columns.comments}
     unread = [column for column in columns.table.columns if column not in read]
     if len(content) == 1 and unread:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from data.tables.problems import CellError, excerpt
+from data.tables.problems import UnreadableError, excerpt
 from data.types import Vote
 
 Scale = tuple[float, float]
@@ -160,21 +160,21 @@ class RatingCells:
         self._faults = {key: fault for key, fault in faults.items() if fault}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
-        """The rating in a cell, None where it has none; raises CellError."""
+        """The rating in a cell, None where it has none; raises UnreadableError."""
         cell, fault = self._cells[_key(value)], self._faults.get(_key(value))
         if cell.kind == _MISSING:
             return None
         # On a scale that is stated, a code is a rating or off it.
         if fault and (scale is None or cell.number not in self._codes):
             advice = f"write a plain number, or say what it counts: {self._values_flag()}"
-            raise CellError("not-a-number", fault, advice, value)
+            raise UnreadableError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
             advice = "leave it empty where there is none"
-            raise CellError("not-finite", "is not a finite number", advice, value)
+            raise UnreadableError("not-finite", "is not a finite number", advice, value)
         if scale is not None and not scale[0] <= cell.number <= scale[1]:
             fault = f"is off the scale {scale[0]:g} to {scale[1]:g}"
             advice = "mend the rating, or state the scale that people were given"
-            raise CellError("off-scale", fault, advice, value)
+            raise UnreadableError("off-scale", fault, advice, value)
         return cell.number
 
     def notes(self) -> Iterator[str]:

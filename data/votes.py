@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from data.cells import read_json
-from data.tables.problems import CellError
+from data.tables.problems import UnreadableError
 from data.types import Vote
 from data.values import Values, says_nothing, word_of
 
@@ -33,7 +33,7 @@ class VoteCells:
         texts: set[str] = set()
         for value in values:
             # What cannot be read is refused where it stands.
-            with suppress(CellError):
+            with suppress(UnreadableError):
                 texts |= {word_of(part) for part in _parts(value)} - self._words.keys()
         self._numbers = {float(text) for text in texts if _NUMBER.fullmatch(text)}
         self._signed = any(number < 0 for number in self._numbers)
@@ -41,7 +41,7 @@ class VoteCells:
         self._one_or_two = numbered and self._numbers <= _NUMBERS.keys()
 
     def read(self, value: object, systems: Sides) -> tuple[Vote, ...]:
-        """Every vote of a cell, none where nobody voted; raises CellError."""
+        """Every vote of a cell, none where nobody voted; raises UnreadableError."""
         parts = [part for part in _parts(value) if self._words.get(word_of(part), "") is not None]
         said = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
         return tuple(self._vote(part, systems) for part in said)
@@ -68,7 +68,7 @@ class VoteCells:
         which = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         bare = self._numbers and self._numbers <= {0, 1}
         advice = f"write A, B or tie, or say {which if bare else 'what it means: --values WORD=A'}"
-        raise CellError("no-vote", fault, advice, part)
+        raise UnreadableError("no-vote", fault, advice, part)
 
 
 def _by_name(text: str, names: Sides) -> Vote | None:

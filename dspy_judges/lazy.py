@@ -1,16 +1,27 @@
 """Names of a package that are imported when first used, so that commands start without DSPy."""
 
+import ast
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
+    package: str, homes: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`; `homes` lists each module's names, as words."""
-    modules = {name: module for module, names in homes.items() for name in names.split()}
+    """A package's `__getattr__` and `__dir__`; `__all__` is set, too.
+
+    The names are those that its file imports for type checkers; or `homes` lists each module's.
+    """
     namespace = vars(sys.modules[package])
+    if homes is None:
+        tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        modules = {n.name: str(each.module) for each in imports for n in each.names if n.asname}
+    else:
+        modules = {name: module for module, names in homes.items() for name in names.split()}
+    namespace["__all__"] = sorted(modules)
 
     def get(name: str) -> object:
         if name not in modules:

@@ -5,46 +5,23 @@ from typing import TYPE_CHECKING
 from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from dspy_judges.errors import JudgesError
-    from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
-    from judges.frozen import FrozenJudgeError
-    from judges.judge import Judge
-    from judges.judgement import Judgement, NoScoreError, Verdict
-    from judges.loading import load, read_subject
-    from judges.modules import PairwiseJudge, RatingJudge
-    from judges.panel import Member, Panel, PanelError
-    from judges.scoring import SamplingPlan
+    from dspy_judges.errors import JudgesError as JudgesError
+    from judges.dimension import Comparison as Comparison
+    from judges.dimension import Dimension as Dimension
+    from judges.dimension import DimensionError as DimensionError
+    from judges.dimension import UnknownDimensionError as UnknownDimensionError
+    from judges.frozen import FrozenJudgeError as FrozenJudgeError
+    from judges.judge import Judge as Judge
+    from judges.judgement import Judgement as Judgement
+    from judges.judgement import NoScoreError as NoScoreError
+    from judges.judgement import Verdict as Verdict
+    from judges.loading import load as load
+    from judges.loading import read_subject as read_subject
+    from judges.modules import PairwiseJudge as PairwiseJudge
+    from judges.modules import RatingJudge as RatingJudge
+    from judges.panel import Member as Member
+    from judges.panel import Panel as Panel
+    from judges.panel import PanelError as PanelError
+    from judges.scoring import SamplingPlan as SamplingPlan
 
-__all__ = [
-    "Comparison",
-    "Dimension",
-    "DimensionError",
-    "FrozenJudgeError",
-    "Judge",
-    "Judgement",
-    "JudgesError",
-    "Member",
-    "NoScoreError",
-    "PairwiseJudge",
-    "Panel",
-    "PanelError",
-    "RatingJudge",
-    "SamplingPlan",
-    "UnknownDimensionError",
-    "Verdict",
-    "load",
-    "read_subject",
-]
-
-_HOMES = {
-    "judges.dimension": "Comparison Dimension DimensionError UnknownDimensionError",
-    "dspy_judges.errors": "JudgesError",
-    "judges.frozen": "FrozenJudgeError",
-    "judges.judge": "Judge",
-    "judges.judgement": "Judgement NoScoreError Verdict",
-    "judges.loading": "load read_subject",
-    "judges.modules": "PairwiseJudge RatingJudge",
-    "judges.panel": "Member Panel PanelError",
-    "judges.scoring": "SamplingPlan",
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -35,7 +35,6 @@ from judges.judgement import AnyJudgement
 from judges.judging import (
     Asking,
     MissingColumnError,
-    Order,
     failed,
     find_columns,
     judge_one,
@@ -237,11 +236,10 @@ class Judge:
         rows: Iterable[Mapping[str, object]],
         client: "Client",
         *,
-        order: Order = "both",
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        return judge_rows(self._asking(client, seed), rows, order, seed)
+        return judge_rows(self._asking(client, seed), rows)
 
     def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
@@ -260,7 +258,7 @@ class Judge:
         mapping = pop_map(values)
         columns = {name: mapping.get(name, name) for name in self.texts}
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
-        draws: Any = {name: values.pop(name) for name in ("order", "seed") if name in values}
+        seed = values.pop("seed", 0)
         values.pop("progress", None)
 
         def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
@@ -268,7 +266,7 @@ class Judge:
                 {name: row.get(column) for name, column in columns.items()} for row in rows
             )
             try:
-                for judgement in judge.judge_rows(texts, client, **draws):
+                for judgement in judge.judge_rows(texts, client, seed=seed):
                     next(remaining)
                     yield judgement
             except BudgetSpentError as error:

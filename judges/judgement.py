@@ -80,11 +80,6 @@ class Verdict:
     def failed(cls, reason: str) -> "Verdict":
         return cls(margin=math.nan, failure=reason)
 
-    def as_json(self) -> dict[str, object]:
-        """What JSON holds of it, beside its margin."""
-        names = ("preferred", "order_ab", "order_ba", "comparison", "failure")
-        return {name: getattr(self, name) for name in names}
-
 
 AnyJudgement = Judgement | Verdict
 

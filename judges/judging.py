@@ -4,7 +4,6 @@ Rows that cannot be judged (a text is missing or nothing in it can be seen) fail
 """
 
 import math
-import random
 import unicodedata
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +30,6 @@ from judges.scoring import (
 if TYPE_CHECKING:
     from judges.client import Client, Request, Response
 
-Order = Literal["both", "random"]
 Sides = Literal["ab", "ba"]  # which output is shown first
 BOTH: tuple[Sides, ...] = ("ab", "ba")
 # Of characters that show nothing alone: controls, formats (zero-width, bidi), spaces, line ends.
@@ -116,19 +114,18 @@ class Asking:
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities = False
 
-    def requests(self, texts: Mapping[str, str], sides: Iterable[Sides]) -> "list[Request]":
+    def requests(self, texts: Mapping[str, str]) -> "list[Request]":
         """A request for each order in which the texts are shown."""
-        shown = {"ab": texts}
+        shown = [texts]
         if isinstance(self.subject, Comparison):
             a, b = self.subject.fields
-            shown["ba"] = {**texts, a: texts[b], b: texts[a]}
-        return [self._request(fill(self._template, shown[order])) for order in sides]
+            shown.append({**texts, a: texts[b], b: texts[a]})
+        return [self._request(fill(self._template, each)) for each in shown]
 
-    def judgement(self, sides: Sequence[Sides], responses: "Sequence[Response]") -> AnyJudgement:
+    def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """What the responses to these requests say."""
         if isinstance(self.subject, Comparison):
-            by_order = dict(zip(sides, responses, strict=True))
-            return _verdict(self._prompt, by_order)
+            return _verdict(self._prompt, dict(zip(self.sides, responses, strict=True)))
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
         return score_of(self._plan, cast(list[Sample], response.parsed), failures)
@@ -149,41 +146,36 @@ def judge_one(asking: Asking, row: Mapping[str, object]) -> AnyJudgement:
     texts = readable_texts(asking.subject, row)
     if isinstance(texts, str):
         return failed(asking.subject, texts)
-    requests, client = asking.requests(texts, asking.sides), asking.client
+    requests, client = asking.requests(texts), asking.client
     several = len(requests) > 1
-    responses = list(client.run(requests)) if several else [client.ask(requests[0])]
-    return asking.judgement(asking.sides, responses)
+    return asking.judgement(list(client.run(requests)) if several else [client.ask(requests[0])])
 
 
 def judge_rows(
-    asking: Asking, rows: Iterable[Mapping[str, object]], order: Order = "both", seed: int = 0
+    asking: Asking, rows: Iterable[Mapping[str, object]]
 ) -> Generator[AnyJudgement, None, None]:
     """One judgement or verdict for each row, in order and streaming: rows are pulled as needed.
 
-    Of a pair, "both" asks twice, the second time with the sides swapped, and a choice that follows
-    the position is a tie; "random" asks once, in an order drawn for each pair from `seed`, which
-    `order_ab` or `order_ba` then tells.
+    A pair is asked twice, the second time with the sides swapped; a choice that follows the
+    position is a tie.
     """
-    subject, draw = asking.subject, random.Random(seed)
-    # Of each row pulled so far: why it cannot be sent, or in which orders it is.
-    pending: deque[str | tuple[Sides, ...]] = deque()
+    subject, n_requests = asking.subject, len(asking.sides)
+    # Of each row pulled so far: why it cannot be sent, if so.
+    pending: deque[str | None] = deque()
 
     def requests() -> "Iterator[Request]":
         for row in rows:
             texts = readable_texts(subject, row)
-            if isinstance(texts, str):
-                pending.append(texts)
-                continue
-            sides = (draw.choice(asking.sides),) if order == "random" else asking.sides
-            pending.append(sides)
-            yield from asking.requests(texts, sides)
+            pending.append(texts if isinstance(texts, str) else None)
+            if not isinstance(texts, str):
+                yield from asking.requests(texts)
 
     responses = asking.client.run(requests())
     for response in responses:
-        while isinstance(sides := pending.popleft(), str):
-            yield failed(subject, sides)
-        yield asking.judgement(sides, [response, *islice(responses, len(sides) - 1)])
-    for reason in pending:  # of the rows after the last that was sent
+        while (reason := pending.popleft()) is not None:
+            yield failed(subject, reason)
+        yield asking.judgement([response, *islice(responses, n_requests - 1)])
+    for reason in pending:  # the rows after the last that was sent
         yield failed(subject, str(reason))
 
 
@@ -208,13 +200,11 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 def joined_text(value: object) -> object:
     """A list of texts, such as reviews, as one text, as label files are read; else the value."""
+    from data.cells import join_texts  # which judging texts does without
+
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
-    if not isinstance(value, list | tuple) or not any(isinstance(text, str) for text in value):
-        return value
-    if not all(text is None or isinstance(text, str) for text in value):
-        return value
-    return "\n\n".join(text for text in value if text and text.strip())
+    return join_texts(value) or value
 
 
 def _missing(value: object) -> bool:
@@ -230,7 +220,7 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
 def _verdict(prompt: Prompt, responses: "Mapping[Sides, Response]") -> Verdict:
     """Join the orders asked; where one has no answer, the verdict has failed."""
     letters = prompt.answer.choices or ()
-    margins: dict[str, float] = {}
+    margins: dict[Sides, float] = {}
     comparison, failure = None, None
     for sides, response in responses.items():
         samples = cast(list[Sample], response.parsed)

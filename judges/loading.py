@@ -1,26 +1,6 @@
 """Find a judge by what its user calls it: a catalogue name, a file, a run folder, a definition.
 
-A definition is a dimension or a comparison of one's own, in YAML, one a file:
-
-    name: groundedness                  # lower-case letters, digits, underscores
-    definition: whether the reply uses the fact it was given
-    inputs:                             # the texts it is judged from, in this order ...
-      fact: the fact the speaker was given
-      response: the reply to judge      # ... or a plain list: [fact, response]
-    scale: [0, 1]                       # lowest and highest rating, and/or:
-    anchors: {0: ignores the fact, 1: rests on the fact}
-    instruction: |                      # optional; what an optimizer may rewrite
-      Judge whether the reply makes use of the fact.
-    source: where it comes from         # optional
-
-A comparison has `kind: pairwise`, no scale, and a `candidate`: the word for what is compared. Its
-two texts are then called `{candidate}_a` and `{candidate}_b`:
-
-    kind: pairwise
-    name: kinder
-    definition: which reply is kinder to the writer
-    inputs: {query: what the user wrote}
-    candidate: response
+A definition is a dimension or a comparison of one's own, in YAML, one a file (docs/dimension.md).
 """
 
 import os

@@ -17,7 +17,7 @@ from judges.dimension import Comparison, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.judging import Order, choice_of, failed
+from judges.judging import choice_of, failed
 
 if TYPE_CHECKING:
     from judges.client import Client
@@ -112,14 +112,15 @@ class Panel(Judge):
                 f"{self.name} is a panel, and its weights hold for the models that its "
                 f"members ask, {', '.join(models)}: it cannot ask {unknown[0]}; leave the model out"
             )
-
-        def bound(judge: Judge) -> Judge:
-            base = api_base if judge.lm.startswith("openai/") else None
-            return judge.with_model(judge.lm if judge.lm in named else None, base)
-
-        members = tuple(replace(member, judge=bound(member.judge)) for member in self.members)
+        members = []
+        for member in self.members:
+            base = api_base if member.judge.lm.startswith("openai/") else None
+            judge = member.judge.with_model(
+                member.judge.lm if member.judge.lm in named else None, base
+            )
+            members.append(replace(member, judge=judge))
         base = api_base if self.lm.startswith("openai/") else None
-        return replace(self, members=members, api_base=base or self.api_base)
+        return replace(self, members=tuple(members), api_base=base or self.api_base)
 
     def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
         """Judge one row; all members are asked at once."""
@@ -131,7 +132,6 @@ class Panel(Judge):
         rows: Iterable[Mapping[str, object]],
         client: "Client",
         *,
-        order: Order = "both",
         seed: int = 0,
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
@@ -140,7 +140,7 @@ class Panel(Judge):
             streams = []
             for judge, copy in zip(self.parts, copies, strict=True):
                 asker = self._client_of(judge, client)
-                stream = judge.judge_rows(copy, asker, order=order, seed=seed)
+                stream = judge.judge_rows(copy, asker, seed=seed)
                 streams.append(stack.enter_context(closing(stream)))
             for _ in rows:
                 yield self.joined([next(stream) for stream in streams])
@@ -238,10 +238,9 @@ def _with_plan(member: Member) -> Judge:
 def _problem(panel: Subject, member: Member) -> str | None:
     """Why a judge is no member of a panel on this subject, or its line or weight none."""
     own, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
-    if _judged(own) != _judged(panel) and not (
-        own.name == panel.name and own.scale and panel.scale
-    ):
-        return f"{_judged(own)}, and the panel {panel.name} {_judged(panel)}"
+    same_scale = own.scale == panel.scale or (own.name == panel.name and own.scale and panel.scale)
+    if not same_scale or getattr(own, "candidate", "") != getattr(panel, "candidate", ""):
+        return f"judges on another scale than the panel {panel.name}, or something else"
     if not 1e-100 <= member.weight <= 1e6:
         return f"has the weight {member.weight}; above 0 and up to 1e6 is one"
     if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
@@ -249,9 +248,3 @@ def _problem(panel: Subject, member: Member) -> str | None:
     if isinstance(panel, Comparison) and (member.slope > 1 or member.intercept):
         return f"has the line {line}; of margins in [-1, 1] its slope is at most 1, and alone"
     return None
-
-
-def _judged(subject: Subject) -> str:
-    if isinstance(subject, Comparison):
-        return f"compares each {subject.candidate}"
-    return f"rates from {subject.scale[0]} to {subject.scale[-1]}"

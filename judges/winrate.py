@@ -33,7 +33,6 @@ class WinRate:
     position_bias_low: float
     position_bias_high: float
     length_bias: float
-    length_controlled_win_rate_a: float
 
     def summary(self) -> dict[str, float | int | None]:
         """All of it for JSON, with None for what is undefined."""
@@ -57,7 +56,6 @@ def win_rate(
     first = np.array([_first(verdict) for verdict in judged])
     flips = [v.order_ab != v.order_ba for v in judged if v.order_ab and v.order_ba]
     low, high = share_interval(wins, document)
-    controlled = math.nan if lengths is None else length_controlled(wins, longer)
     first_low, first_high = share_interval(first, document, -1, 1)
     return WinRate(
         win_rate_a=_mean(wins),
@@ -71,45 +69,12 @@ def win_rate(
         position_bias_low=first_low,
         position_bias_high=first_high,
         length_bias=_mean(((2 * wins - 1) * np.sign(longer))[longer != 0]),
-        length_controlled_win_rate_a=controlled,
     )
 
 
 def text_length(text: str) -> int:
     """An output's length: characters, since many scripts do not set words apart."""
     return len(text.strip())
-
-
-def length_controlled(wins: Vector, longer: Vector) -> float:
-    """A's win rate as it would be if both outputs were always equally long.
-
-    As AlpacaEval 2 does it (arXiv:2404.04475): logit P(A wins) = theta + phi * tanh(d / s) is
-    fitted to `wins` (1, 0, a tie 1/2) by maximum likelihood, where d = `longer` is A's length
-    minus B's and s its standard deviation; the value is 1 / (1 + exp(-theta)). There is no term for
-    an instruction's difficulty and no regularisation.
-
-    NaN where the likelihood has no maximum: no pairs, one side of the fit separated from the other
-    by length, or every difference the same and not 0. With no difference at all it is the win rate.
-    """
-    if not longer.any():
-        return _mean(wins)
-    sd = float(longer.std())
-    if sd <= 1e-9 * float(np.abs(longer).max()):
-        return math.nan
-    x = np.tanh(longer / sd)
-    won, lost = x[wins > 0], x[wins < 1]
-    if not (len(won) and len(lost) and won.min() < lost.max() and lost.min() < won.max()):
-        return math.nan
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    design = np.column_stack([np.ones_like(x), x])
-
-    def loss(weights: Vector) -> tuple[float, Vector]:
-        z = design @ weights
-        return float(np.mean(np.logaddexp(0, z) - wins * z)), design.T @ (expit(z) - wins) / len(z)
-
-    return float(expit(minimize(loss, np.zeros(2), jac=True, options={"gtol": 1e-9}).x[0]))
 
 
 def _first(verdict: Verdict) -> float:

@@ -12,7 +12,7 @@ import argparse
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -164,7 +164,8 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     if flags.lm and not (flags.dimension or flags.pairwise):
         raise SettingsError("--lm MODEL asks a catalogue judge: name it by --dimension NAME")
     word = flags.dimension or flags.pairwise
-    specs = [*(f"{model}={word}@{model}" for model in flags.lm), *flags.judges]
+    of_models = [(name or lm, f"{word}@{lm}") for name, lm in map(split_name, flags.lm)]
+    specs = [*of_models, *map(split_name, flags.judges)]
     task, entries = read_task(flags, read_judges(specs, flags.scale, api_base=flags.api_base))
     check_names(entries)
     if flags.dry_run:
@@ -202,15 +203,17 @@ def ask_all(
 
 
 def read_judges(
-    specs: Sequence[str], scale: str | None, lm: str | None = None, api_base: str | None = None
+    specs: Iterable[tuple[str, str]],
+    scale: str | None,
+    lm: str | None = None,
+    api_base: str | None = None,
 ) -> list[Entry]:
-    """The judges of [NAME=]JUDGE[@MODEL], each on the labels' scale.
+    """The judges of NAME and JUDGE[@MODEL], each on the labels' scale.
 
     `lm` is asked where no MODEL is named; `api_base` is the address of openai/ models alone.
     """
     entries = []
-    for text in specs:
-        name, spec = split_name(text)
+    for name, spec in specs:
         file, at, model = spec.rpartition("@")
         if not at or Path(spec).exists():
             file, model = spec, lm or ""

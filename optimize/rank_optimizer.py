@@ -38,8 +38,7 @@ from optimize.run.models import RunModels, open_models
 from optimize.run.pipeline import summarize
 from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
 from optimize.run.settings import Settings
-from optimize.search.finalists import SearchResult
-from optimize.search.gate import RISK
+from optimize.search.gate import RISK, SearchResult
 from optimize.search.objective import LEVELS, Level, choose_level
 from optimize.search.trial_log import Trial, TrialLog
 

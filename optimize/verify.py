@@ -22,6 +22,7 @@ from dspy_judges.errors import JudgesError
 from judges.cli.flags import (
     add_model_flags,
     add_reporting_flags,
+    split_name,
 )
 from judges.client import ModelOptions, check_options
 from judges.judge import Judge
@@ -300,7 +301,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         raise SettingsError(f"{flags.report}: its folder does not exist")
     if flags.report and Path(flags.report).is_dir():
         raise SettingsError(f"{flags.report}: is a folder; name a file in it")
-    judges = read_judges(flags.judges, flags.scale, flags.lm, flags.api_base)
+    judges = read_judges(map(split_name, flags.judges), flags.scale, flags.lm, flags.api_base)
     task, (entry,) = read_task(flags, judges)
     (entry,) = ask_entries([entry], task, print_note, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
@@ -327,12 +328,10 @@ def _shortfalls(result: Mapping[str, Any], least: float | None) -> list[str]:
             f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
             f"{MAX_FAILED:.0%} may"
         )
-    value = -2 if cell["value"] is None else cell["value"]
-    if least is not None and value < least:
-        reasons.append(
-            f"{cell['level']}-level rho is {number_text(cell['value'])}; --min-spearman asks for "
-            f"{least:g}"
-        )
+    value = cell["value"]
+    if least is not None and (value is None or value < least):
+        figure = "undefined" if value is None else f"{value:.4f}"
+        reasons.append(f"{cell['level']}-level rho is {figure}; --min-spearman asks for {least:g}")
     return reasons
 
 

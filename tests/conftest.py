@@ -20,24 +20,6 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-# Whole runs whose reports nobody looks at here: drawing each takes over a second.
-WITHOUT_DRAWINGS = {
-    "test_budget",
-    "test_compare",
-    "test_cut_off",
-    "test_dspy_lm",
-    "test_key_hygiene",
-    "test_model_flags",
-    "test_optimize_cli",
-    "test_optimize_run",
-    "test_plans",
-    "test_stock",
-    "test_trust",
-    "test_tuning",
-    "test_wrong_inputs",
-}
-
-
 # The longest, to be begun first: a worker that begins one last leaves the others idle.
 LONGEST = (
     "test_notebooks",
@@ -96,12 +78,3 @@ def _environment() -> Iterator[None]:
     if dict(os.environ) != before:
         os.environ.clear()
         os.environ.update(before)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _drawings(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave the drawings out of reports, in test files that are about something else."""
-    with pytest.MonkeyPatch.context() as patched:
-        if request.module.__name__.rpartition(".")[2] in WITHOUT_DRAWINGS:
-            patched.setattr("optimize.report.charts._svg", lambda *_, **__: "<svg></svg>")
-        yield

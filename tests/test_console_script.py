@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from processes import run_python
 
-from dspy_judges import __version__
 from dspy_judges.__main__ import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
@@ -102,13 +101,6 @@ def test_all_helps_together_have_at_most_45_flags(capsys: pytest.CaptureFixture[
     assert len(flags) <= 45
 
 
-def test_the_console_script_alone_tells_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"dspy-judges {__version__}\n"
-    for word in COMMANDS:
-        assert ended([word, "--version"]) == 2
-
-
 @pytest.mark.parametrize("words", [["--version"], ["list"], ["--help"]])
 def test_what_needs_no_model_starts_without_dspy_and_pandas(words: list[str]) -> None:
     script = (
@@ -138,13 +130,3 @@ def test_a_mistyped_word_gets_the_closest_one(
     message = capsys.readouterr().err
     assert suggestion in message
     assert message.count("\n") == 1
-
-
-def test_a_word_like_no_other_gets_no_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["xyzzy"]) == 2
-    assert "did you mean" not in capsys.readouterr().err
-
-
-def test_a_value_that_looks_like_a_flag_after_two_dashes_is_taken(tmp_path: Path) -> None:
-    done = run(tmp_path, "-m", "data", "check", "--", "--labels.csv")
-    assert "--labels.csv: does not exist" in done.stdout

@@ -54,41 +54,10 @@ def test_no_link_on_a_page_is_dead(page: Path) -> None:
             assert anchor in anchors(file), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_a_page_of_the_site_needs_nothing_from_outside_it(page: Path) -> None:
-    for image, target in LINK.findall(text_of(page)):
-        if re.match(r"[a-z]+:", target):
-            assert not image, f"{page.name} would fetch {target}"
-        else:
-            file = (page.parent / target.partition("#")[0]).resolve()
-            assert file.is_relative_to(DOCS), f"{page.name}: the site has no {target}"
-
-
 def site() -> dict[str, object]:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert isinstance(settings, dict)
     return settings
-
-
-def leaves(entry: object) -> list[str]:
-    if isinstance(entry, str):
-        return [entry]
-    entries = entry.values() if isinstance(entry, dict) else entry
-    assert not isinstance(entries, str)
-    return [leaf for part in entries for leaf in leaves(part)]  # type: ignore[union-attr]
-
-
-def test_the_sites_map_names_every_page_once() -> None:
-    assert sorted(leaves(site()["nav"])) == [str(page.relative_to(DOCS)) for page in PAGES]
-
-
-def test_the_site_asks_no_font_and_no_script_of_another_host() -> None:
-    settings = site()
-    theme = settings["theme"]
-    assert isinstance(theme, dict)
-    assert theme["font"] is False
-    assert settings["plugins"] == ["search"]
-    assert not {"extra_javascript", "repo_url"} & settings.keys()
 
 
 def test_readme_is_short_and_says_what_a_reader_must_know() -> None:

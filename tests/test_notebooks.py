@@ -10,8 +10,6 @@ from typing import Any
 import nbformat
 import pytest
 
-import data
-
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 by_name = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -74,18 +72,6 @@ def test_stored_outputs_name_no_path_and_hold_no_warning(path: Path) -> None:
             assert "Warning" not in text
 
 
-@pytest.mark.parametrize(
-    "text", ["/tmp/x/y", "in /home/ann/runs", r"C:\runs", "~/runs", "file:///x"]
-)
-def test_the_pattern_for_paths_finds_them(text: str) -> None:
-    assert PATH.search(text)
-
-
-@pytest.mark.parametrize("text", ["runs/x-001/judge.json", "<td>3</td>", "and/or", "5/8"])
-def test_the_pattern_for_paths_leaves_the_rest(text: str) -> None:
-    assert not PATH.search(text)
-
-
 @by_name
 def test_a_notebook_was_stored_by_one_clean_run(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
@@ -96,15 +82,6 @@ def test_a_notebook_was_stored_by_one_clean_run(path: Path) -> None:
     assert not any(cell.metadata for cell in notebook.cells)
 
 
-@by_name
-def test_a_notebook_says_at_once_that_labels_and_model_are_no_people_and_no_language_model(
-    path: Path,
-) -> None:
-    first = nbformat.read(path, as_version=4).cells[0].source
-    assert "constructed" in first
-    assert "not a language model" in first
-
-
 @pytest.fixture(scope="module")
 def build() -> Callable[[], str]:
     made: Callable[[], str] = script("build_support_replies").build
@@ -113,17 +90,3 @@ def build() -> Callable[[], str]:
 
 def test_the_shipped_replies_are_what_their_rule_makes(build: Callable[[], str]) -> None:
     assert (FOLDER / "support_replies.csv").read_text(encoding="utf-8") == build()
-
-
-def test_the_shipped_replies_are_labels_of_thirty_six_questions_and_eight_systems() -> None:
-    columns = ["annotator_1", "annotator_2", "annotator_3"]
-    read = data.read_labels(FOLDER / "support_replies.csv", map={"helpfulness": columns})
-    assert (len(read.documents), len(read.systems), len(read.outputs)) == (36, 8, 288)
-    # Not every annotator rated every reply.
-    assert {len(output.ratings["helpfulness"]) for output in read.outputs} == {2, 3}
-
-
-def test_their_readme_says_first_that_nobody_gave_the_ratings() -> None:
-    first = (FOLDER / "README.md").read_text(encoding="utf-8").splitlines()[0]
-    assert "constructed" in first
-    assert "no person gave them" in first

@@ -1,6 +1,5 @@
 """From Python: labels in memory, frames out, tables in notebooks, and types that mypy sees."""
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import signature
@@ -15,10 +14,9 @@ from jsonl import read_jsonl
 from processes import run_python
 
 import data
-import judges
 import optimize
 from data.tables.in_memory import as_json_lines, rows_in_memory
-from data.tables.problems import DataError, RowsError
+from data.tables.problems import RowsError
 from optimize.run.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -64,10 +62,6 @@ def test_labels_in_memory_are_read_as_those_of_a_file(form: str, file: Path) -> 
     assert in_memory.outputs[4].ratings["relevance"] == (float(ROWS[4]["Anna"]),)
 
 
-def test_the_same_rows_have_the_hash_of_their_file(file: Path) -> None:
-    assert data.read_labels(ROWS, map=MAP).sha256 == data.read_labels(file, map=MAP).sha256
-
-
 def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
     wrong = pd.DataFrame(ROWS)
     wrong["Anna"] = wrong["Anna"].astype(object)
@@ -88,11 +82,6 @@ def test_what_no_label_file_could_hold_is_refused(rows: Any, message: str) -> No
         data.read_labels(rows)
 
 
-def test_rows_without_any_are_refused() -> None:
-    with pytest.raises(data.LabelError, match="holds no rows"):
-        data.read_labels([])
-
-
 def test_measure_takes_a_frame_and_gives_one_back() -> None:
     measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
     frame = measured.judgements
@@ -102,14 +91,6 @@ def test_measure_takes_a_frame_and_gives_one_back() -> None:
     assert list(frame["human"]) == pytest.approx(people)
     assert list(frame["text_summary"]) == [row["summary"] for row in ROWS]
     assert frame["score_failure"].isna().all()
-
-
-@pytest.mark.parametrize("what", [3, {"a": 1}, {"rows"}, iter([])])
-def test_data_of_another_kind_is_named(what: Any) -> None:
-    with pytest.raises(TypeError, match=type(what).__name__):
-        optimize.tune("relevance", what)
-    with pytest.raises(TypeError, match=type(what).__name__):
-        optimize.measure("relevance", what)
 
 
 @pytest.fixture(scope="module")
@@ -139,30 +120,6 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
     again = optimize.tune("fluency", starter, **flags, max_calls=900)
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
     assert len(again.report.read_bytes()) == len(drawn)
-
-
-def test_a_runs_judgements_are_those_its_figures_were_made_of(run: optimize.Run) -> None:
-    frame = run.judgements
-    test = frame[frame["split"] == "test"]
-    assert len(test) == run.summary["seed_judge"]["test"]["n_outputs"]
-    rho = test.groupby("document_id").apply(
-        lambda rows: rows["seed"].corr(rows["human"], method="spearman"), include_groups=False
-    )
-    assert rho.mean() == pytest.approx(run.summary["seed_judge"]["test"]["value"], abs=1e-4)
-
-
-def test_a_runs_trials_are_the_lines_of_its_log(run: optimize.Run) -> None:
-    lines = (run.folder / "trials.jsonl").read_text().splitlines()
-    assert len(run.trials) == len(lines) > 0
-    assert list(run.trials["stage"]) == [json.loads(line)["stage"] for line in lines]
-
-
-def test_every_error_that_a_user_can_catch_has_one_root() -> None:
-    assert issubclass(DataError, judges.JudgesError)
-    assert issubclass(data.LabelError, judges.JudgesError)
-    assert issubclass(optimize.SettingsError, judges.JudgesError)
-    with pytest.raises(judges.JudgesError):
-        data.read_labels("no such file.csv")
 
 
 def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:

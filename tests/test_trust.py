@@ -4,12 +4,11 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import dspy
 import pytest
 from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
@@ -18,20 +17,17 @@ import judges
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
-from judges.client import Client, Store
+from judges.client import Client, Session
 from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
 from judges.client.protocol import FatalModelError
 from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
-from optimize import measure, tune
+from optimize import measure
 from optimize.cli.tune import command as optimize_command
 from optimize.verify import command as verify_command
-from optimize.run.settings import Settings
-from optimize.search.trial_log import TrialLog
 
-PUBLIC = "https://api.openai.com/v1"
 KEY = "sk-planted-4f9c2b7e1d6a8035"
 ROW = {"document": "A private text.", "summary": "Private."}
 
@@ -176,9 +172,9 @@ def test_an_empty_address_is_refused(address: str) -> None:
 def test_a_strangers_state_of_a_batch_sends_no_key(
     stranger: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url, "n_requests": 1}
+    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url}
     Path("out.jsonl.batch.json").write_text(json.dumps(state))
-    for step in ("submit", "status", "collect"):
+    for step in ("submit", "collect"):
         ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
         assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
         assert f"at {stranger.url}: name them (--lm, --api-base)" in capsys.readouterr().err
@@ -287,103 +283,10 @@ def test_an_endpoint_that_is_given_holds_for_the_judge_and_the_proposer(
     assert len(private.log) == n + 2
 
 
-def test_an_endpoint_of_the_environment_is_the_users_word(
-    private: OpenAIServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", private.url)
-    assert optimize_command([*TUNE, *MODELS]) == 0
-    assert models_of(private) == {"judge-1", "proposer-1"}
-    assert judges.load("run")(**ROW).failure is None
-    Path("run/report.html").unlink()
-    monkeypatch.delenv("OPENAI_BASE_URL")
-    n = len(private.log)
-    with pytest.raises(FatalModelError, match=private.url):
-        judges.load("run")(**ROW)
-    # A run that was begun there does not go on at the public default.
-    capsys.readouterr()
-    assert optimize_command([*TUNE, *MODELS]) == 1
-    assert f"its judge was asked at {private.url}" in capsys.readouterr().err
-    assert len(private.log) == n
-
-
-def test_the_proposers_endpoint_can_be_another(private: OpenAIServer) -> None:
-    with Serving(OpenAIServer(models=("proposer-1",))) as other:
-        tune(
-            "coherence",
-            data="labels.jsonl",
-            lm="openai/judge-1",
-            api_base=private.url,
-            proposer_lm="openai/proposer-1",
-            proposer_api_base=other.url,
-            max_calls=500,
-            quiet=True,
-        )
-        assert models_of(private) == {"judge-1"}
-        assert models_of(other) == {"proposer-1"}
-
-
-@pytest.mark.parametrize(
-    ("told", "proposer"),
-    [
-        ({"lm": "openai/a"}, PUBLIC),
-        ({"lm": "openai/a", "api_base": "http://h/v1"}, "http://h/v1"),
-        ({"lm": "openai/a", "proposer_lm": "openai/b", "api_base": "http://h/v1"}, "http://h/v1"),
-        (
-            {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"},
-            "dspy.LM http://h/v1",
-        ),
-        (
-            {"lm": "openai/a", "proposer_lm": "anthropic/b", "api_base": "http://h/v1"}
-            | {"proposer_api_base": "default"},
-            "dspy.LM",
-        ),
-        ({"lm": "openai/a", "api_base": "http://h/v1", "proposer_api_base": "default"}, PUBLIC),
-    ],
-)
-def test_the_proposer_is_asked_where_the_judge_is_unless_said_otherwise(
-    told: dict[str, str], proposer: str
-) -> None:
-    assert Settings(dimension="relevance", **told).endpoints["proposer"] == proposer  # type: ignore[arg-type]
-
-
-def test_an_environments_endpoint_is_another_providers_proposers_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://h/v1")
-    told = Settings(dimension="relevance", lm="openai/a", proposer_lm="anthropic/b")
-    assert told.endpoints == {"judge": "http://h/v1", "proposer": "dspy.LM http://h/v1"}
-
-
-def test_dspys_configured_address_holds_for_the_optimizers_proposer(private: OpenAIServer) -> None:
-    from optimize import RankOptimizer
-    from optimize.dspy_program import student_of
-
-    task = student_of(judges.load("coherence").program())
-    lm = dspy.LM("openai/judge-1", api_base=private.url, api_key=KEY)
-    with dspy.context(lm=lm):
-        optimizer = RankOptimizer(proposer_lm="openai/proposer-1")
-        _, told = optimizer._settings(task, task.program.predictors()[0])
-    assert told.proposer == ("openai/proposer-1", private.url)
-
-
 def test_a_saved_judge_holds_no_address(private: OpenAIServer) -> None:
     judge = judges.load("coherence", lm="openai/judge-1", api_base=private.url)
     assert private.url not in judge.save("mine.json").read_text()
     assert judges.load("mine.json").api_base is None
-
-
-def test_a_judge_without_a_recorded_endpoint_asks_where_it_did(
-    private: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As judges that were saved in code always did."""
-    monkeypatch.setenv("OPENAI_BASE_URL", private.url)
-    assert judges.load(judge_file("openai/judge-1"))(**ROW).failure is None
-
-
-def test_an_address_with_a_password_is_not_asked() -> None:
-    judge = judges.load("coherence", lm="openai/x", api_base="http://me:secret@host/v1")
-    with pytest.raises(FatalModelError, match="holds a password or a key"):
-        judge(**ROW)
 
 
 # Redirects.
@@ -415,23 +318,12 @@ def test_a_redirect_takes_no_text_to_another_host(lm: str, stranger: Listener) -
         with pytest.raises(FatalModelError, match=r"307 from .*: it redirects"):
             list(judges.load("coherence").judge_all([ROW], lm=lm, api_base=base))
         if lm.startswith("openai/"):
-            batch = Batch(Path("out.jsonl"), lm=lm, api_base=base)
-            with closing(Store("replies.sqlite")) as store:
-                list(judges.load("coherence").judge_rows([ROW], Client(batch.queue(store))))
-            with pytest.raises(FatalModelError, match="Error code: 307"):
-                batch.submit()
+            with Session(store="replies.sqlite") as session:
+                batch = Batch(Path("out.jsonl"), lm, session, api_base=base)
+                list(judges.load("coherence").judge_rows([ROW], Client(batch)))
+                batch.begin()
+                with pytest.raises(FatalModelError, match="Error code: 307"):
+                    batch.submit()
     finally:
         server.shutdown()
         server.server_close()
-
-
-def test_a_link_in_a_strangers_run_folder_empties_no_other_file(tmp_path: Path) -> None:
-    precious = tmp_path / "precious.txt"
-    precious.write_text("mine", encoding="utf-8")
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "trials.jsonl").symlink_to(precious)
-    with TrialLog(folder / "trials.jsonl", print):
-        pass
-    assert precious.read_text(encoding="utf-8") == "mine"
-    assert not (folder / "trials.jsonl").is_symlink()

@@ -59,9 +59,10 @@ class ParquetSink:
         for name, cells in self._cells.items():
             cells.append(row.get(name))
 
-    def table(self) -> Any:
-        """The rows as an Arrow table; RowsError for a column of several types."""
+    def close(self) -> None:
+        """Write all; RowsError for a column of several types."""
         import pyarrow as pa
+        import pyarrow.parquet
 
         arrays = {}
         for name, cells in self._cells.items():
@@ -72,12 +73,7 @@ class ParquetSink:
                     f"{self._path}: the column {name!r} holds values of several types, which "
                     f"Parquet cannot ({excerpt(str(error))}); write .csv or .jsonl"
                 ) from error
-        return pa.table(arrays)
-
-    def close(self) -> None:
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(self.table(), self._path)
+        pyarrow.parquet.write_table(pa.table(arrays), self._path)
 
 
 def load_dataset(path: str) -> Any:

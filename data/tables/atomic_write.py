@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import IO
 
 
 class InUseError(OSError):
@@ -40,27 +39,16 @@ def in_use(path: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> None:
     """Write to a file beside `path`, then rename it; FileExistsError where `path` is taken."""
     partial = path.with_name(f".{path.name}.{token_hex(4)}")
-    try:
-        try:
-            with partial.open("xb") as file:
-                _write_out(file, content, path)
-        except OSError as error:
-            # It names the partial file, which the user does not know.
-            raise OSError(error.errno, error.strerror, str(path)) from None
-        move_into_place(partial, path, overwrite=overwrite)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def _write_out(file: IO[bytes], content: bytes, path: Path) -> None:
-    """Write to the disk itself, not to its cache alone."""
-    file.write(content)
-    file.flush()
-    os.fsync(file.fileno())
-
-
-def move_into_place(partial: Path, path: Path, *, overwrite: bool = False) -> None:
-    """Rename a finished file; FileExistsError where the name is taken."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; name another file")
-    partial.replace(path)
+    try:
+        with partial.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # to the disk itself, not to its cache alone
+        partial.replace(path)
+    except OSError as error:
+        # It names the partial file, which the user does not know.
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        partial.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
-from data.tables.atomic_write import move_into_place
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from data.tables.problems import Problems, RowsError, UnreadableError
 from data.tables.spreadsheet import csv_rows
@@ -56,16 +55,14 @@ WRITTEN_ENDINGS = ".jsonl, .csv or .parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of one file, no two of one number, and the columns that are no library's own."""
+    """The rows of one file, the columns that are no library's own, and how it was understood."""
 
     name: str
     sha256: str
     typed: bool
     columns: tuple[str, ...]
     rows: tuple[TableRow, ...]
-    # How the file was understood, where that is not plain.
     notes: tuple[str, ...] = ()
-    # What sets the cells of a line apart; empty where nothing does.
     delimiter: str = ""
 
 
@@ -78,8 +75,8 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row = None
     with _added_to(problems):
-        for row in _format_of(path, problems).read(path, problems):
-            yield row
+        for number, row in enumerate(_format_of(path, problems).read(path, problems), start=1):
+            yield row._replace(number=number)
     if row is None:
         _add_empty(problems)
 
@@ -88,8 +85,8 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
-        for line, cells in _format_of(path, problems, FORMATS[0]).read(path, problems):
-            yield f"{problems.file}, {problems.unit} {line}", cells
+        for row in _format_of(path, problems, FORMATS[0]).read(path, problems):
+            yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
@@ -128,10 +125,11 @@ def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
     """The rows without the columns that libraries write for themselves."""
     return tuple(
         TableRow(
-            line,
-            {n: cell for n, cell in cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+            row.line,
+            {n: cell for n, cell in row.cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+            number,
         )
-        for line, cells in rows
+        for number, row in enumerate(rows, start=1)
     )
 
 
@@ -170,18 +168,13 @@ def _add_empty(problems: Problems) -> None:
 
 
 class RowWriter:
-    """Takes rows into `PATH.partial`, which becomes PATH when all went well.
+    """Takes rows of these columns into `PATH.partial`, which becomes PATH when all went well."""
 
-    `columns` are all a flat format's columns, in order; JSONL needs none. `overwrite`: a file at
-    PATH is replaced at the end; otherwise leaving raises FileExistsError.
-    """
-
-    def __init__(self, path: Path, *, columns: Sequence[str], overwrite: bool = False) -> None:
+    def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
         open_writer = written_format(path).open_writer
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.written = 0
-        self._overwrite = overwrite
         self._file = open_writer(self.partial_path, columns)
 
     def write(self, row: Row) -> None:
@@ -194,7 +187,7 @@ class RowWriter:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None:
             self._file.close()
-            move_into_place(self.partial_path, self.path, overwrite=self._overwrite)
+            self.partial_path.replace(self.path)
             return
         # What went wrong is said already, and a full disk fails here once more.
         with suppress(OSError, RowsError):

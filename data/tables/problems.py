@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError
 
@@ -33,10 +33,6 @@ class UnreadableError(DataError):
         self.value, self.line = value, line
 
 
-class CellError(UnreadableError):
-    """A cell cannot be read."""
-
-
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One fault of a file: where it is, what it is, and what to do about it.
@@ -61,11 +57,6 @@ class Problem:
             where.append(f"field {excerpt(self.field)}")
         fault = self.fault if self.value is None else f"{self.value} {self.fault}"
         return f"{', '.join(where)}: {fault}; {self.advice}"
-
-    def record(self) -> dict[str, str | int | None]:
-        """As `dspy-judges check --json` prints it."""
-        names = {"fault": "what", "advice": "way_out"}
-        return {names.get(name, name): value for name, value in asdict(self).items()}
 
 
 class Problems(list[Problem]):
@@ -100,12 +91,11 @@ class Problems(list[Problem]):
         if self._strict:
             raise RowsError(str(problem))
 
-    def add_error(self, error: UnreadableError) -> None:
-        """Append what is wrong with the file."""
-        self.add(error.kind, error.fault, error.advice, line=error.line, value=error.value)
-
-    def add_cell(self, error: CellError, *, line: int, field: str) -> None:
-        """Append what is wrong with the cell in this line and column."""
+    def add_error(
+        self, error: UnreadableError, *, line: int | None = None, field: str | None = None
+    ) -> None:
+        """Append what is wrong with the file, or with the cell in this line and column."""
+        line = error.line if line is None else line
         self.add(error.kind, error.fault, error.advice, line=line, field=field, value=error.value)
 
 

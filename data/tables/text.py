@@ -20,10 +20,11 @@ Row = dict[str, object]
 
 
 class TableRow(NamedTuple):
-    """One row and the line it starts on (its number, in a file without lines); both from 1."""
+    """One row, the line that it starts on (else its number), and its number; both from 1."""
 
     line: int
     cells: Row
+    number: int = 0
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

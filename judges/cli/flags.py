@@ -166,9 +166,9 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--dry-run", action="store_true", help=about)
     run.add_argument(
         "--batch-api",
-        choices=("submit", "status", "collect"),
+        choices=("submit", "collect"),
         metavar="STEP",
-        help="batch files at half price: submit, status, within a day collect",
+        help="batch files at half price: submit, and within a day collect",
     )
     add_reporting_flags(run)
     run.add_argument("--quiet", action="store_true", help=QUIET)

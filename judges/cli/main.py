@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from dspy_judges.startup import loading_time
@@ -67,15 +66,10 @@ response_a, response_b and one of prompt, document, post, query.
 example:
   dspy-judges winrate kinder.yaml --data pairs.csv --out out.csv"""
 
-ABOUT_EXPORT = f"""\
-Write a judge for use elsewhere.
-
-messages  a chat-completions request with {{{{slots}}}} for the texts
-dspy      the state that dspy.Module.load takes
-
-A frozen judge is written with its own model and plan. Any other is written
-for {DEFAULT_LM} and one reply, unless --lm and --plan say otherwise.
-What the format does not hold is named on stderr."""
+ABOUT_EXPORT = """\
+Print a judge for use elsewhere: a chat-completions request with {{slots}} for
+the texts. A frozen judge has its own model and plan, any other one reply.
+What the request does not hold is named on stderr."""
 
 
 def command(argv: Sequence[str]) -> int:
@@ -118,7 +112,6 @@ def parser() -> argparse.ArgumentParser:
     )
     score.add_argument("judges", nargs="+", metavar="JUDGE", help=JUDGE)
     add_table_flags(score, data_help="the rows to judge")
-    score.set_defaults(order=None)
 
     winrate = add_command(
         "winrate",
@@ -128,13 +121,6 @@ def parser() -> argparse.ArgumentParser:
     )
     winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(winrate, data_help="the pairs to judge")
-    winrate.add_argument(
-        "--order",
-        choices=("both", "random"),
-        default="both",
-        metavar="ORDER",
-        help="both, or random: one order a pair, drawn by --seed (both)",
-    )
     for table in (score, winrate):
         add_reasoning_flag(table)
         add_model_flags(table)
@@ -143,11 +129,6 @@ def parser() -> argparse.ArgumentParser:
 
     export = add_command("export", "judges.cli.show:export", ABOUT_EXPORT)
     export.add_argument("judge", metavar="JUDGE", help=JUDGE)
-    about = "the format; see above"
-    export.add_argument("--to", required=True, choices=("messages", "dspy"), help=about)
     about = f"the model to write it for (the frozen judge's own, else {DEFAULT_LM})"
     export.add_argument("--lm", metavar="NAME", help=about)
-    export.add_argument("--out", type=Path, metavar="FILE", help="write to this file (stdout)")
-    add_plan_flags(export)
-    export.set_defaults(api_base=None)
     return whole

@@ -1,26 +1,21 @@
-"""dspy-judges list, show and export: the judges there are, their prompts, and these elsewhere."""
+"""dspy-judges list, show and export: the judges there are, and their prompts."""
 
 import argparse
 import json
 import shutil
-import sys
-import tempfile
 import textwrap
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.flags import DEFAULT_LM, follow, reasoning_as_asked
+from judges.cli.flags import DEFAULT_LM, reasoning_as_asked
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import Panel
 from judges.prompt import SLOT
-from judges.scoring import SamplingPlan, sampling_of
-from judges.terminal import print_error, print_output, visible
+from judges.scoring import ONE, sampling_of
+from judges.terminal import print_error, print_output
 
 
 def show_list(args: argparse.Namespace) -> int:
@@ -100,50 +95,26 @@ def _scale(subject: Subject) -> str:
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write a judge as a chat request with {{slots}}, or as the state of a DSPy module."""
+    """Print a judge as a chat request with {{slots}} for the texts."""
+    from judges.client.openai import Spelling
+
     judge = load(args.judge)
     if isinstance(judge, Panel):
         raise UsageError(f"{args.judge} is a panel: export its members' judges one by one")
-    if not judge.is_frozen:
-        judge = replace(judge, lm=DEFAULT_LM)
-    judge = follow(judge, args)
     if judge.plan is None:
-        judge = judge.with_plan(SamplingPlan(kind="one"))
-    text, lost = _dspy_state(judge) if args.to == "dspy" else _chat_request(judge)
-    print_error(f"warning: {lost}")
-    if args.out is not None:
-        write_atomically(args.out, text.encode("utf-8"))
-    else:
-        # A terminal would obey control characters; a file or a program gets the exact text.
-        sys.stdout.write(visible(text) if sys.stdout.isatty() else text)
-    return 0
-
-
-def _chat_request(judge: Judge) -> tuple[str, str]:
-    """The JSON of a chat-completions request, and what it does not hold."""
-    from judges.client.openai import Spelling
-
+        judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
+    judge = judge.with_model(args.lm)
     messages, plan = judge.template(), judge.resolved_plan()
     *shown, last = (message["content"] for message in messages)
     if any("{{" in text for text in (*shown, SLOT.sub("", last))):
         raise UsageError(
-            f"{judge.name}: its prompt has double braces, which a template takes for slots; "
-            "use --to dspy"
+            f"{judge.name}: its prompt has double braces, which a template takes for slots"
         )
     spelling = Spelling(judge.lm.removeprefix("openai/"))
-    request = {"n": 1, **spelling.body(messages, sampling_of(plan, judge.prompt))}
-    lost = (
-        f"texts are put in as they are, and the plan {plan.kind} is yours to apply to the replies"
-    )
+    request = spelling.body(messages, sampling_of(plan, judge.prompt))
+    print(json.dumps({"n": 1, **request}, indent=1))
+    lost = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
     if judge.kind == "pairwise":
         lost += "; the judge asks in both orders, and counts a choice that flips as a tie"
-    return json.dumps(request, indent=1, ensure_ascii=False) + "\n", lost
-
-
-def _dspy_state(judge: Judge) -> tuple[str, str]:
-    """What `RatingJudge(...).load(path)` or `PairwiseJudge(...)` takes; and what it lacks."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "state.json"
-        judge.program().save(path)
-        lost = f"it holds no scale, plan or model; judges.load({judge.name!r}).program() loads it"
-        return path.read_text(encoding="utf-8"), lost
+    print_error(f"warning: {lost}")
+    return 0

@@ -21,10 +21,7 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import to_builtins
-
 from data.columns import Columns
-from data.tables.arrow import ParquetSink
 from data.tables.atomic_write import in_use
 from data.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
 from data.tables.problems import RowsError
@@ -44,11 +41,10 @@ from judges.client import (
     is_embedded,
     price_of,
 )
-from judges.client.store import ANSWERED, LOST
+from judges.client.store import ANSWERED, LOST, SENT
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from judges.judging import Order
 from judges.loading import load
 from judges.scoring import reply_tokens
 from judges.terminal import Progress, print_error, print_note, print_output
@@ -146,8 +142,8 @@ class TableRun:
 
     def rows(self) -> Iterator[Row]:
         """The table's rows, each with its id among its cells."""
-        for line, cells in read_table_rows(self.args.data):
-            yield {**cells, ID: cells.get(self.id_column) if self.id_column else line}
+        for _, cells, number in read_table_rows(self.args.data):
+            yield {**cells, ID: cells.get(self.id_column) if self.id_column else number}
 
     def digest(self) -> str:
         """Of everything that determines an output but the replies."""
@@ -155,7 +151,7 @@ class TableRun:
         with path.open("rb") as file:
             data = file_digest(file, "sha256").hexdigest()
         judges = [judge.dumps() for judge in self.judges]
-        asked = [self.args.order, self.args.seed, self.columns, self.texts, self.id_column]
+        asked = [self.args.seed, self.columns, self.texts, self.id_column]
         return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
 
 
@@ -204,11 +200,11 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
             judge,
             n_rows=n_rows,
             characters=characters[judge.name],
-            orders=2 if args.order == "both" else 1,
+            orders=2 if judge.kind == "pairwise" else 1,
             price=price_of(args.price),
         )
     new_columns = results.new_columns(columns) if form and form.flat else []
-    run = TableRun(
+    return TableRun(
         judges=tuple(judges),
         args=args,
         n_rows=n_rows,
@@ -217,13 +213,6 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
         texts=texts,
         estimates=tuple(estimates),
     )
-    if form and form.open_writer is ParquetSink and not args.dry_run:
-        # A column that Parquet cannot hold is found before anything is asked and paid for.
-        sink = ParquetSink(args.out, run.columns)
-        for cells in run.rows():
-            sink.write(cells)
-        sink.table()
-    return run
 
 
 def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
@@ -290,7 +279,7 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
 def _has_replies(session: Session) -> bool:
     """Whether there is anything to go on from: answers, or requests that may be billed."""
     totals = session.store.totals() if session.store else ()
-    return any(total.state in (ANSWERED, LOST) for total in totals)
+    return any(total.state in (ANSWERED, LOST, SENT) for total in totals)
 
 
 def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
@@ -305,7 +294,7 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
         progress = Progress("judging", run.n_rows, sys.stderr, budget=session.budget)
         try:
             with (
-                RowWriter(out, columns=run.columns, overwrite=True) as writer,
+                RowWriter(out, columns=run.columns) as writer,
                 progress,
                 closing(_judged(run, session)) as judged,
             ):
@@ -339,13 +328,12 @@ def _judged(
 ) -> Generator[tuple[Row, dict[str, AnyJudgement]], None, None]:
     """Every row, with its id, and its judgements by judge; all requests are under way together."""
     rows, *copies = tee(run.rows(), len(run.judges) + 1)
-    order: Order = run.args.order or "both"
     with ExitStack() as open_streams:
         streams = {}
         for judge, copy in zip(run.judges, copies, strict=True):
             texts = map(_texts_of, copy, repeat(run.texts[judge.name]))
             client = session.client(judge.lm, api_base=judge.api_base)
-            stream = judge.judge_rows(texts, client, order=order, seed=run.args.seed)
+            stream = judge.judge_rows(texts, client, seed=run.args.seed)
             streams[judge.name] = open_streams.enter_context(closing(stream))
         for row in rows:
             yield row, {name: next(stream) for name, stream in streams.items()}
@@ -379,16 +367,12 @@ def _answered_by_batch(run: TableRun) -> bool:
         raise UsageError(
             f"--batch-api takes one model; these judges ask {', '.join(models) or 'none'}"
         )
-    batch = Batch(args.out, models[0], api_base=args.api_base, api_key_env=args.api_key_env)
-    if args.batch_api == "status":
-        state = batch.refresh()
-        print_output(json.dumps(to_builtins(state)) if args.json else str(state))
-        return False
+    options = {"api_base": args.api_base, "api_key_env": args.api_key_env}
     price = price_of(args.price) or find_price(models[0])
     with _session(run) as session:
-        assert session.store is not None
+        batch = Batch(args.out, models[0], session, price=price, **options)
         if args.batch_api == "collect":
-            failures = batch.collect(session.store, price)
+            failures = batch.collect()
             if failures:
                 print_error(
                     f"{len(failures):,} requests have no answer ({failures[0]}); the others are "
@@ -396,16 +380,15 @@ def _answered_by_batch(run: TableRun) -> bool:
                 )
             return not failures
         if not batch.state.run:
-            queue = batch.queue(session.store, price)
-            recording = Session(models={models[0]: queue}, **request_options(args))
-            with recording, closing(_judged(run, recording)) as judged:
+            writing = Session(models={models[0]: batch}, **request_options(args))
+            with writing, closing(_judged(run, writing)) as judged:
                 for _ in judged:
                     pass
-            if not queue.queued:
+            if not batch.begin():
                 print("nothing to submit: every reply is there already; leave out --batch-api")
                 return False
-            queue.check(args.max_calls, args.max_cost)
-    print_output(str(batch.submit()))
+        batch.submit()
+    print_output(f"{batch.state.batch_id} is submitted; within a day, --batch-api collect")
     return False
 
 
@@ -551,6 +534,6 @@ def _win_rate_text(name: str, rate: "WinRate") -> str:
     first = "win rate of A {win_rate_a} [{low}, {high}] n={n} pairs ({n_ties} ties, "
     first += "{n_failed} failed)"
     lines = [f"{name} {first.format_map(figures)}"]
-    biases = ("flip_rate", "position_bias", "length_bias", "length_controlled_win_rate_a")
-    lines += [f"  {key.replace('_', ' '):<30}{figures[key]}" for key in biases]
+    biases = ("flip_rate", "position_bias", "length_bias")
+    lines += [f"  {key.replace('_', ' '):<15}{figures[key]}" for key in biases]
     return "\n".join(lines)

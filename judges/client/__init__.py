@@ -48,21 +48,4 @@ if TYPE_CHECKING:
     from judges.client.protocol import is_reasoning as is_reasoning
     from judges.client.store import Store as Store
 
-_HOMES = {
-    "judges.client.budget": ("Account Budget BudgetSpentError Spending "),
-    "judges.client.client": ("Client FailureMonitor Request Response answers_in_process "),
-    "judges.client.keys": ("KEY_FOR_NAME Redactor endpoint_of gives_n_replies holds_secret "),
-    "judges.client.open": (
-        "ModelOptions Options Session check_name check_options is_plain open_client "
-        "open_model pop_map shared_client "
-    ),
-    "judges.client.prices": (
-        "CHARACTERS_PER_TOKEN Price estimate_tokens find_price price_of read_price "
-    ),
-    "judges.client.protocol": (
-        "EMBEDDED OPENAI Completion FatalModelError Message Model ModelError Reply "
-        "Sampling is_embedded is_reasoning "
-    ),
-    "judges.client.store": ("Store "),
-}
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+__getattr__, __dir__ = lazy_names(__name__)

@@ -133,15 +133,6 @@ class Budget:
         return sum(counts.cost + counts.lost_cost for counts in self._all())
 
     @property
-    def reserved(self) -> float:
-        """Dollars that requests under way cost at worst."""
-        return sum(counts.open_cost for counts in self._all())
-
-    @property
-    def in_flight(self) -> int:
-        return sum(counts.open_calls for counts in self._all())
-
-    @property
     def overhead(self) -> float:
         """Requests sent for each one that was planned: retries and fresh asks come on top."""
         planned = self.sent - self.repeats
@@ -170,9 +161,10 @@ class Budget:
         if self.max_cost is None:
             return True
         kept_cost, cost = self._later_cost * overhead, self.cost
-        if cost + self.reserved + worst <= self.max_cost - kept_cost:
+        reserved = sum(counts.open_cost for counts in self._all())
+        if cost + reserved + worst <= self.max_cost - kept_cost:
             return True
-        if self.in_flight:
+        if any(counts.open_calls for counts in self._all()):
             return False
         kept = f", ${kept_cost:.4f} are kept for what comes after" if kept_cost else ""
         raise BudgetSpentError(
@@ -219,10 +211,6 @@ class Account:
     def calls(self) -> int:
         """Requests sent, retries among them."""
         return sum(counts.calls for counts in self._entries())
-
-    @property
-    def answered(self) -> int:
-        return sum(counts.answered for counts in self._entries())
 
     @property
     def cached(self) -> int:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from dspy_judges.errors import OptionError
@@ -53,6 +53,7 @@ KNOWN_TO_DSPY = frozenset(
 # By what they were opened with: a model keeps its connections, and what it has learned.
 _opened: dict[tuple[object, ...], Model] = {}
 _inherited: list[object] = []
+LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
 def open_model(
@@ -191,7 +192,7 @@ class ModelOptions(TypedDict, total=False):
     store: Path | str | None
     cache: Path | str | None
     api_key_env: str | None
-    price: tuple[float, float] | None
+    price: tuple[float, float] | Price | None
     max_tokens: int | None
     reasoning_effort: str | None
 
@@ -199,12 +200,11 @@ class ModelOptions(TypedDict, total=False):
 class Options(ModelOptions, total=False):
     """How a judge is run over many rows: its model, and the rows.
 
-    `order` and `seed` are for pairs, `map` says which column holds which text, `progress` shows a
-    line on stderr.
+    `seed` is the model's, `map` says which column holds which text, `progress` shows a line on
+    stderr.
     """
 
     seed: int
-    order: Literal["both", "random"]
     map: dict[str, str] | None
     progress: bool
 
@@ -224,16 +224,10 @@ class Session:
         **options: Unpack[ModelOptions],
     ) -> None:
         self._options = ModelOptions(**{"concurrency": 64, **options})
-        max_calls, max_cost = options.get("max_calls"), options.get("max_cost")
-        check_limits(
-            max_calls=max_calls,
-            max_cost=max_cost,
-            concurrency=self._options["concurrency"],
-            max_tokens=options.get("max_tokens"),
-        )
+        check_limits(**{name: self._options.get(name) for name in LIMITS})
         path = options.get("store")
         self.store = Store(path) if path else None
-        self.budget = Budget(max_calls, max_cost, self.store)
+        self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
         # That of all clients, once one of them asks a model elsewhere.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
@@ -243,66 +237,61 @@ class Session:
     def client(
         self,
         lm: str,
+        /,
         *,
         role: str | None = None,
-        api_base: str | None = None,
         keep_going: bool | None = None,
-        api_key_env: str | None = None,
-        price: tuple[float, float] | Price | None = None,
-        max_tokens: int | None = None,
-        reasoning_effort: str | None = None,
         free: bool = False,
+        **own: Unpack[ModelOptions],
     ) -> Client:
         """What asks `lm`; the same one every time for a role, which its account is named by.
 
-        What is not said here is as the session's options say; an `api_base` of "" is the provider's
-        own. What is `free` takes nothing of the session's limits.
+        Its `own` options beat the session's; an `api_base` of "" is the provider's own. What is
+        `free` takes nothing of the session's limits.
         """
-        role, options = role or lm, self._options
+        role = role or lm
         if role in self._clients:
             return self._clients[role]
-        base = options.get("api_base") if api_base is None else api_base or None
-        key_variable = api_key_env or options.get("api_key_env")
+        given = ModelOptions(**{name: v for name, v in own.items() if v is not None})  # type: ignore[typeddict-item]
+        options = ModelOptions(**{**self._options, **given})
+        base = options.get("api_base") or None
         model = (
             self._models.get(role)
             or self._models.get(lm)
-            or open_model(lm, api_base=base, api_key_env=key_variable)
+            or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
         )
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
         budget = Budget() if free else self.budget
-        named_price = None if is_embedded(lm) else price_of(price or options.get("price"))
-        own_price = named_price or find_price(lm)
+        price = None if is_embedded(lm) else price_of(options.get("price"))
         keep_going = self._keep_going if keep_going is None else keep_going
         client = self._clients[role] = Client(
             model,
-            account=budget.account(role, own_price),
+            account=budget.account(role, price or find_price(lm)),
             cache=self.cache if cacheable else None,
             concurrency=options["concurrency"],
             monitor=None if keep_going else FailureMonitor(),
             timeout=getattr(model, "timeout", None) or TIMEOUT,
             attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
-            max_tokens=max_tokens
-            or options.get("max_tokens")
-            or getattr(model, "max_tokens", None),
-            reasoning_effort=reasoning_effort or options.get("reasoning_effort"),
+            max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
+            reasoning_effort=options.get("reasoning_effort"),
         )
 
         def open_sibling(other: str, other_base: str | None) -> Client:
             """What asks another model; a price given is this one's, where no table knows it."""
-            if (other, other_base) in ((lm, base), (lm, api_base or None)):
+            if other == lm and other_base in (base, given.get("api_base")):
                 return client
+            at = f" at {other_base}" if other_base else ""
+            siblings = {**given, "api_base": other_base or ""}
+            if listed := find_price(other):
+                siblings["price"] = listed
             return self.client(
                 other,
-                role=f"{role}: {other}" + (f" at {other_base}" if other_base else ""),
-                api_base=other_base or "",
+                role=f"{role}: {other}{at}",
                 keep_going=keep_going,
-                api_key_env=api_key_env,
-                price=find_price(other) or price,
-                max_tokens=max_tokens,
-                reasoning_effort=reasoning_effort,
                 free=is_embedded(other),
+                **siblings,
             )
 
         client.open_sibling = open_sibling
@@ -370,8 +359,6 @@ def check_options(options: Mapping[str, object]) -> None:
         if name not in Options.__annotations__:
             known = ", ".join(Options.__annotations__)
             raise TypeError(f"no option {name!r}; there are {known}")
-    if options.get("order", "both") not in ("both", "random"):
-        raise OptionError(f"order {options['order']!r}: choose from both, random")
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")

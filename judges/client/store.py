@@ -125,6 +125,12 @@ class Store:
                 *(_encoder.encode(completion), time.time()),
             )
 
+    def waiting(self, purpose: str) -> dict[str, int]:
+        """The key and the number of each request for a purpose that has no answer."""
+        statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
+        with self._locked():
+            return dict(self._run(statement, purpose, SENT, LOST).fetchall())
+
     def totals(self) -> list[Total]:
         """All requests so far, summed up."""
         with self._locked():

@@ -95,7 +95,7 @@ def short_name(name: str, length: int = 24) -> str:
 
 def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table for a terminal: a line a row, each column as wide as its widest cell."""
-    cells = [[short_name(row[0]), *row[1:]] for row in (head, *rows)]
+    cells = [[short_name(row[0], 20), *row[1:]] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return [
         "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

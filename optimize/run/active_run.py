@@ -21,8 +21,7 @@ from optimize.run.models import (
 from optimize.run.run_budget import RunBudget
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, JudgeItems
-from optimize.search.finalists import SearchResult
-from optimize.search.optimizers import search
+from optimize.search.gate import SearchResult, search
 from optimize.search.problem import SearchProblem
 from optimize.search.trial_log import TrialLog
 

@@ -8,7 +8,7 @@ from optimize.figures import DIGITS, Cell, cell, json_number, value_cell
 from optimize.items import Items, Vector
 from optimize.run.active_run import ActiveRun
 from optimize.search.evaluator import Evaluator
-from optimize.search.finalists import SearchResult, affordable_documents
+from optimize.search.gate import SearchResult
 from optimize.search.objective import Level, correlation
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.bootstrap import stream
@@ -40,11 +40,11 @@ def measure_finally(
     labels, level, seed = run.prepared.labels, run.prepared.level, run.prepared.settings.seed
     cross_fit = result.cross_fit
     candidates = {"seed_judge": run.seed, "tuned_judge": result.tuned}
-    dev = cross_fit.known(evaluator, result.tuned, evaluator.known(run.seed, labels.dev))
-    if not len(dev) and test:
-        different = list({judge.id: judge for judge in candidates.values()}.values())
-        dev = affordable_documents(evaluator, cross_fit, different, labels.dev, level)
-    splits = {"dev": dev, "test": labels.test, "test_unseen_systems": labels.unseen or Items(())}
+    splits = {
+        "dev": Items(()),
+        "test": labels.test,
+        "test_unseen_systems": labels.unseen or Items(()),
+    }
     if not test:
         splits |= {"test": Items(()), "test_unseen_systems": Items(())}
     # The table's share was kept for it; what it takes beyond is the models' own budget's to refuse.

@@ -13,9 +13,7 @@ from typing import Any, TextIO
 from data.readers import is_constructed
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.judge import Judge
-from judges.prompt import reasoning_of
 from judges.terminal import Progress
-from optimize.figures import DIGITS, json_number
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.measuring.measure import order_figures, people_figures, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
@@ -48,8 +46,7 @@ from optimize.run.run_estimate import RunEstimate, estimate_run
 from optimize.run.spending import spending_summary
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, Pricing
-from optimize.search.finalists import FinalistFigures, SearchResult
-from optimize.search.gate import as_asked, reason_of, unmeasured
+from optimize.search.gate import SearchResult, as_asked, reason_of, unmeasured
 from optimize.search.trial_log import TrialLog
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
@@ -137,7 +134,7 @@ def _search_and_measure(run: ActiveRun, start: float) -> tuple[dict[str, Any], R
     settings = run.prepared.settings
     evaluator = run.evaluator()
     result = run.search(evaluator)
-    if settings.ship == "tuned":
+    if settings.ship == "tuned" and result.tuned.id != run.seed.id:
         result = replace(result, choice=as_asked(result.choice))
     table = measure_finally(run, evaluator, result, test=False)
     write_finalists(run, result)
@@ -237,7 +234,6 @@ def summarize(
         **({"limit_reached": True} if result.choice.limit_reached else {}),
         "risk": settings.risk,
         "ship": settings.ship,
-        "stand_ins": result.cross_fit.note(result.tuned),
         "lm_calls": judge_usage.calls,
         "proposer_calls": proposer_usage.calls,
         "cached_calls": run.models.cached_calls,
@@ -252,29 +248,7 @@ def summarize(
     has_tuned = result.tuned.id != run.seed.id or (run.folder / run_folder.TUNED).exists()
     if not result.choice.ship and has_tuned:
         summary["tuned_file"] = run_folder.TUNED
-    if result.finalists:
-        summary["finalists"] = [_finalist_row(run, result, figures) for figures in result.finalists]
     return summary
-
-
-def _finalist_row(run: ActiveRun, result: SearchResult, figures: FinalistFigures) -> dict[str, Any]:
-    """A finalist's figures on dev, and what it costs to use: dollars, or tokens read, for 1,000."""
-    candidate = figures.candidate
-    prompt = candidate.prompt(run.judge.prompt)
-    shipped = result.tuned if result.choice.ship else run.seed
-    unit = "usd_per_1000" if run.budget.in_dollars else "tokens_per_1000"
-    return {
-        "candidate": candidate.id,
-        "is_seed": candidate.id == run.seed.id,
-        "instruction": "seed" if candidate.instruction == run.seed.instruction else "proposed",
-        "n_demos": len(prompt.demos),
-        "reasoning": reasoning_of(prompt),
-        "dev": json_number(figures.value, DIGITS),
-        "gain": json_number(figures.gain, DIGITS),
-        "gain_error": json_number(figures.error, DIGITS),
-        unit: round(1000 * figures.item_cost, DIGITS),
-        "shipped": candidate.id == shipped.id,
-    }
 
 
 def shipped_judge_with_provenance(

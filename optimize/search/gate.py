@@ -1,36 +1,152 @@
-"""Which candidate dev supports, and whether it ships in place of the untuned judge.
+"""The search, and whether the judge that it finds ships in place of the untuned one.
 
-The finalists are compared with the untuned judge document by document, by the paired permutation
-test of `optimize.statistics.difference`. The chance that the best of several only looks better is
-in the largest of their studentised differences over the same swaps (the max-statistic: exact in the
-number compared and in how alike the finalists are, where a factor for the number alone would
-overcharge near-twins). Test labels have no part in it.
+Every labelled document of train and dev decides, and none is judged there by a judge that learned
+from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
+judge that shows all labels has versions that leave a document out). Were the judges so found no
+better than the untuned one, swapping the two on any document would be as likely, which is what the
+test rests on (`optimize.statistics.difference`). It is asked once, about the first finalist of
+either half, so there is no choice among many to pay for. Test labels have no part in it.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
 
 import numpy as np
 
+from judges.client import BudgetSpentError
+from judges.prompt import Prompt
+from optimize.figures import DIGITS, json_number
+from optimize.items import Items, Vector
+from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.choices import RISK as RISK
+from optimize.search.choices import OptimizerName
+from optimize.search.demos import EVERYTHING, largest_demo_set
+from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
+from optimize.search.objective import Level, contrast, informative_documents, objective
+from optimize.search.problem import SearchOptions, SearchProblem
+from optimize.statistics.bootstrap import stream
+from optimize.statistics.coefficients import midranks
 from optimize.statistics.difference import Contrast
 
 SWAPS = 2000
-# What of the risk the test for fewer failures has, where there are failures: both keep to it
-# together.
-FAILURE_SHARE = 0.2
 # On each side of a 95 % interval.
 TAIL = 0.025
 # A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
 MOST_FAILED = 0.1
-# A tuned judge that is no worse and fails on so much less of the outputs ships for that.
-FEWER_FAILED = 0.05
+# Versions of a judge that shows all labels.
+FOLDS = 4
+# Standard deviation of the difference of two judges' rho in one document, times the root of its
+# outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
+# (4, 8 or 16 outputs), .91 between tuned and untuned judges of benchmarks/simulated.py (5 or 12).
+SPREAD = 0.9
+
+# Each function learns from train and leaves finalists, within the evaluator's budget. It is
+# imported when its name is chosen, since DSPy takes half a second.
+OPTIMIZERS: dict[OptimizerName, str] = {
+    "rank": "optimize.search.rank_search:explore",
+    "gepa": "optimize.search.gepa:explore",
+}
+
+
+class CrossFit:
+    """Versions of a judge that shows all labels of train and dev, each without a fold of them."""
+
+    def __init__(self, everything: Items, seed: Prompt, options: SearchOptions) -> None:
+        self._everything, self._seed, self._options = everything, seed, options
+        names = everything.documents
+        order = stream(options.seed, "parts", "documents").permutation(len(names))
+        self._fold_of = {names[index]: place % FOLDS for place, index in enumerate(order)}
+
+    @cached_property
+    def full_demo_set(self) -> DemoSet:
+        """Everything that can be shown, or the largest set where that is too much."""
+        return largest_demo_set(self._everything, self._seed, self._options)
+
+    @cached_property
+    def is_feasible(self) -> bool:
+        """Whether everything can be shown, and each version shows something."""
+        if self.full_demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
+            return False
+        return all(demo_set.demos for demo_set in self._fold_demo_sets)
+
+    @cached_property
+    def _fold_demo_sets(self) -> list[DemoSet]:
+        folds = [
+            [name for name, fold in self._fold_of.items() if fold != left_out]
+            for left_out in range(FOLDS)
+        ]
+        return [
+            largest_demo_set(self._everything.of_documents(names), self._seed, self._options)
+            for names in folds
+        ]
+
+    def is_needed_for(self, candidate: Candidate) -> bool:
+        """Whether versions stand in for the candidate."""
+        return candidate.demo_set.kind == EVERYTHING and self.is_feasible
+
+    def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
+        """Scores in the items' order, by the versions that do not show them where it needs them.
+
+        Raises SearchBudgetSpentError where they cannot be paid.
+        """
+        if not self.is_needed_for(candidate):
+            return evaluator.scores(candidate, items)
+        scores = np.empty(len(items))
+        folds = np.array([self._fold_of.get(name, -1) for name in items.document_ids])
+        for fold in set(folds.tolist()):
+            rows = np.flatnonzero(folds == fold).tolist()
+            version = (
+                candidate if fold < 0 else replace(candidate, demo_set=self._fold_demo_sets[fold])
+            )
+            scores[rows] = evaluator.scores(version, items.of_rows(rows))
+        return scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exploration:
+    """What an optimizer ends with: finalists, best first, and how they were made.
+
+    `tried` are the ids of all candidates scored, `n_proposed` the instructions proposed, and `dev`
+    the part of dev to judge them on (None: as much as the budget reaches for). `n_too_dear`
+    candidates did better than the untuned judge on train and cost too much to be finalists.
+    """
+
+    finalists: Sequence[Candidate]
+    tried: Collection[str]
+    n_proposed: int
+    cross_fit: CrossFit
+    dev: Items | None = None
+    n_too_dear: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalist:
+    """A candidate beside the untuned judge on items that taught it nothing."""
+
+    candidate: Candidate
+    items: Items
+    scores: Vector
+    seed: Vector
+
+    @property
+    def is_reliable(self) -> bool:
+        failed, seed_failed = (
+            np.isnan(side).mean() if len(side) else 0.0 for side in (self.scores, self.seed)
+        )
+        return bool(failed <= max(MOST_FAILED, seed_failed))
+
+    def gain(self, level: Level) -> Contrast:
+        return contrast(self.scores, self.seed, self.items, level)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """A candidate's gain on the untuned judge, its error and its simultaneous interval.
+    """A gain on another judge, its standard error and its interval.
 
     The interval lies above zero exactly where the test says that the gain is real.
     """
@@ -43,58 +159,256 @@ class Gain:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the gain is more than chance: the one criterion of all that ships."""
         return self.low > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedCandidate:
-    """One finalist beside the untuned judge on outputs that taught it nothing.
-
-    `gain` is the contrast of their rho, `dev_gain` that on dev alone; `failure_reduction` the
-    share of a document's outputs on which the untuned judge fails, less the finalist's;
-    `failure_rate` and `seed_failure_rate` are shares of all outputs.
-    """
-
-    gain: Contrast
-    dev_gain: Contrast
-    failure_reduction: Contrast
-    failure_rate: float
-    seed_failure_rate: float
-    # What an item costs with it, in whatever unit; only finalists of one run are compared.
-    cost: float = 1.0
-
-    @property
-    def reliable(self) -> bool:
-        return self.failure_rate <= max(MOST_FAILED, self.seed_failure_rate)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The gate's decision: `best` is the finalists' index (None: there was none to choose).
+    """The gate's decision, with `why` in a sentence; `gain` is what it rests on.
 
-    `why` says the decision and its reason; `gain` is the figure behind it. `limit_reached`: a
-    larger limit may change it.
+    `limit_reached`: a larger limit may change it.
     """
 
-    best: int | None
     ship: bool
     why: str
     gain: Gain | None = None
     limit_reached: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResult:
+    """What a search ends with: the tuned judge, whether to ship it, and why.
+
+    `tuned` is the untuned judge where there is no other. `on_dev` are all that met documents held
+    out from them; `cross_fit` tells which of them show everything.
+    """
+
+    tuned: Candidate
+    choice: Choice
+    cross_fit: CrossFit = field(compare=False, repr=False)
+    n_tried: int
+    n_proposed: int
+    calls: int
+    on_dev: Sequence[Candidate] = ()
+
+
 UNTUNED = "Shipped: the untuned judge."
 GOES_ON = "The same command again with a larger limit goes on from there."
 
 
+def search(optimizer: OptimizerName, problem: SearchProblem) -> SearchResult:
+    """Search with the optimizer of this name on either half of the labels, and decide."""
+    module, _, function = OPTIMIZERS[optimizer].partition(":")
+    explore: Callable[[SearchProblem], Exploration] = getattr(import_module(module), function)
+    budget = problem.evaluator.budget
+    everything = budget.limit
+    halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
+    explorations: list[Exploration] = []
+    finalists: list[list[Finalist]] = []
+    with suppress(BudgetSpentError, SearchBudgetSpentError):
+        for half in halves:
+            budget.limit = everything if explorations else budget.spent + budget.left / 2
+            explorations.append(explore(half))
+            budget.limit = everything
+            finalists.append(score_finalists(half, explorations[-1]))
+            if any(map(explorations[-1].cross_fit.is_needed_for, explorations[-1].finalists)):
+                break
+    budget.limit = everything
+    met = [finalist for of_half in finalists for finalist in of_half]
+    n_tried = len(
+        {name for each in explorations for name in each.tried}.union(
+            finalist.candidate.id for finalist in met
+        )
+    )
+    tuned, choice = decide(problem, finalists, n_tried)
+    if len(finalists) < len(explorations):
+        choice = undecided(n_tried)
+    elif not met and (n_too_dear := sum(each.n_too_dear for each in explorations)):
+        choice = too_dear(n_too_dear, n_tried)
+    return SearchResult(
+        tuned=tuned,
+        choice=choice,
+        cross_fit=explorations[0].cross_fit,
+        n_tried=n_tried,
+        n_proposed=sum(each.n_proposed for each in explorations),
+        calls=budget.calls,
+        on_dev=list({each.candidate.id: each.candidate for each in met}.values()),
+    )
+
+
+def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
+    """Score the finalists and the untuned judge on what taught them nothing, and write it down.
+
+    As many finalists as can all be scored on dev, but the first always, on as many documents as the
+    budget reaches for: those that can tell judges apart come first.
+    """
+    evaluator, level, cross_fit = problem.evaluator, problem.level, exploration.cross_fit
+    dev = problem.dev if exploration.dev is None else exploration.dev
+    left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
+    affordable: list[Candidate] = []
+    for candidate in exploration.finalists:
+        left -= evaluator.cost(candidate, dev)
+        if left >= 0 or not affordable:
+            affordable.append(candidate)
+    if any(map(cross_fit.is_needed_for, affordable)):
+        dev = problem.labelled
+    judges = [problem.seed, *affordable]
+    part = affordable_documents(evaluator, judges, dev, level) if affordable else Items(())
+    seed = evaluator.scores(problem.seed, part)
+    finalists = []
+    for candidate in affordable:
+        scores = cross_fit.scores(evaluator, candidate, part)
+        finalist = Finalist(candidate=candidate, items=part, scores=scores, seed=seed)
+        finalists.append(finalist)
+        problem.record_candidate(
+            "dev",
+            candidate,
+            value=objective(scores, part, level),
+            gain=finalist.gain(level).value,
+            n_documents=len(part.documents),
+        )
+    return finalists
+
+
+def affordable_documents(
+    evaluator: Evaluator, judges: Sequence[Candidate], items: Items, level: Level
+) -> Items:
+    """The items of the documents that all these judges can be scored on within the budget."""
+
+    def cost(part: Items) -> float:
+        return sum(evaluator.cost(judge, part) for judge in judges)
+
+    documents = dict.fromkeys((*informative_documents(items, level), *items.documents))
+    return affordable_part(items, documents, evaluator.budget.left, cost)
+
+
+def affordable_part(
+    items: Items, documents: Iterable[str], limit: float, cost: Callable[[Items], float]
+) -> Items:
+    """The items of the first of these documents, as many as cost no more than the limit."""
+    affordable = []
+    for document in documents:
+        limit -= cost(items.of_documents([document]))
+        if limit < 0:
+            break
+        affordable.append(document)
+    return items.of_documents(affordable)
+
+
+def decide(
+    problem: SearchProblem, halves: Sequence[Sequence[Finalist]], n_tried: int
+) -> tuple[Candidate, Choice]:
+    """The tuned judge of the finalists of either half, and whether it ships.
+
+    The test is of the first reliable finalists. Of all with a gain the best is the tuned judge, or
+    the cheapest that is within a standard error of it: a judge is paid for again with every row.
+    """
+    level, options = problem.level, problem.options
+    reliable = [[each for each in half if each.is_reliable] for half in halves]
+    leaders = [half[0] for half in reliable if half]
+    if not leaders:
+        return problem.seed, Choice(ship=False, why=f"{UNTUNED} {_no_finalist(halves, n_tried)}")
+    choice = verdict(leaders, level, stream(options.seed, "gate"), options.risk)
+    gainers = [each for half in reliable for each in half if each.gain(level).value > 0]
+    tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders])
+    assert choice.gain is not None
+    problem.record(
+        "gate",
+        candidate=tuned.id,
+        figures={
+            name: json_number(getattr(choice.gain, name), DIGITS)
+            for name in ("value", "low", "high", "error")
+        },
+        n_documents=choice.gain.n_documents,
+        risk=options.risk,
+        ship=choice.ship,
+    )
+    return tuned, choice
+
+
+def verdict(
+    leaders: Sequence[Finalist], level: Level, rng: np.random.Generator, risk: float = RISK
+) -> Choice:
+    """Whether judges that were found without these documents rank them better than the untuned one.
+
+    `risk` is the chance that they ship though they are no better.
+    """
+    (gain,) = gains([joined(leaders).gain(level)], rng, risk)
+    where = f"On {gain.n_documents} documents held out from its prompt"
+    at_risk = f"(risk of a false claim: {100 * risk:g}%)"
+    if gain.is_clear:
+        why = f"Shipped: the tuned judge. {where} it beats the untuned judge {at_risk}."
+    elif np.isnan(gain.value) or gain.n_documents < fewest_documents(risk):
+        why = (
+            f"{UNTUNED} {gain.n_documents} documents are too few to compare it with the tuned "
+            f"judge; {fewest_documents(risk)} are the least {at_risk}."
+        )
+    elif gain.value <= 0:
+        why = f"{UNTUNED} {where} the tuned judge does no better."
+    else:
+        why = f"{UNTUNED} {where} the tuned judge does not clearly beat it {at_risk}."
+    return Choice(ship=gain.is_clear, why=why, gain=gain)
+
+
+def joined(finalists: Sequence[Finalist]) -> Finalist:
+    """Finalists of different items as one judge.
+
+    Their scores, and the untuned judge's, become ranks within each one's items, since two judges
+    need not mean the same by a 3.
+    """
+
+    def ranks(scores: Vector) -> Vector:
+        scored = ~np.isnan(scores)
+        shares = np.full(len(scores), np.nan)
+        shares[scored] = midranks(scores[scored][None])[0] / max(1, scored.sum())
+        return shares
+
+    if len(finalists) == 1:
+        return finalists[0]
+    return Finalist(
+        candidate=finalists[0].candidate,
+        items=Items(tuple(item for each in finalists for item in each.items.items)),
+        scores=np.concatenate([ranks(each.scores) for each in finalists]),
+        seed=np.concatenate([ranks(each.seed) for each in finalists]),
+    )
+
+
+def cheapest_as_good(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
+    """The cheapest of those within a standard error of the best, on all labels known to both."""
+
+    def shortfall(better: Candidate, worse: Candidate) -> Contrast:
+        known = problem.evaluator.known(better, problem.evaluator.known(worse, problem.labelled))
+        shown = better.documents | worse.documents
+        items = known.of_documents([name for name in known.documents if name not in shown])
+        scores = [problem.evaluator.known_scores(each, items) for each in (better, worse)]
+        return contrast(scores[0], scores[1], items, problem.level)
+
+    best = candidates[0]
+    for candidate in candidates[1:]:
+        if shortfall(candidate, best).value > 0:
+            best = candidate
+    gaps = {candidate.id: shortfall(best, candidate) for candidate in candidates}
+    as_good = [each for each in candidates if gaps[each.id].value <= gaps[each.id].error]
+    return min([best, *as_good], key=problem.evaluator.item_cost)
+
+
+def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
+    """Why there is none to decide about."""
+    if not n_tried:
+        return "No candidate could be tried."
+    failed = [float(np.isnan(each.scores).mean()) for half in halves for each in half]
+    if failed:
+        return f"Every finalist fails on {min(failed):.0%} of the outputs or more."
+    return f"None of {n_tried} candidates did better on train."
+
+
 def undecided(n_tried: int) -> Choice:
-    """The choice where the budget ended before dev could be judged."""
+    """The choice where the budget ended before the documents held out could be judged."""
     why = (
         f"{UNTUNED} The budget ended before the best of {n_tried} candidates had been judged on "
-        f"dev. {GOES_ON}"
+        f"documents held out from them. {GOES_ON}"
     )
-    return Choice(best=None, ship=False, why=why, limit_reached=True)
+    return Choice(ship=False, why=why, limit_reached=True)
 
 
 def too_dear(n_better: int, n_tried: int) -> Choice:
@@ -103,13 +417,13 @@ def too_dear(n_better: int, n_tried: int) -> Choice:
         f"{UNTUNED} {n_better} of {n_tried} candidates did better on train, but judging dev and "
         f"test with any of them costs more than the limit. {GOES_ON}"
     )
-    return Choice(best=None, ship=False, why=why, limit_reached=True)
+    return Choice(ship=False, why=why, limit_reached=True)
 
 
 def unmeasured(choice: Choice) -> Choice:
     """The choice where the budget ended before the tuned judge could be measured on test."""
     why = f"{UNTUNED} The budget ended before the tuned judge had been measured on test. {GOES_ON}"
-    return replace(choice, best=None, ship=False, why=why, limit_reached=True)
+    return replace(choice, ship=False, why=why, limit_reached=True)
 
 
 def reason_of(choice: Choice) -> str:
@@ -118,8 +432,8 @@ def reason_of(choice: Choice) -> str:
 
 
 def as_asked(choice: Choice) -> Choice:
-    """The choice of a user who ships the tuned judge whatever the gate says, if there is one."""
-    if choice.best is None or choice.ship:
+    """The choice of a user who ships the tuned judge whatever the gate says."""
+    if choice.ship:
         return choice
     why = f"Shipped: the tuned judge, by --ship tuned. {reason_of(choice)}"
     return replace(choice, ship=True, why=why)
@@ -131,11 +445,29 @@ def fewest_documents(risk: float) -> int:
     Of n documents the best swap is one of 2 to the power of n, so the test can give no smaller
     chance than that: 4 documents give 1/16, which .10 allows, and 6 give 1/64, which .025 does.
     """
-    return max(2, math.ceil(-math.log2(risk * (1 - FAILURE_SHARE))))
+    return max(2, math.ceil(-math.log2(risk)))
 
 
-# Of a panel, whose gain has to lie above zero by a 95 % interval.
-FEWEST_DOCUMENTS = fewest_documents(TAIL)
+def power(n_documents: int, outputs_a_document: float, gain: float, risk: float = RISK) -> float:
+    """How likely a judge ships whose rho is truly higher by `gain`, 0 to 1.
+
+    `n_documents` are those of train and dev. By the t test of differences that have the spread
+    `SPREAD` for an output beyond the first.
+    """
+    from scipy import stats
+
+    if n_documents < fewest_documents(risk):
+        return 0.0
+    error = SPREAD / math.sqrt(n_documents * max(1.0, outputs_a_document - 1))
+    freedom = n_documents - 1
+    critical_value = stats.t.ppf(1 - risk, freedom)
+    return float(stats.nct.sf(critical_value, freedom, gain / error))
+
+
+def documents_for(power_wanted: float, outputs_a_document: float, gain: float, risk: float) -> int:
+    """The fewest documents of train and dev that have so much power."""
+    sizes = itertools.count(fewest_documents(risk))
+    return next(n for n in sizes if power(n, outputs_a_document, gain, risk) >= power_wanted)
 
 
 def gains(
@@ -145,7 +477,7 @@ def gains(
 
     All lows hold together with probability 1 - tail, and all highs likewise. A gain's low end lies
     above zero where fewer than `tail` of the swaps have a studentised difference as large, of any
-    of the contrasts.
+    of the contrasts: the max-statistic, exact in the number compared and in how alike they are.
     """
     documents = sorted({name for contrast in contrasts for name in contrast.documents})
     column_of = {name: index for index, name in enumerate(documents)}
@@ -176,103 +508,3 @@ def gains(
         )
         for contrast, half_width in zip(contrasts, half_widths, strict=True)
     ]
-
-
-# How much better the finalist of the first index is than that of the second.
-Shortfall = Callable[[int, int], Contrast]
-
-
-def choose(
-    finalists: Sequence[ComparedCandidate],
-    n_tried: int,
-    rng: np.random.Generator,
-    shortfall: Shortfall | None = None,
-    risk: float = RISK,
-) -> Choice:
-    """Ship the finalist whose gain has the highest low end, if that lies above zero.
-
-    `risk` is the chance that a finalist ships though none is better than the untuned judge. With
-    `shortfall`, of those whose gain is clear the best by it, or the cheapest to use that is not
-    more than a standard error worse: a judge is paid for again with every row it ever judges.
-
-    One whose gain rests on train as well (a judge that train has not chosen) has to gain on dev
-    alone, too. A finalist that fails on too many outputs is passed over; one that fails on clearly
-    fewer than the untuned judge ships for that, if it is not worse: of the risk, that test has a
-    share.
-    """
-    eligible = [index for index, compared in enumerate(finalists) if compared.reliable]
-    if not eligible:
-        why = f"None of {n_tried} candidates did better on train."
-        if not n_tried:
-            why = "No candidate could be tried."
-        if finalists:
-            least = min(compared.failure_rate for compared in finalists)
-            why = f"Every finalist fails on {least:.0%} of the outputs or more."
-        return Choice(best=None, ship=False, why=f"{UNTUNED} {why}")
-    # Whether any could ship for failing less, which does not tell who failed: swaps leave it so.
-    has_failures = any(
-        finalists[index].failure_rate + finalists[index].seed_failure_rate >= FEWER_FAILED
-        for index in eligible
-    )
-    tail = risk * (1 - FAILURE_SHARE) if has_failures else risk
-    intervals = gains([finalists[index].gain for index in eligible], rng, tail)
-    lows = [-np.inf if np.isnan(gain.low) else gain.low for gain in intervals]
-    first = max(range(len(eligible)), key=lambda place: (lows[place], -place))
-    if shortfall is not None and intervals[first].is_clear:
-        clear = [
-            index
-            for index, gain in zip(eligible, intervals, strict=True)
-            if gain.is_clear and finalists[index].dev_gain.value > 0
-        ]
-        first = eligible.index(_cheapest_as_good(clear or [eligible[first]], finalists, shortfall))
-    gain, finalist = intervals[first], finalists[eligible[first]]
-    fails_less = _fails_clearly_less(finalist, rng, risk)
-    better = (gain.is_clear and finalist.dev_gain.value > 0) or fails_less
-    where = f"On {gain.n_documents} documents held out from its prompt"
-    at_risk = f"(risk of a false claim: {100 * risk:g}%)"
-    kept = Choice(best=eligible[first], ship=False, why="", gain=gain)
-    if np.isnan(gain.value) or gain.n_documents < fewest_documents(risk):
-        why = (
-            f"{gain.n_documents} documents are too few to compare it with the tuned judge; "
-            f"{fewest_documents(risk)} are the least {at_risk}."
-        )
-        return replace(kept, why=f"{UNTUNED} {why}")
-    if not better and gain.value <= 0:
-        why = f"{UNTUNED} {where} the tuned judge does no better."
-        return replace(kept, why=why)
-    if not better:
-        why = f"{UNTUNED} {where} the tuned judge does not clearly beat it {at_risk}."
-        return replace(kept, why=why)
-    beats = "it beats the untuned judge"
-    if fails_less:
-        beats = (
-            f"it fails on {finalist.failure_rate:.0%} of the outputs, and the untuned judge on "
-            f"{finalist.seed_failure_rate:.0%}"
-        )
-    why = f"Shipped: the tuned judge. {where} {beats} {at_risk}."
-    return replace(kept, ship=True, why=why)
-
-
-def _cheapest_as_good(
-    clear: Sequence[int], finalists: Sequence[ComparedCandidate], shortfall: Shortfall
-) -> int:
-    """Of these finalists, the cheapest that is within a standard error of the best."""
-    best = clear[0]
-    for index in clear[1:]:
-        if shortfall(index, best).value > 0:
-            best = index
-    as_good = [best]
-    for index in clear:
-        gap = shortfall(best, index)
-        if gap.value <= gap.error:
-            as_good.append(index)
-    return min(as_good, key=lambda index: (finalists[index].cost, index != best))
-
-
-def _fails_clearly_less(finalist: ComparedCandidate, rng: np.random.Generator, risk: float) -> bool:
-    """Whether it fails on clearly fewer outputs, and is not worse on the others."""
-    not_worse = finalist.gain.value + finalist.gain.error >= 0
-    if not not_worse or not finalist.failure_reduction.value >= FEWER_FAILED:
-        return False
-    (fewer,) = gains([finalist.failure_reduction], rng, FAILURE_SHARE * risk)
-    return fewer.is_clear

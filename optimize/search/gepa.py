@@ -27,7 +27,7 @@ from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.demos import nearest_choice
 from optimize.search.evaluator import Evaluator, SearchBudget, SearchBudgetSpentError
-from optimize.search.finalists import CrossFit, Exploration
+from optimize.search.gate import CrossFit, Exploration
 from optimize.search.lessons import without_middle
 from optimize.search.objective import Level, objective
 from optimize.search.problem import SearchProblem

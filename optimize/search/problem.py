@@ -11,8 +11,8 @@ from judges.prompt import Reasoning
 from optimize.figures import DIGITS, json_number
 from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
+from optimize.search.choices import RISK
 from optimize.search.evaluator import Evaluator
-from optimize.search.gate import RISK
 from optimize.search.objective import Level
 from optimize.search.trial_log import TrialLog
 

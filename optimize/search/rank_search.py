@@ -27,7 +27,7 @@ from optimize.search.demos import (
     largest_demo_set,
 )
 from optimize.search.evaluator import SearchBudgetSpentError
-from optimize.search.finalists import CrossFit, Exploration, affordable_part
+from optimize.search.gate import CrossFit, Exploration, affordable_part
 from optimize.search.objective import Level, contrast, informative_documents
 from optimize.search.problem import SearchProblem
 from optimize.search.proposer import Proposer

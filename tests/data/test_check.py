@@ -2,13 +2,10 @@
 
 import json
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from jsonl import write_jsonl
-from processes import TIMEOUT, run_python
 
 import data
 from data.check import main
@@ -105,27 +102,6 @@ def test_the_sets_that_ship_are_checked_by_name(
     assert capsys.readouterr().out.startswith(f"{name}: no problem in ")
 
 
-def test_a_users_own_data_folder_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "labels.csv").write_text("id,document,relevance\na,Text,3\n")
-    script = [sys.executable, "-m", "data", "check", "data/labels.csv"]
-    done = subprocess.run(
-        script, cwd=tmp_path, capture_output=True, text=True, timeout=TIMEOUT, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("labels: no problem in 1 output for 1 document")
-
-
-def test_reading_text_files_imports_no_heavy_library(tmp_path: Path) -> None:
-    path = file_of(tmp_path, 1, 2)
-    script = (
-        "import data, sys\n"
-        f"data.read_labels({str(path)!r})\n"
-        "print({'pandas', 'pyarrow', 'datasets', 'scipy', 'dspy'} & set(sys.modules))"
-    )
-    assert run_python("-c", script, check=True).stdout == "set()\n"
-
-
 @pytest.mark.parametrize("scale", ["1-5", "1:5", "-1:5", "-1-5"])
 def test_a_scale_may_be_written_with_a_dash_or_a_colon(
     tmp_path: Path, scale: str, capsys: pytest.CaptureFixture[str]
@@ -168,19 +144,6 @@ def test_the_command_that_check_suggests_runs_as_printed(
     assert tune([*words, "--dry-run"]) == 0
 
 
-@pytest.mark.parametrize("header", ["id,document,summary,tone", "id,Eines,Anderes,relevance"])
-def test_no_command_is_suggested_where_no_judge_fits(
-    header: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "labels.csv"
-    rows = [f"r{i},Words of {i} and what came of it.,Short text {i}.,{i % 5 + 1}" for i in range(8)]
-    path.write_text("\n".join([header, *rows]) + "\n")
-    assert main([str(path)]) == 0
-    printed = capsys.readouterr().out
-    assert "\njudge  " in printed
-    assert "\nnext" not in printed
-
-
 def sheet(folder: Path) -> Path:
     path = folder / "labels.csv"
     lines = ["Nr,doc,Text,Fazit,Anna,Ben"]
@@ -201,12 +164,12 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
     path = sheet(tmp_path)
     monkeypatch.chdir(tmp_path)
     flags = [word for flag in FLAGS for word in ("--map", flag)]
-    given = [*flags, "--values", "1.5=1", "--write-map", "map.yaml"]
+    given = [*flags, "--values", "1.5=1", "--scale", "1-5", "--write-map", "map.yaml"]
     assert main(["labels.csv", *given]) == 0
     words = shlex.split(capsys.readouterr().out.splitlines()[-1])[3:]
-    assert words == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
+    assert words[:6] == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
     assert tune([*words, "--dry-run"]) == 0
-    assert verify(["relevance", *words[2:], "--json"]) == 0
+    assert verify(["relevance", *words[2:6], "--json"]) == 0
     mapping = {
         "group": "doc",
         "document": "Text",
@@ -220,6 +183,9 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
     # What is said beside the file goes before it, and no file is written over.
     again = data.read_labels(path, map="map.yaml", values={"1.5": 2})
     assert again.outputs[0].ratings == {"relevance": (1, 2)}
+    with pytest.raises(data.LabelError, match="off the scale"):
+        data.read_labels(path, map="map.yaml", values={"1.5": 6})
+    assert data.read_labels(path, map="map.yaml", values={"1.5": 6}, scales={"*": (1, 7)})
     capsys.readouterr()
     assert main(["labels.csv", *given]) == 1
     assert (
@@ -243,30 +209,3 @@ def test_a_mapping_file_that_is_none_is_refused_in_one_line(
     assert fault in printed
     with pytest.raises(data.LabelError, match=fault):
         data.read_labels(path, map=mapping)
-
-
-def test_optimize_refuses_what_check_refuses_and_says_how_to_list_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = sheet(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    path.write_text(path.read_text().replace("\n3,1,", "\n3,,").replace(",2.5", ",fair"))
-    flags = [word for flag in FLAGS for word in ("--map", flag)]
-    ask = ["--dimension", "relevance", "--data", "labels.csv", "--max-calls", "60"]
-    assert tune([*ask, *flags]) == 1
-    printed = capsys.readouterr().err
-    advised = printed.partition("dspy-judges check ")[2].removesuffix(")\n")
-    assert main([*shlex.split(advised), "--dimension", "relevance", *flags]) == 1
-    assert printed.partition(": ")[2].partition(" (and")[0].strip() in capsys.readouterr().out
-
-
-def test_a_mapping_that_nothing_reads_is_noted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "labels.csv"
-    lines = [f"{i},Text,Short {i}.,{i % 3},{i}" for i in range(8)]
-    path.write_text("\n".join(["id,document,summary,relevance,mine", *lines]) + "\n")
-    flags = ["--dimension", "relevance", "--map", "relevence=mine"]
-    assert main([str(path), *flags]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "--map relevence=mine is not used: relevence is nothing that is read" in printed

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 
 import data
+from judges.__main__ import main
+from judges.recorded import read_scores
 
 Rows = list[dict[str, object]]
 
@@ -125,26 +127,6 @@ def test_a_parquet_file_with_two_columns_of_a_name_is_refused(tmp_path: Path) ->
         data.read_labels(tmp_path / "labels.parquet")
 
 
-def test_nested_ratings_survive_parquet_and_csv(tmp_path: Path) -> None:
-    nested: Rows = [
-        {
-            "id": "one",
-            "document": "A text.",
-            "summary": "Short.",
-            "ratings": {"relevance": 3.5, "fluency": None},
-            "annotations": {"relevance": [3, None, 4], "fluency": None},
-        }
-    ]
-    pd.DataFrame(nested).to_parquet(tmp_path / "labels.parquet")
-    plain = data.read_labels(jsonl(nested, tmp_path))
-    for cell in ("ratings", "annotations"):
-        nested[0][cell] = json.dumps(nested[0][cell])
-    flat = FORMATS["csv"](nested, tmp_path)
-    for labelled in (plain, data.read_labels(tmp_path / "labels.parquet"), data.read_labels(flat)):
-        assert labelled.outputs[0].ratings == {"relevance": (3.0, 4.0)}
-        assert labelled.outputs[0].annotators == {"relevance": ("1", "3")}
-
-
 def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +152,12 @@ def test_a_set_of_the_hub_reads_as_the_file_it_came_from_and_asks_for_its_split(
     assert len(data.read_labels("hf:owner/name:rest").outputs) == 1
 
 
-def test_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(data.LabelError, match="not a regular file") as caught:
-        data.read_labels(tmp_path)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("write", FORMATS.values(), ids=FORMATS)
+def test_rows_without_ids_are_numbered_by_row_in_every_format(
+    write: Callable[[Rows, Path], Path], tmp_path: Path
+) -> None:
+    path = write([{n: cell for n, cell in row.items() if n != "id"} for row in ROWS], tmp_path)
+    assert [output.id for output in data.read_labels(path).outputs] == [*"123456"]
+    scored = tmp_path / "scored.jsonl"
+    assert main(["score", "relevance", "--data", str(path), "--out", str(scored)]) == 0
+    assert [*read_scores(scored, "relevance")] == [*"123456"]

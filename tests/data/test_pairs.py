@@ -58,15 +58,6 @@ def test_any_other_vote_is_refused(vote: object, tmp_path: Path) -> None:
         read_one(tmp_path, preferred=vote)
 
 
-def test_pairs_with_blank_ids_are_refused_and_not_taken_for_one(tmp_path: Path) -> None:
-    rows = [
-        {**PAIR, "prompt": name, "id": " ", "annotator": name, "preferred": "A"}
-        for name in ("ann", "bob")
-    ]
-    with pytest.raises(data.LabelError, match="line 1, field 'id': is empty"):
-        data.read_pairs(file_of(tmp_path, *rows))
-
-
 CANDIDATES = {
     "response": ("response_a", "response_b"),
     "summary": ("summary_a", "summary_b"),
@@ -94,7 +85,7 @@ def test_an_alpaca_eval_file_reads_as_it_is(tmp_path: Path) -> None:
         "generator_2": "new",
         "preference": 2.0,
     }
-    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#line"})
+    labelled = data.read_pairs(file_of(tmp_path, row), map={"id": "#row"})
     pair = labelled.pairs[0]
     assert (pair.system_a, pair.system_b, pair.votes) == ("old", "new", ("B",))
     assert pair.texts == {"instruction": "Name a river."}
@@ -172,13 +163,3 @@ def test_the_words_of_chatbot_arena_are_votes_and_any_other_choice_is_asked_for(
     path.write_text(header.replace("winner", "choice") + "a,Ask,Yes,No,model_b\n")
     with pytest.raises(data.LabelError, match="name yours with --map votes=COLUMN"):
         data.read_pairs(path)
-
-
-def test_two_candidates_with_a_score_each_are_read_as_one_output_only_if_that_is_asked_for(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "pairs.csv"
-    path.write_text("id,question,answer_a,answer_b,score_a,score_b\na,Ask,Yes,No,3,4\n")
-    with pytest.raises(data.LabelError, match="pairs of candidates, answer_a, answer_b; name"):
-        data.read_labels(path)
-    assert len(data.read_labels(path, dimensions=["score_a"]).outputs) == 1

@@ -1,6 +1,5 @@
 """Labels on another scale than the judge's: stated by a flag, or named with the way out."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import optimize
 from data.flags import read_bounds
 from judges.dimension import Dimension
 from optimize.cli.tune import command as tune
-from optimize.verify import command as verify
 from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 
@@ -41,12 +39,9 @@ def labels(change: Callable[[float], object]) -> str:
 SCALES: dict[str, tuple[Callable[[float], object], str]] = {
     "percent": (lambda mark: round(25 * (mark - 1)), "--scale 0-100"),
     "one to ten": (lambda mark: round(1 + 9 / 4 * (mark - 1)), "--scale 1-10"),
-    "nought to ten": (lambda mark: round(10 / 4 * (mark - 1)), "--scale 0-10"),
-    "one to seven": (lambda mark: round(1 + 6 / 4 * (mark - 1)), "--scale 1-7"),
     "yes or no": (lambda mark: int(mark > 3), "--scale 0-1"),
     "worse or better": (lambda mark: (mark > 3.5) - (mark < 2.5), "--scale -1:1"),
     "shares": (lambda mark: (mark - 1) / 4, "--scale any"),
-    "a standard score": (lambda mark: (mark - 3.1) * 1.7, "--scale any"),
 }
 
 
@@ -104,22 +99,6 @@ def test_a_scale_that_is_none_is_refused(
 def test_pairs_take_no_scale(capsys: pytest.CaptureFixture[str]) -> None:
     assert tune(["--pairwise", "tldr_concise", "--scale", "0-1"]) == 2
     assert "pairs have votes, and no scale" in capsys.readouterr().err
-
-
-def test_verification_takes_the_labels_scale_and_a_frozen_judge_keeps_its_own(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted")).save("fluency.json")
-    path = labels(lambda mark: 25 * (mark - 1))
-    for judge in ("fluency", "fluency.json"):
-        assert verify([judge, "--data", path]) == 1
-        assert "add --scale 0-100 (or --scale any" in capsys.readouterr().err
-    told = []
-    for judge, scale in (("fluency.json", "0-100"), ("fluency.json", "any"), ("fluency", "any")):
-        assert verify([judge, "--data", path, "--scale", scale, "--json"]) == 0
-        told.append(json.loads(capsys.readouterr().out)["correlations"])
-    assert told[0] == told[1] == told[2]
-    assert verify(["fluency", "--data", path, "--scale", "0-100"]) == 0
 
 
 def test_anchors_move_with_their_places_and_fall_out_between_two() -> None:

@@ -52,15 +52,6 @@ def test_a_flat_column_is_a_dimension_where_it_is_mostly_numbers(tmp_path: Path)
     assert labelled.notes == ("no rating on relevance: 1 of 2 outputs",)
 
 
-def test_numbers_written_by_a_system_stay_texts(tmp_path: Path) -> None:
-    path = csv_file(
-        tmp_path / "labels.csv", "id,query,response,overall", "a,How many?,42,5", "b,Few?,7,1"
-    )
-    labelled = data.read_labels(path)
-    assert labelled.dimensions == ("overall",)
-    assert labelled.outputs[0].texts == {"query": "How many?", "response": "42"}
-
-
 def test_a_dotted_mapping_reaches_into_a_nested_column(tmp_path: Path) -> None:
     path = write(
         tmp_path / "labels.jsonl",
@@ -99,14 +90,6 @@ def test_a_long_file_with_texts_in_every_row_folds_to_outputs(tmp_path: Path) ->
     assert first.document_id == second.document_id
 
 
-def test_long_ratings_are_the_same_in_any_order_of_rows(tmp_path: Path) -> None:
-    texts = {"document": "A text.", "summary": "Short."}
-    rows = [{**row, **texts} for row in LONG]
-    forward = data.read_labels(write(tmp_path / "one.jsonl", *rows)).outputs
-    backward = data.read_labels(write(tmp_path / "two.jsonl", *reversed(rows))).outputs
-    assert sorted(forward, key=lambda one: one.id) == sorted(backward, key=lambda one: one.id)
-
-
 def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings(tmp_path: Path) -> None:
     outputs = write(
         tmp_path / "outputs.jsonl",
@@ -127,30 +110,6 @@ def test_joined_ratings_of_unknown_outputs_are_refused(tmp_path: Path) -> None:
     long = write(tmp_path / "long.jsonl", *LONG)
     with pytest.raises(data.LabelError, match=r"'a' is rated, but no output has this id \(1 such"):
         data.read_labels(outputs, annotations=long)
-
-
-def test_without_a_group_identical_source_texts_are_one_document(tmp_path: Path) -> None:
-    rows = [
-        {
-            "id": str(place),
-            "document": text,
-            "summary": f"Short {place}.",
-            "ratings": {"relevance": 3},
-        }
-        for place, text in enumerate(["One.", "Two.", "One."])
-    ]
-    labelled = data.read_labels(write(tmp_path / "labels.jsonl", *rows))
-    first, second, third = (one.document_id for one in labelled.outputs)
-    assert first == third != second
-    assert labelled.grouped_by == "identical text 'document', since there is no group"
-
-
-def test_an_instruction_with_another_input_is_another_document(tmp_path: Path) -> None:
-    rows = [
-        {"id": item, "prompt": "Shorten this.", "input": item, "response": "Ok.", "overall": 1}
-        for item in "ab"
-    ]
-    assert len(data.read_labels(write(tmp_path / "labels.jsonl", *rows)).documents) == 2
 
 
 def test_with_ratings_leaves_out_what_has_none(tmp_path: Path) -> None:
@@ -204,15 +163,6 @@ def test_a_dimension_in_several_columns_has_one_annotator_in_each(tmp_path: Path
         data.read_labels(path, map={"document": ["A", "B"]})
 
 
-def test_a_mapped_column_of_prose_is_a_text_of_that_name(tmp_path: Path) -> None:
-    prose = "The fact that both were given before they spoke."
-    path = csv_of(
-        tmp_path / "labels.csv", f"id,summary,fluency,F\na,Short,3,{prose}\nb,Other,4,{prose}\n"
-    )
-    labelled = data.read_labels(path, map={"fact": "F"})
-    assert labelled.outputs[0].texts == {"summary": "Short", "fact": prose}
-
-
 ROWS_OF_TWO = (
     "id,document,summary,system,worker,relevance,fluency,comment,seen\n"
     "a,One,Short,s1,ann,1,5,so so,May\na,One,Short,s1,bob,3,,fine,June\n"
@@ -255,18 +205,6 @@ def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
         assert labelled.outputs[0].ratings == {"relevance": (2,)}
 
 
-def test_names_that_differ_in_case_alone_are_the_same(tmp_path: Path) -> None:
-    path = csv_of(
-        tmp_path / "labels.csv",
-        "ID,Document ID,System,Document,Summary,Relevance\na,g,s,One,Short,3\n",
-    )
-    labelled = data.read_labels(path, dimensions=["relevance"])
-    first = labelled.outputs[0]
-    assert (first.id, first.document_id, first.system) == ("a", "g", "s")
-    assert first.texts == {"document": "One", "summary": "Short"}
-    assert first.ratings == {"relevance": (3,)}
-
-
 def test_only_texts_that_a_judge_reads_are_demanded(tmp_path: Path) -> None:
     path = write(
         tmp_path / "labels.jsonl",
@@ -284,12 +222,3 @@ def test_only_texts_that_a_judge_reads_are_demanded(tmp_path: Path) -> None:
     rows = [{key: value for key, value in output("a").items() if key != "group"}, lacking]
     with pytest.raises(data.LabelError, match="'document': is missing"):
         data.read_labels(write(tmp_path / "no.jsonl", *rows), texts=("summary",))
-
-
-def test_a_list_of_texts_is_read_as_one_text(tmp_path: Path) -> None:
-    rows = [output("a", reviews=["Good.", None, "Bad."], relevance=3)]
-    path = write(tmp_path / "labels.jsonl", *rows)
-    parquet = tmp_path / "labels.parquet"
-    pd.DataFrame(rows).to_parquet(parquet)
-    for labelled in (data.read_labels(path), data.read_labels(parquet)):
-        assert labelled.outputs[0].texts["reviews"] == "Good.\n\nBad."

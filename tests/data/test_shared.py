@@ -54,15 +54,6 @@ def test_the_experts_own_marks_join_summeval_and_keep_its_means() -> None:
             assert mark.rating(name) == pytest.approx(mean.rating(name), abs=0.01)
 
 
-def test_summeval_splits_both_ways() -> None:
-    labelled = data.read_labels(SUMMEVAL)
-    splits = data.split(labelled, seed=0)
-    new = splits.test_unseen_systems
-    assert new is not None
-    sizes = [len(part.outputs) for part in (splits.train, splits.dev, splits.test, new)]
-    assert sizes == [35 * 12, 40 * 12, 25 * 12, 25 * 4]
-
-
 def test_topical_chat_has_its_six_dimensions_on_three_scales() -> None:
     scales = dict.fromkeys(("understandability", "groundedness"), (0.0, 1.0))
     labelled = data.read_labels(

@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,12 +88,6 @@ def test_the_order_of_the_rows_changes_nothing(
     assert before.sha256 == after.sha256
 
 
-def test_another_seed_is_another_split_and_another_hash() -> None:
-    labelled = a_set(grid(30, 2))
-    hashes = {data.split(labelled, seed=seed).sha256 for seed in range(20)}
-    assert len(hashes) == 20
-
-
 def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
     labelled = a_set(grid(10, 1))
     seen = Counter(
@@ -104,12 +97,6 @@ def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
     )
     # 4 of 10 documents train: binomial, standard deviation sqrt(1000 * .4 * .6) = 15.5; five of it.
     assert max(abs(seen[f"d{place}"] - 400) for place in range(10)) < 78
-
-
-def test_a_hundred_documents_are_dealt_by_the_fractions() -> None:
-    labelled = a_set(grid(100, 1))
-    splits = data.split(labelled, seed=0)
-    assert [len(part.documents) for part in parts(splits)] == [35, 40, 25]
 
 
 def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
@@ -161,9 +148,3 @@ def test_pairs_split_by_document_alone() -> None:
     assert [len(one) for one in held] == [7, 8, 5]
     assert len(set.union(*held)) == 20
     assert splits.by == "document"
-
-
-def test_splitting_leaves_the_global_random_state_alone() -> None:
-    before = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
-    data.split(a_set(grid(10, 8)), seed=0)
-    assert np.random.get_state()[1].tolist() == before  # type: ignore[index] # noqa: NPY002

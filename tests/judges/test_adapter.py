@@ -25,7 +25,6 @@ from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
 from judges.scoring import SamplingPlan
 
 TEXTS = {"document": "The bridge was closed on Monday.", "summary": "The bridge is closed."}
-PAIR = {"post": "My cat hides.", "summary_a": "A cat hides.", "summary_b": "Cats are nice."}
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
 
 # What a document may hold to pass for our framing, a chat template, an image or a broken string.
@@ -175,31 +174,6 @@ def test_new_instructions_and_demos_reach_the_model_and_come_back(always_four: E
     assert judge.program().judge.signature.instructions == "Rate what matters."
 
 
-@pytest.mark.parametrize(
-    "instruction",
-    ["  Indented\n    twice\n      thrice", "\n a\n   b\n     c", "Tab\there", "x\n\n  y  \n"],
-)
-def test_an_instruction_keeps_its_bytes_from_judge_to_program_and_back(instruction: str) -> None:
-    # DSPy keeps instructions as docstrings, cleaned once; cleaning again may clean more.
-    judge = Judge.of(RELEVANCE).with_prompt(instruction=instruction)
-    program = judge.program()
-    assert prompt_of(program.judge.signature) == judge.prompt
-    assert Judge.from_program(program, RELEVANCE) == judge
-
-
-def bootstrapped(program: dspy.Module) -> dspy.Module:
-    examples = [
-        dspy.Example(document=f"d{i}", summary=f"s{i}", rating=4).with_inputs("document", "summary")
-        for i in range(3)
-    ]
-    bootstrap = dspy.BootstrapFewShot(
-        metric=lambda example, said, trace=None: True,
-        max_bootstrapped_demos=2,
-        max_labeled_demos=0,
-    )
-    return bootstrap.compile(program, trainset=examples)
-
-
 def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path: Path) -> None:
     judge = Judge.of(RELEVANCE)
     expected = judge.program()(**TEXTS).rating
@@ -208,12 +182,9 @@ def test_without_a_configured_lm_a_program_asks_the_judges_own_model(tmp_path: P
     program.save(tmp_path / "state.json")
     loaded = judge.program()
     loaded.load(tmp_path / "state.json")
-    program.save(tmp_path / "whole", save_program=True)
-    whole = dspy.load(tmp_path / "whole", allow_pickle=True)
-    for copy in (program.deepcopy(), loaded, whole):
+    for copy in (program.deepcopy(), loaded):
         assert copy(**TEXTS).rating == expected
     assert asyncio.run(program.acall(**TEXTS)).rating == expected
-    assert len(bootstrapped(program).judge.demos) == 2
     with pytest.raises(ValueError, match="No LM is loaded"):
         RatingJudge(RELEVANCE)(**TEXTS)
 
@@ -253,16 +224,6 @@ def named(name: str) -> Dimension:
         anchors={1: "", 2: ""},
         instruction="Rate it.",
     )
-
-
-@pytest.mark.parametrize("name", ["schema", "json", "copy", "dict", "validate", "n", "prompt"])
-def test_a_text_may_have_a_name_of_pydantics(always_four: Engine, name: str) -> None:
-    always_four.answer = lambda _: "2"
-    judge = Judge.of(named(name)).with_prompt(demos=[{name: "d", "summary": "s", "rating": 1}])
-    program = judge.program()
-    assert program(**{name: "q", "summary": "z"}).rating == 2
-    wanted = judge.prompt.messages({name: "q", "summary": "z"})[-1]["content"]
-    assert always_four.requests[0].messages[-1].text == wanted
 
 
 @pytest.mark.parametrize("name", sorted(RESERVED))

@@ -1,8 +1,8 @@
 """Batch files against a stand-in for the provider: the same judgements, and nothing twice."""
 
 import json
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import judges
 from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.__main__ import main
-from judges.batch import Batch, QueueModel, State
+from judges.batch import Batch
 from judges.client import FatalModelError, Price, Session
 from judges.client.store import Store
 from judges.judgement import AnyJudgement
@@ -26,50 +26,47 @@ PRICE = Price(per_token_in=1e-6, per_token_out=4e-6)
 
 
 def judge_all(
-    store: Path | None,
-    *,
-    queue: QueueModel | None = None,
-    rows: Sequence[dict[str, str]] = ROWS,
-    lm: str = LM,
+    store: Path | None, *, batch: Batch | None = None, rows: Sequence[dict[str, str]] = ROWS
 ) -> list[AnyJudgement]:
-    with Session(store=store, models={lm: queue} if queue else None, cache="none") as session:
-        return list(judges.load("relevance").judge_rows(rows, session.client(lm)))
+    with Session(store=store, models={LM: batch} if batch else None, cache="none") as session:
+        return list(judges.load("relevance").judge_rows(rows, session.client(LM)))
 
 
-def queue(
-    folder: Path, rows: Sequence[dict[str, str]] = ROWS, lm: str = LM
-) -> tuple[Batch, QueueModel]:
-    batch = Batch(folder / "out.csv", lm)
-    with closing(Store(folder / "store")) as store:
-        model = batch.queue(store, PRICE)
-        judge_all(None, queue=model, rows=rows, lm=lm)
-    return batch, model
+@contextmanager
+def opened(folder: Path, **options: Any) -> Iterator[Batch]:
+    with Session(store=folder / "store", **options) as session:
+        yield Batch(folder / "out.csv", LM, session, price=PRICE)
 
 
-def submit(folder: Path, rows: Sequence[dict[str, str]] = ROWS) -> State:
-    return queue(folder, rows)[0].submit()
+def submit(folder: Path, rows: Sequence[dict[str, str]] = ROWS, **limits: Any) -> int:
+    with opened(folder, **limits) as batch:
+        judge_all(None, batch=batch, rows=rows)
+        n = batch.begin()
+        batch.submit()
+        return n
 
 
 def collect(folder: Path) -> list[str]:
-    with closing(Store(folder / "store")) as store:
-        return Batch(folder / "out.csv", LM).collect(store, PRICE)
+    with opened(folder) as batch:
+        return batch.collect()
+
+
+def cost(store: Path) -> float:
+    with closing(Store(store)) as opened_store:
+        return sum(total.cost for total in opened_store.totals())
 
 
 def test_a_batch_gives_the_judgements_that_asking_gives_at_half_the_price(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
-    state = submit(tmp_path, [*ROWS, ROWS[0]])
-    assert (state.n_requests, state.done) == (25, False)  # the row that comes twice is asked once
-    assert Batch(tmp_path / "out.csv", LM).refresh().done
+    assert submit(tmp_path, [*ROWS, ROWS[0]]) == 25  # the row that comes twice is asked once
     assert collect(tmp_path) == []
     judgements = judge_all(tmp_path / "store")
     assert openai_server.log == []
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     assert judgements == judge_all(tmp_path / "asked")
     assert len(openai_server.log) == 25
-    spent = [
-        sum(total.cost for total in Store(tmp_path / name).totals()) for name in ("store", "asked")
-    ]
+    spent = [cost(tmp_path / name) for name in ("store", "asked")]
     usual = openai_server.tokens_in * 1e-6 + openai_server.tokens_out * 4e-6
     assert spent == pytest.approx([usual / 2, 0])  # a price is known for the batch alone
 
@@ -82,9 +79,9 @@ def test_only_what_has_no_answer_is_queued_again_or_asked_live(
     reasons = sorted(collect(tmp_path))
     assert len(reasons) == 2
     assert "faulty" in reasons[0]
-    assert "not answered: openai/judge-1: 23 of 25 requests answered" in reasons[1]
+    assert "23 of 25 requests answered" in reasons[1]
     openai_server.fault = lambda number, body: "500" if number == 0 else None
-    assert submit(tmp_path).n_requests == 2
+    assert submit(tmp_path) == 2
     assert len(collect(tmp_path)) == 1
     openai_server.fault = lambda number, body: None
     assert all(each.failure is None for each in judge_all(tmp_path / "store"))
@@ -128,42 +125,52 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
         patched.setattr("judges.batch.write_atomically", killed)
         with pytest.raises(KeyboardInterrupt):
             submit(tmp_path)
-    batch = Batch(tmp_path / "out.csv", LM)
-    assert batch.state.run
-    assert batch.submit() == batch.submit()
+    with opened(tmp_path) as batch:
+        assert batch.state.run
+        batch.submit()
+        batch.submit()
     assert len(openai_server.batches) == 1
     assert collect(tmp_path) == []
 
 
 def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path: Path) -> None:
-    with pytest.raises(FatalModelError, match="openai/NAME"):
-        Batch(tmp_path / "out.csv", "anthropic/claude")
-    elsewhere = Batch(tmp_path / "out.csv", LM, api_base="http://127.0.0.1:9/v1")
-    with closing(Store(tmp_path / "store")) as store:
-        judge_all(None, queue=elsewhere.queue(store))
-    with pytest.raises(FatalModelError, match="Connection error"):
-        elsewhere.submit()
-    with pytest.raises(FatalModelError, match="its batch asks openai/judge-1 at http"):
-        Batch(tmp_path / "out.csv", LM)
-    with pytest.raises(FatalModelError, match="no batch is submitted"):
-        elsewhere.refresh()
+    with opened(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch is submitted"):
+        batch.collect()
+    with Session(store=tmp_path / "store") as session:
+        with pytest.raises(FatalModelError, match="openai/NAME"):
+            Batch(tmp_path / "out.csv", "anthropic/claude", session)
+        base = "http://127.0.0.1:9/v1"
+        elsewhere = Batch(tmp_path / "out.csv", LM, session, api_base=base)
+        judge_all(None, batch=elsewhere)
+        elsewhere.begin()
+        with pytest.raises(FatalModelError, match="Connection error"):
+            elsewhere.submit()
+        with pytest.raises(FatalModelError, match="its batch asks openai/judge-1 at http"):
+            Batch(tmp_path / "out.csv", LM, session)
 
 
-def test_what_a_batch_may_cost_is_checked_before_it_is_submitted(
+def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(
     openai_server: OpenAIServer, tmp_path: Path
 ) -> None:
-    _, model = queue(tmp_path)
-    with pytest.raises(OptionError, match="25 requests are more than max_calls 24"):
-        model.check(24, None)
+    with Session(store=tmp_path / "store", price=(1.0, 4.0), cache="none") as session:
+        list(judges.load("relevance").judge_rows(ROWS[:5], session.client(LM)))
+    spent = cost(tmp_path / "store")
+    with pytest.raises(OptionError, match="has 20 requests; --max-calls leaves 19"):
+        submit(tmp_path, max_calls=24)
     with (tmp_path / "out.csv.batch.jsonl").open() as lines:
         bodies = [json.loads(line)["body"] for line in lines]
     # No token is shorter than a byte, and a message has some around its text.
     size = sum(len(message["content"]) for body in bodies for message in body["messages"])
     longest = sum(body["max_tokens"] for body in bodies)
     least = 0.5 * (size * 1e-6 + longest * 4e-6)
-    with pytest.raises(OptionError, match=rf"the batch may cost \${least:.2f}"):
-        model.check(25, least)
-    model.check(25, 1.1 * least)
+    with pytest.raises(OptionError, match=r"may cost .*; --max-cost leaves"):
+        submit(tmp_path, max_cost=spent + least)
+    assert submit(tmp_path, max_cost=spent + 1.1 * least) == 20
+    # Until it is collected, all of it is taken; what was not answered is free.
+    assert cost(tmp_path / "store") == pytest.approx(spent + least, rel=0.1)
+    openai_server.fault = lambda number, body: "500" if number < 10 else None
+    assert len(collect(tmp_path)) == 10
+    assert cost(tmp_path / "store") == pytest.approx(spent + 0.5 * spent / 5 * 10, rel=0.05)
 
 
 def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
@@ -181,10 +188,10 @@ def test_the_command_takes_key_limit_and_effort_and_writes_no_key(
     assert main([*ask, "submit"]) == 0
     assert len(openai_server.batches) == 1
     assert main([*ask, "collect"]) == 1
-    assert "the batch is not finished; openai/judge-1: 0 of" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "the batch is not finished" in err
+    assert "0 of" in err
     openai_server.batch_delay = 0
-    assert main([*ask, "status"]) == 0
-    assert "requests answered; batch" in capsys.readouterr().out
     assert main([*ask, "collect"]) == 0
     assert openai_server.log == []
     (content,) = (part for part in openai_server.files.values() if b"custom_id" in part[:20])

@@ -6,7 +6,6 @@ import pytest
 
 from judges.catalog import find, names
 from judges.dimension import Comparison, Dimension, UnknownDimensionError
-from optimize.statistics.agreement import summary_level
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 DOCUMENT_AND_SUMMARY = ("document", "summary")
@@ -72,18 +71,3 @@ def test_an_unknown_name_is_answered_with_its_neighbours() -> None:
         find("inform")
     with pytest.raises(UnknownDimensionError, match=r"near it: coherence, .*FILE\.yaml"):
         find("zzzz")
-
-
-def test_chain_of_densitys_check_is_the_mean_pearson_with_first_place_votes() -> None:
-    # Two articles, the five densification steps of each, four annotators' first places.
-    # Article 1: votes 0 1 2 1 0 have mean .8 and deviations -.8 .2 1.2 .2 -.8, squares 2.8;
-    # ratings 3 4 5 4 4 have mean 4 and deviations -1 0 1 0 0, squares 2; products .8 + 1.2 = 2,
-    # so r = 2 / sqrt(2.8 * 2) = 2 / sqrt(5.6).
-    # Article 2: votes 2 1 1 0 0, deviations 1.2 .2 .2 -.8 -.8, squares 2.8; ratings 4 4 5 5 2 have
-    # mean 4, deviations 0 0 1 1 -2, squares 6; products .2 - .8 + 1.6 = 1, so r = 1 / sqrt(16.8).
-    votes = [0, 1, 2, 1, 0, 2, 1, 1, 0, 0]
-    ratings = [3, 4, 5, 4, 4, 4, 4, 5, 5, 2]
-    article = [1] * 5 + [2] * 5
-    result = summary_level(ratings, votes, article, coefficient="pearson")
-    assert result.value == pytest.approx((2 / 5.6**0.5 + 1 / 16.8**0.5) / 2)
-    assert result.value == pytest.approx(0.54456, abs=1e-5)

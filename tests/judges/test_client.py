@@ -5,16 +5,13 @@ import gc
 import random
 import threading
 import time
-import tracemalloc
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from behaving_model import Behave, Model, asks, echo, parsed
-from openai_server import OpenAIServer
 from processes import TIMEOUT, until
 
 from judges.client import shared_client
@@ -22,7 +19,6 @@ from judges.client.client import (
     Client,
     FailingRunError,
     FailureMonitor,
-    Gate,
     Request,
     Response,
     event_loop,
@@ -120,26 +116,6 @@ def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead() -> None
     assert len(unanswered) == 4096
     assert max(unanswered) <= 3 * 4
     responses.close()  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("endpoint", ["test", "embedded"])
-def test_memory_stays_flat_over_many_rows(endpoint: str) -> None:
-    class Forgetful(Model):
-        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-            return Completion(replies=(Reply(text="3"),), tokens_in=1, tokens_out=1, model="m")
-
-    def peak(rows: int) -> int:
-        client = Client(Forgetful(echo, endpoint=endpoint))
-        list(client.run(asks(100)))
-        gc.collect()
-        tracemalloc.start()
-        assert sum(1 for _ in client.run(asks(rows))) == rows
-        size = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return size
-
-    # 3,000 responses with their futures would take over 4 MB.
-    assert peak(4_000) - peak(1_000) < 2_000_000
 
 
 def test_it_works_where_an_event_loop_is_running_and_leaves_it_free() -> None:
@@ -349,36 +325,6 @@ def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
     assert model.calls < 60 * 4
 
 
-def test_a_rate_limit_of_a_minute_that_does_not_say_how_long_loses_no_row() -> None:
-    # 0.002 s stand for half a second: 0.3 s for 75 seconds.
-    start = time.monotonic()
-
-    def closed(prompt: str, sampling: Sampling, before: int) -> str:
-        if time.monotonic() - start < 0.3:
-            raise ThrottledError("429")
-        return prompt
-
-    assert parsed(run(Model(closed), 3)) == [0, 1, 2]
-
-
-def test_one_burst_of_refusals_takes_three_places_of_ten_however_long_all_went_well() -> None:
-    async def places_after_a_burst() -> int:
-        gate, entered = Gate(20), 0
-        for _ in range(500):
-            async with gate:
-                gate.answered()
-        async with gate as first, gate as second:
-            gate.narrow(first, 0.0)
-            gate.narrow(second, 0.0)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.1):
-                while await gate.__aenter__():
-                    entered += 1
-        return entered
-
-    assert asyncio.run(places_after_a_burst()) == 14
-
-
 @pytest.mark.parametrize(("good", "answered"), [(0, 48), (6, 60)])
 def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answered: int) -> None:
     """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
@@ -484,16 +430,6 @@ def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(
 
 
 # One client of a process.
-
-
-def test_the_second_use_of_a_shared_client_opens_nothing(openai_server: OpenAIServer) -> None:
-    openai_server.judge = lambda body: "4"
-    first, second = asks(2)
-    assert shared_client(LM).ask(first).parsed == (4,)
-    threads = threading.enumerate()
-    assert shared_client(LM).ask(second).parsed == (4,)
-    assert threading.enumerate() == threads
-    assert (len(openai_server.log), len(openai_server.peers)) == (2, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,11 @@
 """A user's own dimension or comparison, from YAML."""
 
 import os
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import judges.loading
 from judges.catalog import RELEVANCE
 from judges.dimension import Comparison, Dimension, DimensionError, UnknownDimensionError
 from judges.judge import Judge
@@ -131,9 +129,3 @@ def test_a_file_that_is_none_says_so(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(DimensionError, match="not a regular file"):
         read_subject(str(tmp_path / "pipe.yaml"))
-
-
-def test_the_docstrings_examples_are_definitions(write: Write) -> None:
-    blocks = [b for b in (judges.loading.__doc__ or "").split("\n\n") if b.startswith("    ")]
-    subjects = [read_subject(write(textwrap.dedent(block))) for block in blocks]
-    assert [subject.name for subject in subjects] == ["groundedness", "kinder"]

@@ -14,7 +14,6 @@ import pytest
 from aiohttp import web
 from behaving_model import Model, echo
 from dspy import lm15
-from dspy.utils.callback import BaseCallback
 from dspy.utils.dummies import DummyLM
 from openai_replies import error
 from openai_server import OpenAIServer
@@ -121,22 +120,6 @@ def test_other_arguments_are_other_requests_to_a_store(
         assert len(server.log) == expected
 
 
-def test_usage_and_callbacks_of_the_users_context_see_the_requests(server: OpenAIServer) -> None:
-    class Calls(BaseCallback):  # type: ignore[misc]
-        n = 0
-
-        def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-            self.n += 1
-
-    calls = Calls()
-    with dspy.context(lm=lm_of(server), callbacks=[calls]), dspy.track_usage() as usage:
-        judges.load("fluency").score(ROWS)
-    assert calls.n == len(ROWS)
-    total = usage.get_total_tokens()["openai/judge-1"]
-    assert total["prompt_tokens"] == server.tokens_in
-    assert total["completion_tokens"] == server.tokens_out
-
-
 def test_a_plan_by_probabilities_is_refused_with_the_way_out(server: OpenAIServer) -> None:
     judge = judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted"))
     with dspy.context(lm=lm_of(server)), pytest.raises(ModelError, match="use the plan 'one'"):
@@ -183,20 +166,6 @@ def test_clients_of_ones_own_are_asked_as_well() -> None:
 
 def through_dspy(server: OpenAIServer) -> DspyModel:
     return open_dspy("openai/judge-1", server.url)
-
-
-def test_any_dspy_model_answers_with_counts(
-    openai_server: OpenAIServer,
-) -> None:
-    openai_server.judge = lambda body: "4"
-    model = through_dspy(openai_server)
-    answer = asyncio.run(model.complete(ASKED, Sampling(seed=9)))
-    assert answer.replies[0].text == "4"
-    assert answer.tokens_out == 1
-    (seen,) = openai_server.log
-    assert seen.body["messages"][0]["content"] == "You rate."
-    assert seen.body["seed"] == 9
-    assert seen.body["temperature"] == 0.0
 
 
 @pytest.mark.parametrize(

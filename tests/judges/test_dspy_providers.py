@@ -1,15 +1,21 @@
-"""What providers answer whom only DSPy's clients ask, from a judge's rows and back."""
+"""Providers whom only DSPy's clients ask: what they answer, and what they bill by kind of token."""
 
+import asyncio
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from aiohttp import web
 from openai_replies import completion
-from openai_server import Serving
+from openai_server import OpenAIServer, Serving
 
 import judges
-from judges.client.protocol import FatalModelError
+from judges.__main__ import main
+from judges.client.dspy import open_dspy
+from judges.client.protocol import FatalModelError, Message, Sampling
 from judges.judgement import AnyJudgement
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
@@ -23,7 +29,7 @@ class Provider:
 
     def __init__(self, respond: Respond) -> None:
         self.respond = respond
-        self.n_requests = 0
+        self.log: list[dict[str, Any]] = []
         self.url = ""
 
     def app(self) -> web.Application:
@@ -32,39 +38,51 @@ class Provider:
         return app
 
     async def _answer(self, request: web.Request) -> web.Response:
-        number, self.n_requests = self.n_requests, self.n_requests + 1
+        number = len(self.log)
+        self.log.append(await request.json())
         answer = self.respond(number, (await request.text()).partition("worth ")[2][:1])
         status, body = answer if isinstance(answer, tuple) else (200, answer)
         return web.json_response(body, status=status)
 
 
-def claude(*content: dict[str, Any], stop: str = "end_turn") -> dict[str, Any]:
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC", "GEMINI", "OPENROUTER"):
+        monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
+
+
+def claude(
+    *content: str | dict[str, Any],
+    stop: str = "end_turn",
+    counts: tuple[int, int, int, int] = (50, 4, 0, 2000),
+) -> dict[str, Any]:
+    """An answer of Anthropic's, whose counts of cached tokens are apart from those read."""
+    names = ("input_tokens", "output_tokens", "cache_creation_input_tokens")
     return {
         "id": "msg_0",
         "type": "message",
         "role": "assistant",
         "model": "claude-sonnet-4-5",
-        "content": list(content),
+        "content": [{"type": "text", "text": c} if isinstance(c, str) else c for c in content],
         "stop_reason": stop,
-        "usage": {"input_tokens": 200, "output_tokens": 2},
+        "usage": dict(zip((*names, "cache_read_input_tokens"), counts, strict=True)),
     }
 
 
-def gemini(*parts: dict[str, Any], finish: str = "STOP") -> dict[str, Any]:
-    content = {"role": "model", "parts": list(parts)}
+def gemini(*parts: str | dict[str, Any], finish: str = "STOP") -> dict[str, Any]:
+    """An answer of Gemini's, whose thoughts are apart from the tokens written."""
+    content = {"role": "model", "parts": [{"text": p} if isinstance(p, str) else p for p in parts]}
     return {
         "candidates": [{"content": content, "finishReason": finish, "index": 0}],
         "usageMetadata": {
-            "promptTokenCount": 200,
-            "candidatesTokenCount": 2,
-            "totalTokenCount": 202,
+            "promptTokenCount": 2050,
+            "cachedContentTokenCount": 2000,
+            "candidatesTokenCount": 4,
+            "thoughtsTokenCount": 100,
+            "totalTokenCount": 2154,
         },
         "modelVersion": "gemini-2.5-flash",
     }
-
-
-def text(text: str) -> dict[str, Any]:
-    return {"type": "text", "text": text}
 
 
 def routed(rating: str) -> dict[str, Any]:
@@ -76,108 +94,192 @@ def refused(message: str, status: int = 429) -> tuple[int, dict[str, Any]]:
     return status, {"error": error}
 
 
+def unless_two(respond: Callable[[str], object], otherwise: object) -> Respond:
+    """What the row that is worth 2 gets, and what the others get."""
+    return lambda _, rating: otherwise if rating == "2" else respond(rating)
+
+
 QUOTA = "You exceeded your current quota, please check your plan and billing details."
 THOUGHT = {"type": "thinking", "thinking": "1 or 2?", "signature": "s"}
-HIDDEN = {"type": "redacted_thinking", "data": "c2VjcmV0"}
-RIGHT: list[tuple[str, str, Respond]] = [
-    ("Claude's thoughts", CLAUDE, lambda _, rating: claude(THOUGHT, text(rating))),
-    ("Claude's hidden thoughts", CLAUDE, lambda _, rating: claude(HIDDEN, text(rating))),
-    (
-        "Gemini's thoughts",
+RIGHT: dict[str, tuple[str, Respond]] = {
+    "Claude's thoughts": (CLAUDE, lambda _, rating: claude(THOUGHT, rating)),
+    "Gemini's thoughts": (
         GEMINI,
-        lambda _, rating: gemini({"text": "1 or 2?", "thought": True}, {"text": rating}),
+        lambda _, rating: gemini({"text": "1 or 2?", "thought": True}, rating),
     ),
-    (
-        "a limit a minute in the words of a quota",
+    "a limit a minute in the words of a quota": (
         GEMINI,
-        lambda number, rating: (
-            refused(f"{QUOTA} Please retry in 0.05s.") if number == 0 else gemini({"text": rating})
-        ),
+        lambda n, rating: refused(f"{QUOTA} Please retry in 0.05s.") if n == 0 else gemini(rating),
     ),
-    (
-        "one answer that is no answer",
+    "one answer that is no answer": (CLAUDE, lambda n, rating: claude(rating) if n else ["what?"]),
+}
+BLOCKED = {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
+FLAGGED = "it requires moderation and your input was flagged for x"
+WITHHELD: dict[str, tuple[str, Respond, str]] = {
+    "a reply held back": (
+        GEMINI,
+        unless_two(gemini, gemini(finish="SAFETY")),
+        "Candidate blocked: SAFETY",
+    ),
+    "a prompt held back": (
+        GEMINI,
+        unless_two(gemini, BLOCKED),
+        "Prompt blocked: PROHIBITED_CONTENT",
+    ),
+    "a text that moderation flags": (
+        ROUTED,
+        unless_two(routed, refused(FLAGGED, 403)),
+        "your input was flagged",
+    ),
+    "a text refused as a request": (
         CLAUDE,
-        lambda number, rating: ["what?"] if number == 0 else claude(text(rating)),
+        unless_two(claude, refused("messages: text content must be non-empty", 400)),
+        "must be non-empty",
     ),
-]
+}
 
 
-def score(
-    lm: str, respond: Respond, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[AnyJudgement], int]:
-    """Every row's judgement, and how many requests came."""
-    for name in ("ANTHROPIC", "GEMINI", "OPENROUTER"):
-        monkeypatch.setenv(f"{name}_API_KEY", "sk-local-test-key-0123456789")
+def judged(lm: str, respond: Respond) -> list[AnyJudgement]:
     provider = Provider(respond)
     with Serving(provider):  # type: ignore[arg-type]
         options: Any = {"lm": lm, "api_base": provider.url, "concurrency": 1, "cache": "none"}
-        return list(judges.load("relevance").judge_all(ROWS, **options)), provider.n_requests
+        return list(judges.load("relevance").judge_all(ROWS, **options))
 
 
-@pytest.mark.parametrize(("lm", "respond"), [row[1:] for row in RIGHT], ids=[r[0] for r in RIGHT])
-def test_an_answer_in_a_providers_own_form_is_read(
-    lm: str, respond: Respond, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judgements, _ = score(lm, respond, monkeypatch)
-    assert [judgement.score for judgement in judgements] == [1, 2, 3]
+@pytest.mark.parametrize("name", RIGHT)
+def test_an_answer_in_a_providers_own_form_is_read(name: str) -> None:
+    assert [judgement.score for judgement in judged(*RIGHT[name])] == [1, 2, 3]
 
 
-WITHHELD: list[tuple[str, str, Respond, str]] = [
-    (
-        "a reply held back",
-        GEMINI,
-        lambda _, rating: gemini(finish="SAFETY") if rating == "2" else gemini({"text": rating}),
-        "Candidate blocked: SAFETY",
-    ),
-    (
-        "a prompt held back",
-        GEMINI,
-        lambda _, rating: (
-            {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}
-            if rating == "2"
-            else gemini({"text": rating})
-        ),
-        "Prompt blocked: PROHIBITED_CONTENT",
-    ),
-    (
-        "a text that the router's moderation flags",
-        ROUTED,
-        lambda _, rating: (
-            refused("it requires moderation and your input was flagged for x", 403)
-            if rating == "2"
-            else routed(rating)
-        ),
-        "your input was flagged",
-    ),
-    (
-        "a text that is refused as a request",
-        CLAUDE,
-        lambda _, rating: (
-            refused("messages: text content must be non-empty", 400)
-            if rating == "2"
-            else claude(text(rating))
-        ),
-        "must be non-empty",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("lm", "respond", "reason"), [row[1:] for row in WITHHELD], ids=[row[0] for row in WITHHELD]
-)
-def test_what_is_refused_to_one_text_fails_its_row_alone(
-    lm: str, respond: Respond, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judgements, _ = score(lm, respond, monkeypatch)
+@pytest.mark.parametrize("name", WITHHELD)
+def test_what_is_refused_to_one_text_fails_its_row_alone(name: str) -> None:
+    *ask, reason = WITHHELD[name]
+    judgements = judged(*ask)  # type: ignore[arg-type]
     assert [judgement.failure is None for judgement in judgements] == [True, False, True]
     assert reason in str(judgements[1].failure)
 
 
 @pytest.mark.parametrize("words", ["insufficient balance", "check your plan and billing details"])
-def test_a_quota_that_is_gone_ends_the_run_at_once(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_quota_that_is_gone_ends_the_run_at_once(words: str) -> None:
     asked = []
     with pytest.raises(FatalModelError, match=words):
-        score(GEMINI, lambda *_: asked.append(1) or refused(words), monkeypatch)
+        judged(GEMINI, lambda *_: asked.append(1) or refused(words))
     assert len(asked) <= len(ROWS)  # those under way, and none again
+
+
+def score(lm: str, base: str, n_rows: int, folder: Path, *flags: str) -> int:
+    """The exit code of the command over so many rows."""
+    rows = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(n_rows)]
+    pd.DataFrame(rows).to_json(folder / "rows.jsonl", orient="records", lines=True)
+    files = ["--data", str(folder / "rows.jsonl"), "--out", str(folder / "out.jsonl"), "--json"]
+    return main(["score", "relevance", *files, "--lm", lm, "--api-base", base, *flags])
+
+
+def test_what_a_run_reports_is_what_its_cached_and_reasoning_tokens_cost(
+    openai_server: OpenAIServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    openai_server.models = ("gpt-4.1-mini",)
+    served = []
+
+    def answer(number: int, body: dict[str, Any]) -> web.Response:
+        made = completion(body, ["4"])
+        counts = made["usage"]
+        counts["completion_tokens"] += 100
+        counts["completion_tokens_details"] = {"reasoning_tokens": 100}
+        cached = counts["prompt_tokens"] // 2 if number else 0
+        counts["prompt_tokens_details"] = {"cached_tokens": cached}
+        plain = counts["prompt_tokens"] - cached
+        served.append((plain * 0.4 + cached * 0.1 + counts["completion_tokens"] * 1.6) / 1e6)
+        counts["total_tokens"] = counts["prompt_tokens"] + counts["completion_tokens"]
+        return web.json_response(made)
+
+    openai_server.habit = answer
+    base = openai_server.url
+    assert score("openai/gpt-4.1-mini", base, 20, tmp_path, "--max-cost", "1") == 0
+    reported = json.loads(capsys.readouterr().out)["cost_usd"]
+    assert reported == pytest.approx(sum(served), rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("lm", "answer", "tokens", "dollars"),
+    [
+        (CLAUDE, claude("4"), (2050, 4), 50 * 3 + 2000 * 0.3 + 4 * 15),
+        (GEMINI, gemini("4"), (2050, 104), 50 * 0.3 + 2000 * 0.03 + 104 * 2.5),
+    ],
+)
+def test_dspys_clients_are_counted_and_paid_by_kind(
+    lm: str,
+    answer: object,
+    tokens: tuple[int, int],
+    dollars: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    provider = Provider(lambda *_: answer)
+    with Serving(provider):  # type: ignore[arg-type]
+        assert score(lm, provider.url, 3, tmp_path, "--max-cost", "1") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["tokens"] == {"in": 3 * tokens[0], "out": 3 * tokens[1]}
+    assert record["cost_usd"] == pytest.approx(3 * dollars / 1e6)
+
+
+def test_anthropic_gets_a_mark_where_what_all_rows_share_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    provider = Provider(lambda *_: claude("4"))
+    system: Message = {"role": "system", "content": "You rate."}
+    asked: Message = {"role": "user", "content": "This one."}
+    example: list[Message] = [asked, {"role": "assistant", "content": "3"}]
+    with Serving(provider):  # type: ignore[arg-type]
+        model = open_dspy(CLAUDE, provider.url)
+
+        async def ask() -> None:
+            for messages in ([system, asked], [system, *example, asked]):
+                await model.complete(messages, Sampling(seed=7))
+
+        asyncio.run(ask())
+    mark = {"cache_control": {"type": "ephemeral"}}
+    first, second = provider.log
+    assert first["system"][0].items() >= mark.items()
+    assert "cache_control" not in json.dumps(first["messages"])
+    assert second["messages"][1]["content"][-1].items() >= mark.items()
+    assert "cache_control" not in json.dumps(second["messages"][-1])
+    # The Messages API has no seed, which is said once.
+    assert caplog.text.count("takes no such seed (DSPy has dropped it)") == 1
+
+
+@pytest.mark.parametrize("limit", [0.05, 1.0])
+def test_what_anthropic_bills_is_reported_and_never_above_the_limit(
+    limit: float,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
+    billed: list[float] = []
+
+    def respond(number: int, _: str) -> object:
+        """Anthropic with a cache of prompts, faults and refusals, at list prices."""
+        if number % 5 == 4:
+            fault = {"type": "overloaded_error", "message": "Overloaded"}
+            return 529, {"type": "error", "error": fault}
+        # The first request puts the prompt there, and the next ones read it.
+        reads, writes = (1500, 0) if number else (0, 1500)
+        billed.append((40 * 3 + reads * 0.3 + writes * 3.75 + 60 * 15) / 1e6)
+        stop = "refusal" if number % 7 == 6 else "max_tokens" if number % 11 == 10 else "end_turn"
+        text = "4" if stop == "end_turn" else "It is"
+        return claude(text, stop=stop, counts=(40, 60, writes, reads))
+
+    provider = Provider(respond)
+    with Serving(provider):  # type: ignore[arg-type]
+        ended = score(CLAUDE, provider.url, 60, tmp_path, "--max-cost", str(limit))
+    captured = capsys.readouterr()
+    assert sum(billed) <= limit
+    if ended:
+        assert "of the budget of $0.05 is spent" in captured.err
+        # The next request fits no more: one with 2,048 tokens, at $15 a million, and a prompt of
+        # at most 2,000 bytes, at $3.75.
+        assert sum(billed) > limit - 2048 * 15e-6 - 2000 * 3.75e-6
+    else:
+        reported = json.loads(captured.out)["cost_usd"]
+        assert reported == pytest.approx(sum(billed), rel=0.01)

@@ -1,14 +1,11 @@
 """Each facet orders two texts by what it measures; the prompt's words decide what facets weigh."""
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.client.protocol import Sampling
-from judges.embedded import EmbeddedModel
 from judges.embedded.facets import (
     FACET_OF,
     INDEX,
@@ -18,7 +15,6 @@ from judges.embedded.facets import (
     measure,
 )
 from judges.embedded.model import read_task
-from judges.prompt import Prompt
 
 SOURCE = (
     "The town of Marl will close its swimming pool in May. The council said that repairs would cost"
@@ -99,13 +95,6 @@ def test_every_facet_is_tested():
     assert SUMMARIES.keys() | TURNS.keys() == set(NAMES)
 
 
-def test_own_wording_beyond_some_earns_no_more():
-    some = "Marl shuts its swimming pool in May as the council said that repairs would cost money."
-    anew = "Bathers lose their favourite spot because mending everything became too dear."
-    values = [facets(text, SOURCE, "", "")[INDEX["rewording"]] for text in (some, anew)]
-    assert values[0] == pytest.approx(values[1])
-
-
 @pytest.mark.parametrize("document", ["", " . ", "?!", "x"])
 def test_parts_are_finite_and_bounded_whatever_the_source(document):
     values = measure("Some text.", document, "", "")
@@ -160,20 +149,3 @@ def test_a_rendered_prompt_reads_back_whole():
         read = read_task(prompt.template()[0]["content"])
         assert (read.inputs, read.outputs) == (prompt.inputs, prompt.outputs)
         assert read.instruction == prompt.instruction
-
-
-def test_another_instruction_makes_another_judge():
-    def ratings(prompt: Prompt) -> list[float]:
-        texts = ("A man is. A man is. A man is.", "man the of quick, dog dog [UNK] and the")
-        result = []
-        for text in texts:
-            messages = prompt.messages({"document": "A man saw a dog.", "summary": text})
-            reply = EmbeddedModel().reply(messages, Sampling(top_logprobs=9)).replies[0]
-            top = reply.tokens[-1].top
-            result.append(sum(int(rating) * np.exp(p) for rating, p in top.items()))
-        return result
-
-    untuned = find("coherence").prompt()
-    one = ratings(dataclasses.replace(untuned, instruction="Judge only repetition, above all."))
-    other = ratings(dataclasses.replace(untuned, instruction="Judge only the grammar, above all."))
-    assert one[0] - one[1] < other[0] - other[1]

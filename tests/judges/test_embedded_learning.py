@@ -3,8 +3,7 @@
 import dataclasses
 import math
 import random
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -16,9 +15,8 @@ from judges.catalog import find
 from judges.client.protocol import Sampling
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import Vector
-from judges.embedded.learning import Learned, fit_similarity, learn
 from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_task
-from judges.prompt import Prompt, Value, fill
+from judges.prompt import Prompt, Value
 
 UNTUNED = find("relevance").prompt()
 TASK = read_task(UNTUNED.template()[0]["content"])
@@ -73,16 +71,6 @@ def test_eight_demos_hardly_move_the_order():
     assert min(moved) > 0.9
 
 
-def test_demos_at_random_hardly_move_the_order():
-    # Sixty-four ratings that hang on nothing: no document's foretell another's.
-    untuned, moved = latents(make_judge(TASK, []), TESTED), []
-    for seed in range(5):
-        rng = random.Random(seed)
-        noise = [demo(one, rng.randint(1, 5)) for one in rng.sample(TEACHING, 64)]
-        moved.append(spearmanr(untuned, latents(make_judge(TASK, noise), TESTED)).statistic)
-    assert np.mean(moved) > 0.9
-
-
 def test_learning_is_the_same_each_time_and_in_any_order():
     demos = [demo(one, hidden(one)) for one in TEACHING[:60]]
     first = latents(make_judge(TASK, demos), TESTED[:20])
@@ -114,13 +102,6 @@ def test_any_demos_leave_a_judge_that_judges(demos: list[Demo]):
     assert make_judge(TASK, demos).judge({})[0] == judge.judge({})[0]
 
 
-def test_a_text_is_most_like_itself_and_likeness_is_mutual():
-    parts = np.random.default_rng(1).normal(size=(20, 9))
-    among = fit_similarity(parts).to(parts)
-    assert np.diag(among) == pytest.approx(np.ones(20))
-    assert among == pytest.approx(among.T)
-
-
 def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     untuned = find("tldr_concise").prompt()
     task, rng = read_task(untuned.template()[0]["content"]), random.Random(0)
@@ -144,71 +125,12 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     assert judge.judge(turned)[0] == pytest.approx(-judge.judge(texts)[0])
 
 
-def test_judging_by_a_prompt_with_many_demos_stays_within_three_times_the_time():
-    demos: list[Mapping[str, Value]] = [
-        {**one.texts, "rating": hidden(one)} for one in [*TEACHING, *TEACHING][:256]
-    ]
-    taught = dataclasses.replace(UNTUNED, demos=tuple(demos))
-    untuned = min(_seconds(UNTUNED, f"{turn}") for turn in range(3))
-    assert min(_seconds(taught, f"taught {turn}") for turn in range(3)) < 3 * untuned
-
-
-def _seconds(prompt: Prompt, mark: str) -> float:
-    """The processor time that judging texts never seen takes, once the prompt was read."""
-    model, template, sampling = EmbeddedModel(), prompt.template(), Sampling(top_logprobs=5)
-    model.reply(fill(template, TESTED[0].texts), sampling)
-    fresh = [{**one.texts, "summary": f"{one.texts['summary']} {mark}"} for one in TESTED]
-    start = time.process_time()
-    for texts in fresh:
-        model.reply(fill(template, texts), sampling)
-    return time.process_time() - start
-
-
 WORDS = ["river", "stone", "garden", "winter", "market", "letter", "engine", "candle", "island"]
 HARBOUR = " ".join(f"The {word} was seen near the old harbour by many people." for word in WORDS)
 
 
 def summary(rng: random.Random, n: int) -> str:
     return " ".join(f"The {rng.choice(WORDS)} was seen near the harbour." for _ in range(n))
-
-
-def score(prompt: Prompt, texts: dict[str, str]) -> float:
-    reply = EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=20)).replies[0]
-    top = reply.tokens[-1].top
-    return math.fsum(int(rating) * math.exp(p) for rating, p in top.items())
-
-
-def learned(prior: Vector, parts: Vector, latents: Vector) -> Learned:
-    """What pairs teach, each of a source of its own: the same for all texts."""
-    return learn(prior, parts, latents, range(len(parts)), compares=True)
-
-
-def test_a_part_that_demos_reward_gains_and_one_they_do_not_show_stays():
-    prior, parts = np.full(9, 0.2), np.zeros((20, 9))
-    parts[:, 3] = np.tile([1.0, -1.0], 10)
-    weights = learned(prior, parts, np.tile([2.0, -2.0], 10)).weights
-    assert weights[3] > prior[3]
-    assert np.delete(weights, 3) == pytest.approx(np.delete(prior, 3))
-
-
-def test_ratings_that_are_all_high_move_the_level_and_hardly_the_weights():
-    prior, parts = np.full(9, 0.2), np.random.default_rng(0).normal(size=(30, 9))
-    found = learn(prior, parts, parts @ prior + 1.0, range(30), compares=False)
-    assert found.level > 0.5
-    assert np.abs(found.weights - prior).max() < 0.1
-
-
-def test_demos_that_reward_length_make_longer_texts_score_higher():
-    rng = random.Random(3)
-    untuned = dataclasses.replace(find("relevance").prompt(), instruction="Judge the summary.")
-    demos: list[dict[str, Value]] = []
-    for n, rating in ((1, 1), (2, 2), (4, 4), (6, 5)) * 4:
-        demos.append({"document": HARBOUR, "summary": summary(rng, n), "rating": rating})
-    shown = dataclasses.replace(untuned, demos=tuple(demos))
-    short = {"document": HARBOUR, "summary": summary(rng, 1)}
-    long = {"document": HARBOUR, "summary": summary(rng, 6)}
-    before = score(untuned, long) - score(untuned, short)
-    assert score(shown, long) - score(shown, short) > before
 
 
 def test_pairwise_demos_teach_by_differences():

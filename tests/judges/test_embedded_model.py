@@ -1,13 +1,9 @@
 """The embedded model answers any rendered prompt, in the format asked for, the same every time."""
 
-import asyncio
 import math
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from processes import run_python
 
 from judges.catalog import find, names
 from judges.client.protocol import FatalModelError, Reply, Sampling
@@ -104,13 +100,6 @@ def test_swapping_the_sides_swaps_the_preference():
     assert there.probabilities["A"] == pytest.approx(back.probabilities["B"], abs=1e-12)
 
 
-def test_equal_sides_are_even():
-    prompt = find("tldr_salience").prompt()
-    texts = {"post": DOCUMENT, "summary_a": GOOD, "summary_b": GOOD}
-    sample = read_sample(WEIGHTED, prompt, ask(prompt, texts))
-    assert sample.probabilities == {"A": 0.5, "B": 0.5}
-
-
 def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_others():
     prompt = find("relevance").prompt()
     messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
@@ -123,31 +112,6 @@ def test_same_prompt_and_seed_give_the_same_samples_and_another_seed_gives_other
     assert drawn(1)[:5] == drawn(1, n=5)
     assert drawn(1) != drawn(2)
     assert drawn(1) != drawn(1, model_seed=1)
-
-
-def test_heat_spreads_the_samples():
-    prompt = find("relevance").prompt()
-    messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
-
-    def kinds(temperature: float) -> int:
-        sampling = Sampling(temperature=temperature, n=60)
-        return len({reply.text for reply in EmbeddedModel().reply(messages, sampling).replies})
-
-    assert kinds(0.0) == 1
-    assert kinds(4.0) > kinds(0.2)
-
-
-def test_the_protocol_call_gives_the_same_as_the_plain_one():
-    messages = find("fluency").prompt().messages({"summary": GOOD})
-    model = EmbeddedModel()
-    assert asyncio.run(model.complete(messages, Sampling())) == model.reply(messages, Sampling())
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.text(max_size=300), st.text(max_size=300))
-def test_any_text_gets_a_rating(document, summary):
-    prompt = untuned_prompt(find("coherence"), "brief")
-    assert 1 <= score(prompt, {"document": document, "summary": summary}) <= 5
 
 
 @pytest.mark.parametrize(
@@ -186,23 +150,6 @@ def test_a_megabyte_is_judged_in_seconds(text):
     start = time.process_time()
     EmbeddedModel().reply(messages, Sampling())
     assert time.process_time() - start < 5
-
-
-def test_a_turn_that_uses_what_it_was_given_is_preferred():
-    prompt = find("dialogue_helpful").prompt()
-    texts = {"query": "When was the pool in Marl built, and how many swimmers does it hold?"}
-    texts["response_a"] = "I do not know, sorry."
-    texts["response_b"] = "The pool in Marl was built in 1931 and it holds 900 swimmers."
-    assert read_sample(WEIGHTED, prompt, ask(prompt, texts)).value == "B"
-
-
-def test_importing_the_model_loads_nothing_heavy():
-    code = (
-        "import sys; import judges.embedded;"
-        "print([m for m in ('dspy', 'pandas', 'scipy', 'sklearn', 'litellm') if m in sys.modules])"
-    )
-    out = run_python("-c", code, check=True)
-    assert out.stdout.strip() == "[]"
 
 
 PROPOSER = Prompt(

@@ -4,7 +4,7 @@ A tool that is not installed is skipped, and named.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,6 @@ import pytest
 from openai_server import OpenAIServer
 
 import data
-from dspy_judges.errors import MissingExtraError
 from judges.catalog import RELEVANCE, TLDR_CONCISE
 from judges.integrations import (
     OpenJudge,
@@ -202,23 +201,6 @@ def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
     gepa = metric(*blank, None, "judge", None)
     assert math.isnan(gepa.score)
     assert gepa.feedback == "summary is empty"
-
-
-def test_a_tool_that_is_absent_is_one_line_that_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def absent(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
-
-    monkeypatch.setattr("judges.integrations.import_module", absent)
-    scorers: Mapping[str, Callable[[Judge], Any]] = {
-        "mlflow": mlflow_scorer,
-        "inspect": inspect_scorer,
-        "deepeval": lambda judge: deepeval_metric(judge, threshold=3.0),
-    }
-    for extra, make in scorers.items():
-        with pytest.raises(MissingExtraError, match=rf"pip install '\.\[{extra}\]'"):
-            make(JUDGE)
 
 
 @pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed")

@@ -1,6 +1,5 @@
 """Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
-import asyncio
 import math
 import pickle
 import threading
@@ -125,15 +124,6 @@ def test_columns_can_be_mapped(scripted: Scripted, load: Load, frame: pd.DataFra
     assert list(judge.score(cased)) == scores
 
 
-def test_scoring_works_where_an_event_loop_runs(
-    scripted: Scripted, load: Load, frame: pd.DataFrame
-) -> None:
-    async def notebook_cell() -> pd.Series:
-        return load("relevance").score(frame)
-
-    assert not asyncio.run(notebook_cell()).isna().any()
-
-
 def test_a_spent_budget_loses_nothing_that_was_paid(
     scripted: Scripted, load: Load, frame: pd.DataFrame
 ) -> None:
@@ -158,14 +148,6 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(
     assert (said.preferred, said.comparison) == ("B", "Good it is.")
 
 
-def test_a_stream_of_rows_gives_whole_judgements(load: Load) -> None:
-    judge = Judge.of(RELEVANCE, reasoning="brief", lm=load("relevance").lm)
-    rows = ({"document": f"d{i}", "text": f"s{i}"} for i in range(3))
-    said = list(judge.judge_all(rows, map={"summary": "text"}, concurrency=2))
-    assert [type(one) for one in said] == [Judgement] * 3
-    assert all(1 <= one.score <= 5 for one in said if isinstance(one, Judgement))
-
-
 def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.DataFrame) -> None:
     judge, texts = judges.load("fluency"), ["One fine day.", None, "It rained."]
     whole = judge(summary="One fine day.\n\nIt rained.")
@@ -180,15 +162,6 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.Data
 def test_a_judge_travels_to_another_process() -> None:
     judge = Judge.of(RELEVANCE)
     assert pickle.loads(pickle.dumps(judge)) == judge
-
-
-def test_a_catalogue_judge_takes_the_models_plan_and_a_frozen_one_its_own(
-    scripted: Scripted,
-    load: Load,
-) -> None:
-    assert load("relevance").plan_for(scripted) == ONE
-    own = SamplingPlan(kind="mean", samples=3, temperature=1.0)
-    assert Judge(subject=RELEVANCE, prompt=RELEVANCE.prompt(), plan=own).plan_for(scripted) == own
 
 
 def test_load_takes_names_files_folders_and_definitions(tmp_path: Path) -> None:
@@ -217,16 +190,6 @@ def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
         judges.load(tmp_path / "none.json")
     with pytest.raises(FrozenJudgeError, match=r"judge\.json: no such file"):
         judges.load(tmp_path)
-
-
-def test_a_judge_with_long_demos_is_shown_on_one_short_line() -> None:
-    demo = {"document": "A fire. " * 10_000, "summary": "Fire.", "rating": 4}
-    judge = Judge.of(RELEVANCE).with_prompt(demos=[demo] * 3).with_plan(ONE)
-    assert repr(judge) == (
-        "Judge('relevance', rating, reads document, summary, 3 demos, lm 'embedded', plan one)"
-    )
-    assert len(repr(judge.prompt)) < 200
-    assert "A fire" not in repr(judge.prompt)
 
 
 def test_a_second_call_opens_no_thread_no_file_and_no_connection() -> None:

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer
-from openpyxl import Workbook
 from scipy.stats import spearmanr
 from table_folder import LM, wanted
 
@@ -108,16 +107,6 @@ def test_winrate_writes_verdicts_and_a_win_rate(pairs: str, capsys: Captured) ->
     assert first == "tldr_concise win rate of A 1.000 [0.245, 1.000] n=6 pairs (0 ties, 0 failed)"
 
 
-def test_winrate_in_random_order_records_it_and_repeats_it(pairs: str) -> None:
-    ask = ["winrate", "tldr_concise", "--data", pairs, "--order", "random", "--seed", "5", *LM]
-    assert main([*ask, "--out", "a.csv"]) == 0
-    assert main([*ask, "--out", "b.csv"]) == 0
-    assert Path("a.csv").read_text() == Path("b.csv").read_text()
-    with Path("a.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert all((row["verdict_order_ab"] == "") != (row["verdict_order_ba"] == "") for row in rows)
-
-
 def test_a_dry_run_estimates_and_sends_nothing(
     openai_server: OpenAIServer, capsys: Captured
 ) -> None:
@@ -155,18 +144,6 @@ def test_what_a_frozen_judge_was_not_measured_with_is_noted_or_refused(
     assert "note: fluency was frozen for embedded" in capsys.readouterr().err
 
 
-def test_a_file_that_asks_for_very_many_replies_is_refused_until_its_user_does(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
-    plan = SamplingPlan(kind="mean", samples=101, temperature=1.0)
-    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=plan, lm="openai/judge-1").save("j.json")
-    ask = ["score", "j.json", "--data", "in.csv", "--out", "o.csv"]
-    assert main(ask) == 1
-    assert "--plan mean --samples 101" in capsys.readouterr().err
-    assert not openai_server.log
-    assert main([*ask, "--plan", "mean", "--samples", "101"]) == 0
-
-
 @pytest.mark.parametrize(
     ("constructed", "shipped", "noted"), [(True, "tuned", True), (True, "seed", False)]
 )
@@ -180,19 +157,6 @@ def test_a_judge_that_constructed_labels_taught_says_so_when_it_is_used(
     assert ("note: fluency was tuned on constructed labels" in err) == noted
 
 
-def test_a_sheet_of_a_workbook_is_scored(tmp_path: Path) -> None:
-    """Under its labels' own names, whatever their case."""
-    book = Workbook()
-    book.create_sheet("Notes").append(["nothing"])
-    for row in (["Nr", "DOCUMENT", "Summary "], [1, "It rained.", "Rain."], [2, "Sun.", "Sun."]):
-        book.active.append(row)
-    book.active.title = "Round 2"
-    book.save(tmp_path / "rows.xlsx")
-    sheet = f"{tmp_path}/rows.xlsx:Round 2"
-    assert main(["score", "relevance", "--data", sheet, "--out", "out.jsonl"]) == 0
-    assert [row["Nr"] for row in read_jsonl("out.jsonl")] == [1, 2]
-
-
 def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_number(
     openai_server: OpenAIServer, capsys: Captured
 ) -> None:
@@ -201,7 +165,7 @@ def test_a_taken_column_gets_the_judge_beside_it_and_rows_without_ids_their_numb
     assert main([*ask, "o.csv"]) == 0
     capsys.readouterr()
     assert Path("o.csv").read_text() == (
-        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,2,{wanted('fluency', 0)},\n"
+        f"text,fluency,id,fluency_judge,fluency_judge_failure\ns0,4,1,{wanted('fluency', 0)},\n"
     )
     Path("in.csv").write_text("text,fluency,fluency_judge\ns0,4,4\n")
     assert main([*ask, "again.csv"]) == 1
@@ -215,7 +179,7 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> Non
     Path("labels.csv").write_text("\n".join(["document,summary,relevance", *rows]) + "\n")
     assert main(["score", "relevance", "--data", "labels.csv", "--out", "out.csv"]) == 0
     read = list(csv.DictReader(StringIO(Path("out.csv").read_text())))
-    assert [row["id"] for row in read] == ["2", "3", "5", "6"]
+    assert [row["id"] for row in read] == [*"1234"]
     capsys.readouterr()
     ask = ["--scores", "out.csv", "--data", "labels.csv", "--dimension", "relevance", "--json"]
     assert verify(ask) == 0
@@ -226,47 +190,6 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> Non
     )
     assert cell["n_outputs"] == 4
     assert cell["value"] == pytest.approx(spearmanr(scores, [5, 1, 3, 4]).statistic)
-
-
-def test_cells_that_a_spreadsheet_would_run_are_written_as_texts() -> None:
-    formula = '=HYPERLINK("http://evil")'
-    row = {"id": "+cmd", formula: "@SUM(1)", "n": -1.5, "m": "-2", "document": formula}
-    write_jsonl("rows.jsonl", [{**row, "summary": " -x"}])
-    assert main(["score", "coherence", "--data", "rows.jsonl", "--out", "o.csv"]) == 0
-    head, cells = csv.reader(Path("o.csv").read_text().splitlines())
-    assert head[1] == f"'{formula}"
-    assert cells[:6] == ["'+cmd", "'@SUM(1)", "-1.5", "-2", f"'{formula}", "' -x"]
-    assert 1 <= float(cells[6]) <= 5
-
-
-def test_scoring_over_http_keeps_the_key_out_of_every_file(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
-    ask = ["score", "coherence", "--data", "in.jsonl", "--out", "o.jsonl", "--verbose", "--json"]
-    assert main([*ask, *LM, "--reasoning", "brief"]) == 0
-    out, err = capsys.readouterr()
-    result = json.loads(out)
-    assert (result["lm_calls"], result["judges"]["coherence"]["n"]) == (6, 6)
-    written = "".join(path.read_text(encoding="utf-8") for path in Path().iterdir())
-    assert "sk-local" not in written + out + err
-    assert read_jsonl("o.jsonl")[0]["judgements"]["coherence"]["rationale"] == "It is what it is."
-
-
-def test_batch_files_score_in_three_steps(openai_server: OpenAIServer, capsys: Captured) -> None:
-    ask = ["score", "coherence", "fluency", "--data", "in.csv", *LM]
-    assert main([*ask, "--out", "live.csv"]) == 0
-    live = len(openai_server.log)
-    batched = [*ask, "--out", "o.csv", "--batch-api"]
-    assert main([*batched, "collect"]) == 1
-    assert "no batch is submitted; --batch-api submit does" in capsys.readouterr().err
-    assert main([*batched, "submit"]) == 0
-    assert "of 12 requests" in capsys.readouterr().out
-    assert not Path("o.csv").exists()
-    assert main([*batched, "status"]) == 0
-    assert "of 12 requests answered" in capsys.readouterr().out
-    assert main([*batched, "collect"]) == 0
-    assert Path("o.csv").read_text() == Path("live.csv").read_text()
-    assert not [seen for seen in openai_server.log[live:] if "chat" in seen.path]
 
 
 def test_a_score_is_the_mean_of_the_samples_to_three_digits(openai_server: OpenAIServer) -> None:

@@ -28,14 +28,6 @@ def test_list_is_a_table_of_the_catalogue(capsys: pytest.CaptureFixture[str]) ->
     assert listed["tldr_concise"]["texts"] == ["post", "summary_a", "summary_b"]
 
 
-def test_list_takes_the_terminals_width_and_no_more(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["list"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
-
-
 @pytest.mark.parametrize("name", names())
 def test_show_prints_the_messages(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", name]) == 0
@@ -55,22 +47,6 @@ def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixtur
     assert told in lines
     assert main(["show", "j.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["provenance"] == origin
-
-
-COMMANDS = ["list", "show", "score", "winrate", "export"]
-
-
-@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
-def test_help_is_one_page_of_80_columns(
-    command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    with pytest.raises(SystemExit) as ended:
-        main([*command, "--help"])
-    assert ended.value.code == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert len(lines) <= 60
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

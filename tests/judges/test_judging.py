@@ -125,22 +125,6 @@ def test_weighted_margins_are_differences_of_probabilities_averaged_over_the_ord
     assert (said.order_ab, said.order_ba, said.preferred) == ("A", "B", "tie")
 
 
-def test_a_random_order_is_drawn_per_pair_from_the_seed_and_recorded() -> None:
-    def judge(seed: int) -> list[Any]:
-        rows, client = [PAIR] * 40, choosing(shortest)
-        return list(
-            Judge.of(CONCISE).with_plan(ONE).judge_rows(rows, client, order="random", seed=seed)
-        )
-
-    said = judge(1)
-    assert all(one.preferred == "B" and one.margin == -1 for one in said)
-    assert all((one.order_ab is None) != (one.order_ba is None) for one in said)
-    # 40 fair draws leave 8 to 32 on one side but for a chance of .0001.
-    assert 8 < sum(one.order_ab is not None for one in said) < 32
-    assert said == judge(1)
-    assert said != judge(2)
-
-
 @pytest.mark.parametrize(
     ("a", "b", "why"),
     [

@@ -196,18 +196,3 @@ def test_faults_lose_no_row_and_nothing_is_answered_well_twice(openai_server: Op
     assert len(rows) == N_ROWS
     assert all(row["judgements"]["relevance"]["failure"] is None for row in rows)
     assert set(openai_server.n_answered.values()) == {1}
-
-
-def test_a_column_that_parquet_cannot_hold_is_found_before_anything_is_asked(
-    openai_server: OpenAIServer, capsys: Captured
-) -> None:
-    rows = read_jsonl("rows.jsonl")
-    write_jsonl(
-        "rows.jsonl", [*({**row, "note": 1} for row in rows[:-1]), {**rows[-1], "note": "x"}]
-    )
-    assert main(asking(SCORE, "out.parquet")) == 1
-    said = capsys.readouterr().err
-    assert "out.parquet: the column 'note' holds values of several types" in said
-    assert "write .csv or .jsonl" in said
-    assert not openai_server.log
-    assert left() == set()

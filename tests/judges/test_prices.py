@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from processes import run_python
 
-from judges.client.prices import FREE, Price, estimate_tokens, find_price, token_bound
+from judges.client.prices import FREE, Price, find_price, token_bound
 from judges.client.protocol import Message, Usage
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
@@ -71,20 +70,7 @@ def test_free_is_what_costs_nothing_for_any_kind_of_token() -> None:
     assert not Price(per_token_in=0.0, per_token_out=0.0, per_cache_write=1e-9).is_free
 
 
-def test_prices_do_not_import_litellm() -> None:
-    script = (
-        "from judges.client.prices import find_price; import sys\n"
-        "assert find_price('gpt-4o-mini')\n"
-        "assert not {'litellm', 'dspy', 'openai'} & set(sys.modules)\n"
-    )
-    run_python("-c", script, check=True)
-
-
 @given(st.text())
 def test_no_prompt_takes_more_tokens_than_the_bound(text: str) -> None:
     asked: list[Message] = [{"role": "user", "content": text}]
     assert token_bound(asked) >= len(text.encode("utf-8", "replace")) + 16
-
-
-def test_a_token_is_about_four_characters() -> None:
-    assert estimate_tokens([{"role": "user", "content": "x" * 41}]) == 11 + 4

@@ -1,16 +1,12 @@
 """Progress, notes and results in a terminal: one line that moves, and nothing written into it."""
 
 import io
-import json
 import logging
 import re
 import sys
-from pathlib import Path
 
 import pytest
-from processes import run_python
 
-from dspy_judges.__main__ import main
 from judges.client import Budget, Price, Sampling
 from judges.client.protocol import Usage
 from judges.terminal import (
@@ -76,27 +72,6 @@ def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> No
     assert lines[-1].startswith("judging: 1 of 3 rows")
 
 
-def test_what_tells_its_own_figures_is_asked_before_each_line() -> None:
-    def refresh(progress: Progress) -> None:
-        progress.name, progress.done, progress.total = "dev", 7, 5
-
-    stream = Terminal()
-    with Progress("search", 100, stream, refresh=refresh):
-        pass
-    assert shown(stream)[-1].startswith("dev: 7 of 7 rows")
-
-
-def test_a_log_file_gets_few_lines() -> None:
-    stream = io.StringIO()
-    with Progress("judging", 5000, stream) as progress:
-        for _ in range(5000):
-            progress.step()
-    first, *_, last = shown(stream)
-    assert first.startswith("judging: 0 of 5,000 rows")
-    assert last.startswith("judging: 5,000 of 5,000 rows")
-    assert len(shown(stream)) <= 3
-
-
 def test_quiet_leaves_what_matters_and_nothing_of_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -123,61 +98,6 @@ def test_characters_that_a_terminal_obeys_are_written_out() -> None:
     )
 
 
-@pytest.fixture(scope="module")
-def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with rated outputs, another judge's scores of them, and pairs."""
-    folder = tmp_path_factory.mktemp("labels")
-    outputs = [
-        {
-            "id": f"r{i}",
-            "group": f"d{i // 2}",
-            "system": "ab"[i % 2],
-            "document": f"It rained on day {i // 2} in town {i // 2}.",
-            "summary": f"Rain {'and sun ' * (i % 3)}on day {i // 2}.",
-            "annotations": {"relevance": {"x": i % 5 + 1, "y": (i + 1) % 5 + 1, "z": i % 3 + 2}},
-        }
-        for i in range(24)
-    ]
-    scores = [
-        {"id": row["id"], "dimension": "relevance", "score": i * 7 % 5 + 1}
-        for i, row in enumerate(outputs)
-    ]
-    pairs = [
-        {"post": f"It rained on day {i}.", "summary_a": "Rain.", "summary_b": f"Rain on {i}."}
-        for i in range(4)
-    ]
-    for name, rows in (("outputs", outputs), ("scores", scores), ("pairs", pairs)):
-        lines = (json.dumps(row) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    return folder
-
-
-RATED = "--dimension relevance --data outputs.jsonl"
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "score relevance --data outputs.jsonl --out scores.csv",
-        "winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl",
-        "tune --dimension relevance --dry-run",
-        "verify relevance --data outputs.jsonl",
-        f"compare {RATED} --lm embedded --scores other=scores.jsonl --out board",
-    ],
-)
-def test_quiet_commands_print_their_result_alone_and_no_line_wider_than_a_terminal(
-    words: str, labels: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(labels)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert main([*words.split(), "--quiet"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert printed.out
-    assert max(map(len, printed.out.splitlines())) <= 80
-
-
 def test_a_pipe_gets_each_figure_on_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,15 +110,3 @@ def test_a_pipe_gets_each_figure_on_one_line(
     assert capsys.readouterr().out == (
         "relevance dataset-level rho\n    0.310 [0.223, 0.392] n=34\n    documents\n\n  short\n"
     )
-
-
-@pytest.mark.parametrize("command", ["score", "winrate", "tune"])
-def test_a_help_text_loads_nothing_that_takes_long(command: str) -> None:
-    script = (
-        "import sys\nfrom dspy_judges.__main__ import main\n"
-        f"try:\n    main([{command!r}, '--help'])\nexcept SystemExit:\n    pass\n"
-        "heavy = {'dspy', 'numpy', 'pandas', 'scipy', 'aiohttp', 'asyncio', 'judges.judge'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-    )
-    done = run_python("-c", script)
-    assert done.returncode == 0, done.stderr

@@ -112,12 +112,6 @@ SPELLINGS = [
         sent={"temperature": None, "seed": 0},
     ),
     Habit(
-        "seed unrecognized by OpenAI",
-        when("seed", fail(400, "Unrecognized request argument supplied: seed")),
-        changes=(f"no seed {WITHOUT}",),
-        sent={"seed": None},
-    ),
-    Habit(
         "seed forbidden by Mistral, which repeats the request",
         when("seed", lambda _: say(422, {"detail": [FORBIDDEN]})),
         changes=(f"no seed {WITHOUT}",),
@@ -129,13 +123,6 @@ SPELLINGS = [
         MEAN,
         changes=(f"no n {WITHOUT}",),
         sent={"n": None},
-    ),
-    Habit("n ignored", lambda body: replying()({**body, "n": 1}), MEAN),
-    Habit(
-        "reasoning_effort refused",
-        when("reasoning_effort", fail(400, UNSUPPORTED.format("reasoning_effort"))),
-        Sampling(reasoning_effort="low"),
-        changes=(f"no reasoning_effort {WITHOUT}",),
     ),
     Habit(
         "logprobs refused, which no plan gives up in silence",
@@ -160,24 +147,10 @@ SPELLINGS = [
         sent={"max_completion_tokens": 512, "max_tokens": None},
     ),
     Habit(
-        "replies of 64 tokens at most",
-        fail(400, "max_tokens must be less than or equal to `64`", param="max_tokens"),
-        error=RefusedError,
-        said="equal to `64`",
-        sent={"max_tokens": 512},
-    ),
-    Habit(
         "no system role",
         with_system(fail(400, "System role not supported")),
         changes=(f"no system message {WITHOUT}",),
         sent={"messages": [{"role": "user", "content": "You rate.\n\nRate it from 1 to 5."}]},
-    ),
-    Habit(
-        "no developer instruction, in Gemini's list",
-        with_system(
-            lambda _: say(400, [{"error": {"message": "Developer instruction is not enabled"}}])
-        ),
-        changes=(f"no system message {WITHOUT}",),
     ),
     Habit(
         "everything refused in turn",
@@ -198,12 +171,6 @@ SPELLINGS = [
             f"no n {WITHOUT}",
         ),
     ),
-    Habit(
-        "a parameter that is none of ours",
-        fail(400, "Field 'tenant' is required", param="tenant"),
-        error=RefusedError,
-        said="Field 'tenant' is required",
-    ),
 ]
 REPLIES = [
     Habit("null content", replying(content=None), texts=("",)),
@@ -215,8 +182,6 @@ REPLIES = [
         finish="refusal",
     ),
     Habit("thoughts in reasoning_content", replying(reasoning_content="Say 1? Say 2?")),
-    Habit("cut short", replying(choice={"finish_reason": "length"}), finish="length"),
-    Habit("no reason to end", replying(choice={"finish_reason": None})),
 ]
 CONTENT_FILTERED = {
     "message": "The response was filtered",
@@ -247,18 +212,11 @@ ERRORS = [
         said=r"404 from .* for judge-1: `judge-1` is unknown\.",
     ),
     Habit(
-        "a redirect",
-        lambda _: web.Response(status=307, headers={"Location": "http://127.0.0.1:9/"}),
-        error=FatalModelError,
-        said="it redirects",
-    ),
-    Habit(
         "OpenAI's quota",
         fail(429, "You exceeded it.", code="insufficient_quota"),
         error=FatalModelError,
         said="You exceeded it. insufficient_quota; the same command goes on",
     ),
-    Habit("a balance", fail(402, "Pay first."), error=FatalModelError, said="same command"),
     Habit(
         "Gemini's limit a day",
         throttled(
@@ -268,21 +226,11 @@ ERRORS = [
         said="PerDay; the same command",
     ),
     Habit("a rate limit", throttled(), error=ThrottledError),
-    Habit("Retry-After", throttled(Retry_After="2.5"), error=ThrottledError, wait=2.5),
-    Habit(
-        "a gateway's page", lambda _: web.Response(status=502, text="<html>"), error=TransientError
-    ),
     Habit(
         "overloaded", fail(529, "Overloaded"), error=TransientError, said="529 from .*Overloaded"
     ),
     Habit(
         "a context too long", fail(400, VLLM_CONTEXT), error=RefusedError, said="maximum context"
-    ),
-    Habit(
-        "filtered by Azure",
-        lambda _: say(400, {"error": CONTENT_FILTERED}),
-        error=RefusedError,
-        said="The response was filtered",
     ),
     Habit(
         "flagged by OpenRouter's moderation",

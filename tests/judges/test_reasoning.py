@@ -1,12 +1,10 @@
 """What a judge writes before its answer: nothing, a sentence, steps or questions."""
 
-from dataclasses import replace
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_cases import plain, run_evidence, run_summary
 
 from judges.catalog import find
 from judges.client.protocol import Reply
@@ -23,10 +21,6 @@ from judges.prompt import (
     with_reasoning,
 )
 from judges.scoring import SamplingPlan, read_sample
-from optimize.report.run_report import render
-from optimize.run.evidence import PromptParts
-from optimize.run.settings import Settings, SettingsError, read_settings
-from optimize.search.candidates import Candidate, DemoSet
 
 FORMS: tuple[Reasoning, ...] = get_args(Reasoning)
 COHERENCE, CONCISE = find("coherence"), find("tldr_concise")
@@ -64,14 +58,6 @@ def test_every_form_is_told_from_the_prompt_that_asks_for_it(subject, form):
     assert prompt.outputs[-1] == seed.outputs[-1]
     assert len(prompt.outputs) == (1 if form == "none" else 2)
     check_prompt(subject, prompt)
-
-
-def test_the_seeds_ask_as_they_did():
-    assert reasoning_of(COHERENCE.prompt()) == "none"
-    assert reasoning_of(CONCISE.prompt()) == "brief"
-    assert [field.description for field in CONCISE.prompt().outputs[:1]] == [
-        "one sentence: which is preferred, and why"
-    ]
 
 
 @given(subjects, forms, forms)
@@ -121,58 +107,3 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
         assert sample.text is None
     else:
         assert (sample.text or "").split() == reasons.split()
-
-
-def test_a_candidate_asks_in_its_own_form():
-    seed = COHERENCE.prompt()
-    plain = Candidate(instruction="Judge.", demo_set=DemoSet(demos=(DEMOS["coherence"],)))
-    candidate = replace(plain, reasoning="steps")
-    prompt = candidate.prompt(seed)
-    assert reasoning_of(prompt) == "steps"
-    assert prompt.demos[0]["rationale"] == NOT_GIVEN
-    check_prompt(COHERENCE, prompt)
-    judge = Judge(subject=COHERENCE, prompt=prompt, plan=SamplingPlan(kind="one"))
-    assert Judge.of_file(loads(judge.dumps().encode())).template() == prompt.template()
-    assert candidate.id != plain.id
-
-
-def test_a_run_keeps_the_form_it_is_told_and_tries_others_only_where_they_cost():
-    def settings(**given: object) -> Settings:
-        return read_settings({"dimension": "coherence", "lm": "openai/x", **given})
-
-    assert (settings().seed_reasoning, settings().reasoning_to_try) == (
-        None,
-        ("brief", "steps", "questions"),
-    )
-    assert settings(dimension=None, pairwise="tldr_concise").reasoning_to_try == (
-        *("none", "steps", "questions"),
-    )
-    for told in ("none", "brief", "steps"):
-        assert settings(reasoning=told).seed_reasoning == told
-        assert settings(reasoning=told).reasoning_to_try == ()
-    assert settings(lm="embedded").reasoning_to_try == ()
-    assert settings(optimizer="gepa").reasoning_to_try == ()
-    with pytest.raises(SettingsError, match="choose from none, brief, steps, auto"):
-        settings(reasoning="questions")
-
-
-def test_a_report_shows_a_form_that_the_search_changed():
-    seed = Candidate(instruction="Judge.")
-    tuned = Candidate(instruction="Judge.", reasoning="steps")
-
-    def page_for(candidate: Candidate) -> str:
-        prompts = {
-            name: PromptParts(
-                instruction=prompt.instruction,
-                demos=(),
-                writes={field.name: field.description for field in prompt.outputs},
-            )
-            for name, shown in (("seed", seed), ("tuned", candidate))
-            for prompt in [shown.prompt(COHERENCE.prompt())]
-        }
-        evidence = replace(run_evidence(plain()), prompts=prompts)
-        return render(run_summary(plain()), evidence, {}, {})
-
-    changed = page_for(tuned)
-    assert "rationale: the reasoning in steps" in changed
-    assert "judge writes, and" not in page_for(seed)

@@ -110,14 +110,6 @@ def test_weighted_reads_the_token_after_the_last_header() -> None:
     assert said.rationale == "2 errors."
 
 
-def test_weighted_finds_the_rating_of_a_reply_without_headers() -> None:
-    parts = [
-        token("It has "), tokens("4", {"4": 0.9}), token(" errors.\n"), token("Final score:"),
-        tokens(" 4", {" 4": 0.5, " 2": 0.5}), token("."),
-    ]  # fmt: skip
-    assert judge_replies(WEIGHTED, BARE, [spelt(*parts)]).score == 3
-
-
 def test_weighted_takes_the_number_that_the_reply_is_read_by_and_no_equal_one_before() -> None:
     # Both are "4"; with 2 in the place of the last alone would the reply say 2.
     parts = [

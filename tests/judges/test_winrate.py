@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.judgement import Choice, Verdict
-from judges.winrate import length_controlled, share_interval, text_length, win_rate
+from judges.winrate import share_interval, win_rate
 
 Tallied = Literal["A", "B", "tie"]
 OTHER: dict[str | None, Choice | None] = {"A": "B", "B": "A", None: None}
@@ -42,12 +42,6 @@ def test_position_bias_is_first_places_minus_second_places() -> None:
     assert win_rate(once).position_bias == 1
 
 
-def test_a_random_order_has_no_flips_to_count() -> None:
-    once = [Verdict(margin=1, preferred="A", order_ab="A")] * 3
-    assert math.isnan(win_rate(once).flip_rate)
-    assert win_rate(once).summary()["flip_rate"] is None
-
-
 def test_length_bias_counts_only_pairs_of_unequal_length() -> None:
     lengths = [(9, 1), (5, 5), (9, 1), (1, 9)]
     # The longer one wins, (equal), loses, ties.
@@ -59,7 +53,6 @@ def test_nothing_judged_leaves_every_figure_undefined_but_the_counts() -> None:
     assert (rate.n, rate.n_failed, rate.n_ties) == (0, 2, 0)
     assert math.isnan(rate.win_rate_a)
     assert math.isnan(rate.low)
-    assert math.isnan(rate.length_controlled_win_rate_a)
 
 
 def test_the_interval_has_the_width_of_its_documents_not_of_its_pairs() -> None:
@@ -104,45 +97,6 @@ def test_intervals_of_shares_cover_at_the_ends_and_in_clusters() -> None:
         assert held / simulations > 0.925
 
 
-def test_longer_means_more_characters() -> None:
-    # Scripts without spaces have lengths, too.
-    assert text_length(" 四个汉字 ") == 4
-    assert text_length("a bb") > text_length("ccc")
-
-
-def test_length_control_is_the_saturated_fit_where_lengths_take_two_values() -> None:
-    # Differences +2 and -2 in equal number: s = 2, so x = +t and -t with t = tanh(1). Two points
-    # and two parameters fit exactly: logit(3/4) = theta + phi t, logit(1/2) = theta - phi t, so
-    # theta = log(3) / 2, and 1 / (1 + exp(-theta)) = sqrt(3) / (1 + sqrt(3)).
-    wins = np.array([1, 1, 1, 0, 1, 1, 0, 0], float)
-    longer = np.array([2, 2, 2, 2, -2, -2, -2, -2], float)
-    assert length_controlled(wins, longer) == pytest.approx(3**0.5 / (1 + 3**0.5))
-
-
-def test_a_judge_that_only_likes_length_is_even_once_length_is_controlled() -> None:
-    # P(A wins) = 1 / (1 + exp(-2 tanh(d / s))) exactly, as fractional wins; A is longer mostly.
-    longer = np.array([40, 30, 20, 10, -10], float)
-    wins = 1 / (1 + np.exp(-2 * np.tanh(longer / longer.std())))
-    assert wins.mean() > 0.7
-    assert length_controlled(wins, longer) == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("wins", "longer"),
-    [
-        ([1, 1, 1], [1, -2, 3]),  # nobody lost
-        ([1, 1, 0, 0], [3, 2, -1, -2]),  # the longer always wins
-        ([1, 1, 0, 0], [3, 2, 2, -2]),  # apart but for one point
-        ([1, 0, 1], [5, 5, 5]),  # theta and phi say the same
-        ([], []),
-    ],
-)
-def test_length_control_without_a_maximum_is_undefined(
-    wins: list[float], longer: list[float]
-) -> None:
-    assert math.isnan(length_controlled(np.array(wins, float), np.array(longer, float)))
-
-
 choices = st.sampled_from(["A", "B", None])
 
 
@@ -171,9 +125,6 @@ def test_swapping_the_sides_mirrors_every_figure(
     near = {"abs": 1e-6, "nan_ok": True}
     assert there.win_rate_a == pytest.approx(1 - back.win_rate_a, **near)
     assert there.low == pytest.approx(1 - back.high, **near)
-    assert there.length_controlled_win_rate_a == pytest.approx(
-        1 - back.length_controlled_win_rate_a, **near
-    )
     assert there.position_bias == pytest.approx(back.position_bias, **near)
     assert there.length_bias == pytest.approx(back.length_bias, **near)
     assert there.flip_rate == pytest.approx(back.flip_rate, **near)

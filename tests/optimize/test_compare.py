@@ -1,4 +1,4 @@
-"""optimize.compare: judges side by side, from flags to tables and a page."""
+"""The command compare: judges side by side, from flags to figures, standings and costs."""
 
 import json
 import re
@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from openai_server import OpenAIServer, Serving
 
@@ -16,8 +15,7 @@ from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize import compare, verify
-from optimize.measuring.comparison import pareto_front
-from optimize.statistics.accuracy import contrast_accuracy, pair_accuracy
+from optimize.items import items_of, text_key
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -68,10 +66,11 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 2) 
     return err
 
 
-HUMAN = [[1.0, 2.0, 3.0, 4.0]] * 12
-GOOD = [[1.0, 2.0, 3.0, 4.0]] * 11 + [[1.0, 2.0, 4.0, 3.0]]
-FAIR = [[1.0, 2.0, 4.0, 3.0]] * 10 + [[1.0, 2.0, 3.0, 4.0]] * 2
-POOR = [[4.0, 3.0, 2.0, 1.0]] * 11 + [[1.0, 2.0, 3.0, 4.0]]
+HUMAN = [[1.0, 2.0, 3.0, 4.0]] * 20
+GOOD = [[1.0, 2.0, 3.0, 4.0]] * 19 + [[1.0, 2.0, 4.0, 3.0]]
+NEAR = [*[[1.0, 2.0, 3.0, 4.0]] * 17, *[[1.0, 2.0, 4.0, 3.0]] * 2, [1.0, 2.0, 3.0, 4.0]]
+FAIR = [[1.0, 2.0, 4.0, 3.0]] * 16 + [[1.0, 2.0, 3.0, 4.0]] * 4
+POOR = [[4.0, 3.0, 2.0, 1.0]] * 19 + [[1.0, 2.0, 3.0, 4.0]]
 
 
 def recorded() -> list[str]:
@@ -84,8 +83,7 @@ def recorded() -> list[str]:
 def test_every_judge_has_the_figures_that_verify_prints(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    starter = ["--dimension", "relevance", "--lm", "embedded", "relevance@embedded-1"]
-    result = compared(capsys, *starter)
+    result = compared(capsys, "--dimension", "relevance", "--lm", "embedded", "relevance")
     assert verify.command(["relevance", "--json"]) == 0
     alone = json.loads(capsys.readouterr().out)
     assert [row["correlations"] for row in result["judges"]] == [alone["correlations"]] * 2
@@ -98,107 +96,93 @@ def test_every_judge_has_the_figures_that_verify_prints(
         assert row["correlations"] == alone["correlations"]
 
 
-def test_the_best_comes_first_and_what_is_clearly_worse_is_told_from_what_is_not(
+def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    scores("twin", GOOD)
-    result = compared(capsys, *recorded(), "--scores", "twin.jsonl")
-    standing = {row["name"]: row["standing"] for row in result["judges"]}
-    assert list(standing) == ["good", "twin", "fair", "poor"]
-    assert standing == {"good": "best", "twin": "unclear", "fair": "worse", "poor": "worse"}
-    # 1 - 6 * 2 / (4 * 15) = .8 where the last two change places, on 10 of 12 documents and on 1.
-    fair = result["judges"][2]
-    assert fair["difference"]["value"] == pytest.approx((1 - 10) * 0.2 / 12)
-    assert fair["difference"]["low"] < fair["difference"]["value"] < fair["difference"]["high"] < 0
+    """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
+    flags = [*recorded(), "--scores", scores("twin", GOOD), "--scores", scores("near", NEAR)]
+    flags += ["--scores", scores("unclear", [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3])]
+    result = compared(capsys, *flags)
+    rows = {row["name"]: row for row in result["judges"]}
+    standings = {name: row["standing"] for name, row in rows.items()}
+    assert list(standings) == ["good", "twin", "near", "unclear", "fair", "poor"]
+    # "near" loses .2 twice and gains it once: .57 standard errors; "unclear" loses it twice: 1.45.
+    assert standings == {
+        "good": "best", "twin": "as good", "near": "as good", "unclear": "unclear",
+        "fair": "worse", "poor": "worse",
+    }  # fmt: skip
+    difference = rows["near"]["difference"]
+    assert difference["value"] == pytest.approx(-0.2 / 20)
+    assert difference["error"] == pytest.approx(((0.2**2 * 3 / 20 - 0.01**2) / 19) ** 0.5, abs=1e-6)
+    fair = rows["fair"]["difference"]
+    assert fair["low"] < fair["value"] < fair["high"] < 0
+    few = [f"{name}={lines(f'{name}.jsonl', rows)}" for name, rows in first_documents(14).items()]
+    flags = [word for each in few for word in ("--scores", each)]
+    result = compared(capsys, "--dimension", "charm", "--data", "labels.jsonl", *flags)
+    assert [row["standing"] for row in result["judges"]] == ["best", "unclear"]
+    assert result["judges"][1]["difference"]["low"] is None
 
 
-def test_judges_are_compared_on_what_all_have_and_their_own_figures_are_given(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def first_documents(number: int) -> dict[str, list[dict[str, Any]]]:
+    """Two judges of the first documents alone."""
+    return {
+        name: [
+            {"id": f"d{d}s{s}", "dimension": "charm", "score": score}
+            for d, row in enumerate(judge[:number])
+            for s, score in enumerate(row)
+        ]
+        for name, judge in (("first", GOOD), ("second", POOR))
+    }
+
+
+def test_judges_are_compared_on_what_all_have(capsys: pytest.CaptureFixture[str]) -> None:
     flags = recorded()
-    scores("short", FAIR[:9])
+    scores("short", FAIR[:17])
     result = compared(capsys, *flags, "--scores", "short.jsonl")
-    assert (result["data"]["n_outputs"], result["n_labelled"]) == (36, 48)
-    assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {36}
-    alone = compared(capsys, *flags)
-    for row in result["judges"]:
-        own = {r["name"]: r["correlations"][0] for r in alone["judges"]}
-        assert row.get("on_all") == own.get(row["name"])
-    assert compare.command([*flags, "--scores", "short.jsonl"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "every figure is on the 36 of 48 labelled outputs that all judges have" in text
+    assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
+    assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
 
 
 def test_a_judge_without_any_score_is_left_out_with_the_reason(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     flags = recorded()
-    rows = [{"id": f"d{d}s{s}", "replies": ["no idea"]} for d in range(12) for s in range(4)]
+    rows = [{"id": f"d{d}s{s}", "replies": ["no idea"]} for d in range(20) for s in range(4)]
     lines("mute.jsonl", rows)
     flags += ["--replies", "mute.jsonl", "--scale", "1-4"]
     result = compared(capsys, *flags, code=1)
     assert [row["name"] for row in result["judges"]] == ["good", "fair", "poor"]
     (left_out,) = result["left_out"]
     assert left_out["name"] == "mute"
-    assert left_out["why"].startswith("none of 48 judgements has a score; 48 of them: ")
+    assert left_out["why"].startswith("none of 80 judgements has a score; 80 of them: ")
 
 
-def test_the_difference_of_accuracies_is_that_of_the_two_on_pairs_both_judged() -> None:
-    rng = np.random.default_rng(0)
-    human, a, b = rng.integers(-1, 2, (3, 200)).astype(float)
-    document = rng.integers(0, 30, 200)
-    a[:10] = np.nan
-    both = ~np.isnan(a)
-    difference = contrast_accuracy(a, b, human, document)
-    values = [pair_accuracy(side[both], human[both], document[both]).value for side in (a, b)]
-    assert difference.value == pytest.approx(values[0] - values[1])
-    assert contrast_accuracy(b, a, human, document).value == pytest.approx(-difference.value)
-
-
-def test_each_prompt_of_a_file_of_replies_is_a_judge_of_its_own(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    words = dict(enumerate("ABCD"))
-    rows = [
-        {"id": f"d{d}s{s}", "prompt": prompt, "replies": [words[s if prompt == "up" else 3 - s]]}
-        for d in range(12)
-        for s in range(4)
-        for prompt in ("up", "down")
-    ]
-    flags = ["--dimension", "charm", "--data", charm(HUMAN), "--scale", "1-4"]
-    flags += ["--replies", f"r={lines('r.jsonl', rows)}", "--values", "A=1,B=2,C=3,D=4"]
-    result = compared(capsys, *flags)
-    values = {row["name"]: row["correlations"][0]["value"] for row in result["judges"]}
-    assert values == {"r:up": pytest.approx(1), "r:down": pytest.approx(-1)}
-
-
-def test_a_judge_that_was_tuned_on_the_very_labels_is_marked(
+def test_rows_that_any_judge_was_tuned_on_are_set_apart_for_all(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     judge = load("relevance")
-    for name, sha256, shipped in (
-        ("same", starter().sha256, "tuned"),
-        ("seed", starter().sha256, "seed"),
-        ("other", "0" * 64, "tuned"),
-    ):
-        origin = {"data": {"name": "starter", "sha256": sha256}, "shipped": shipped}
-        frozen = replace(judge, plan=SamplingPlan(kind="weighted"), provenance=origin)
-        frozen.save(f"{name}.json")
-    flags = ["--dimension", "relevance", "same.json", "seed.json", "other.json"]
-    result = compared(capsys, *flags)
+    items = items_of(starter(), "relevance", judge.subject)
+    keys = [text_key(item.texts) for item in items.items]
+    for name, tuned_on in (("some", keys[:90]), ("every", keys)):
+        origin = {"tuned_on": tuned_on, "shipped": "tuned"}
+        plan = SamplingPlan(kind="weighted")
+        replace(judge, plan=plan, provenance=origin).save(f"{name}.json")
+    result = compared(capsys, "relevance", "some.json")
+    assert {row["name"]: row["n_met"] for row in result["judges"]} == {
+        "relevance": 0,
+        "some.json": 90,
+    }
+    assert result["data"]["n_outputs"] == len(items) - 90
+    assert not any(row["tuned_on_these_labels"] for row in result["judges"])
+    result = compared(capsys, "relevance", "every.json")
     marked = {row["name"]: row["tuned_on_these_labels"] for row in result["judges"]}
-    assert marked == {"same.json": True, "seed.json": False, "other.json": False}
-
-
-def test_the_front_holds_what_nothing_beats() -> None:
-    points = {"free": (0.0, 0.3), "cheap": (1.0, 0.5), "dear": (9.0, 0.6), "worse": (2.0, 0.5)}
-    assert pareto_front(points) == {"free", "cheap", "dear"}
-    assert pareto_front({"a": (1.0, 0.5), "b": (1.0, 0.5)}) == {"a", "b"}
+    assert marked == {"relevance": False, "every.json": True}
+    assert result["data"]["n_outputs"] == len(items)
 
 
 def test_pairs_are_compared_by_accuracy_in_both_orders(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--pairwise", "tldr_concise"]
-    result = compared(capsys, *flags, "--lm", "embedded", "tldr_salience=tldr_concise")
+    result = compared(capsys, *flags, "--lm", "embedded", "other=tldr_concise")
     assert verify.command(["tldr_concise", "--json"]) == 0
     alone = json.loads(capsys.readouterr().out)
     for row in result["judges"]:
@@ -229,16 +213,20 @@ def test_what_cannot_be_compared_is_one_line(capsys: pytest.CaptureFixture[str])
     assert "--dimension NAME" in refused(capsys, "--lm", "embedded", "--lm", "openai/x")
     relevance = ["--dimension", "relevance", "--lm", "embedded"]
     assert "is about 'fluency'" in refused(capsys, *relevance, "fluency")
-    assert "say --pairwise" in refused(capsys, "--dimension", "tldr_concise", "--lm", "embedded")
-    unknown = [*relevance, "--lm", "mine=openai/none-such", "--max-cost", "1"]
-    assert "the price of openai/none-such is not known; give --price mine=IN,OUT" in refused(
-        capsys, *unknown
+    assert "is about 'tldr_concise' (pairwise)" in refused(
+        capsys, "--dimension", "tldr_concise", "--lm", "embedded"
     )
-    twice = [*relevance, "--lm", "a=openai/x", "--price", "a=1,2", "--price", "a=1,3"]
-    assert "--price of a is given twice" in refused(capsys, *twice)
-    typo = [*relevance, "--lm", "a=openai/x", "--price", "b=1,2"]
-    assert "--price b=...: no such judge; there are embedded, a" in refused(capsys, *typo)
     assert not Path("runs").exists()
+
+
+def test_a_limit_in_dollars_needs_every_price(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    unknown = ["--dimension", "relevance", "--lm", "embedded", "--lm", "openai/none-such"]
+    err = refused(capsys, *unknown, "--max-cost", "1", code=1)
+    assert "max_cost needs the model's price" in err
+    assert not Path("runs/compare-001").exists()
 
 
 MODELS = {"gpt-4.1-nano": 1.2, "gpt-4.1-mini": 0.6, "gpt-4.1": 0.2}
@@ -270,7 +258,7 @@ class SimulatedModels:
     @property
     def flags(self) -> list[str]:
         flags = ["--dimension", str(self.dimension), "--data", str(self.labels)]
-        models = [word for model in MODELS for word in ("--lm", f"openai/{model}")]
+        models = [word for model in MODELS for word in ("--lm", f"{model}=openai/{model}")]
         return [*flags, *models, "--concurrency", "8"]
 
 
@@ -300,22 +288,17 @@ def test_what_each_model_takes_is_what_its_server_bills(
         assert row["tokens"] == dict(zip(("in", "out"), tokens, strict=True))
         assert row["cost_per_1000_rows"] == pytest.approx(1000 / 160 * row["cost_usd"], rel=1e-4)
         assert row["seconds_per_1000_rows"] > 0
-        assert row["latency_seconds"] > 0
 
 
-def test_the_limit_is_one_for_all_models_and_what_it_ends_is_left_out(
+def test_the_limit_is_one_for_all_models_and_the_same_command_goes_on(
     models: SimulatedModels, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # 160 calls cost about $0.0086, $0.034 and $0.17.
     result = compared(capsys, *models.flags, "--max-cost", "0.05", "--out", "c", code=1)
-    assert {row["name"] for row in result["judges"]} == {
-        "openai/gpt-4.1-nano",
-        "openai/gpt-4.1-mini",
-    }
+    assert {row["name"] for row in result["judges"]} == {"gpt-4.1-nano", "gpt-4.1-mini"}
     (left_out,) = result["left_out"]
-    assert left_out["name"] == "openai/gpt-4.1"
-    assert left_out["why"].startswith("not begun: about $0.1")
-    assert left_out["why"].endswith("(0 of 160 judged)")
+    assert left_out["name"] == "gpt-4.1"
+    assert "of 160 judged)" in left_out["why"]
     assert result["cost_usd"] == pytest.approx(models.server.dollars, abs=1e-6)
     assert models.server.dollars <= 0.05
     result = compared(capsys, *models.flags, "--max-cost", "0.5", "--out", "c")
@@ -327,15 +310,13 @@ def test_the_limit_is_one_for_all_models_and_what_it_ends_is_left_out(
 def test_what_each_model_may_take_is_said_before_anything_is_sent(
     models: SimulatedModels, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = [*models.flags, "--lm", "own=openai/local", "--price", "own=1,2", "--lm", "embedded"]
+    flags = [*models.flags, "--lm", "own=openai/local", "--price", "1,2", "--lm", "embedded"]
     assert compare.command([*flags, "--dry-run"]) == 0
     out = capsys.readouterr().out
-    assert re.search(
-        r"openai/gpt-4.1: 160 calls, about [\d,]+ tokens in and 640 out, about \$0", out
-    )
-    assert re.search(r"own: 160 calls, .* about \$0\.0", out)
-    assert "embedded: 160 rows here, free" in out
-    assert "expected in all: about $0." in out
+    assert re.search(r"gpt-4.1: estimate: 160 requests, about [\d,]+ tokens in and 640 out", out)
+    # The price given is of the model that no table knows.
+    assert re.search(r"own: estimate: 160 requests, .*about \$0\.0", out)
+    assert "all together: estimate: 640 requests" in out
     assert not models.seen
     assert not Path("runs").exists()
 
@@ -353,7 +334,4 @@ def test_a_model_that_fails_is_listed_and_the_others_are_compared(
         (left_out,) = result["left_out"]
         assert left_out["name"] == "openai/nobody"
         assert "nobody" in left_out["why"]
-        # Nothing that was measured is on the front without a price.
-        fronts = {row["name"]: row["on_front"] for row in result["judges"]}
-        assert fronts == {"embedded": True, "openai/judge-1": None}
         assert result["cost_usd"] is None

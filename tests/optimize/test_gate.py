@@ -1,235 +1,263 @@
-"""The gate: what it lets pass, what it keeps back, and how often it errs."""
+"""The gate: what decides, what ships, and how often it errs."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from search_world import SEED, judge, search, world, written_search
 
+from judges.prompt import Prompt
+from optimize.items import Item, Items
 from optimize.search import gate
-from optimize.search.gate import RISK, Choice, ComparedCandidate, Gain
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import ItemScore
+from optimize.search.gate import RISK, Finalist
+from optimize.search.objective import Level
+from optimize.search.problem import SearchOptions
 from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import Contrast, mean_of_differences
+from optimize.statistics.difference import mean_of_differences
 
-RUNS = 300
-Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
-
-
-def contrasts(rows: Matrix) -> list[Contrast]:
-    names = [f"d{number:03}" for number in range(rows.shape[1])]
-    return [mean_of_differences(row, names) for row in rows]
+RUNS = 120
 
 
-def gains(rows: Matrix, rng: np.random.Generator) -> list[Gain]:
-    return gate.gains(contrasts(rows), rng)
-
-
-def choose(
-    rows: Matrix,
-    n_tried: int,
+def finalist(
     rng: np.random.Generator,
-    n_own: int | None = None,
-    failed: Sequence[float] = (),
-    risk: float = RISK,
-) -> Choice:
-    """The gate's choice among finalists with these differences by document."""
-    finalists = []
-    for number, row in enumerate(rows):
-        share = failed[number] if failed else 0.0
-        finalists.append(
-            ComparedCandidate(
-                gain=contrasts(row[None])[0],
-                dev_gain=contrasts(row[None, :n_own])[0],
-                failure_reduction=contrasts(np.full((1, len(row)), -share))[0],
-                failure_rate=share,
-                seed_failure_rate=0.0,
+    documents: int,
+    noise: float,
+    *,
+    first: int = 0,
+    outputs: int = 4,
+    scale: float = 1.0,
+) -> Finalist:
+    """A judge with so much noise beside an untuned one with noise 1, as items of a known truth."""
+    truth = rng.normal(size=documents * outputs)
+    items = Items(
+        tuple(
+            Item(
+                id=str(n),
+                document_id=f"d{n // outputs:03}",
+                system=f"s{n % outputs}",
+                texts={},
+                human=human,
             )
+            for n, human in enumerate(np.round(2 * truth).tolist(), first * outputs)
         )
-    return gate.choose(finalists, n_tried, rng, risk=risk)
-
-
-def simulated(
-    rng: np.random.Generator, finalists: int, documents: int, gain: float
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    """Differences of rho as SummEval shows them: alike among finalists, a tenth undefined."""
-    shared = rng.normal(0, 0.15, (1, documents))
-    rows = gain + shared + rng.normal(0, 0.15, (finalists, documents))
-    return np.where(rng.random((1, documents)) < 0.1, np.nan, rows)
-
-
-@pytest.mark.parametrize("risk", [0.025, RISK, 0.3])
-@pytest.mark.parametrize(("finalists", "documents"), [(1, 8), (4, 8), (4, 30)])
-def test_worthless_finalists_ship_about_as_rarely_as_the_risk_says(
-    risk: float, finalists: int, documents: int
-) -> None:
-    rng = stream(0, "null", finalists, documents)
-    shipped = sum(
-        choose(simulated(rng, finalists, documents, 0.0), 20, rng, risk=risk).ship
-        for _ in range(RUNS)
     )
-    assert shipped <= most_shipped(risk)
+    return Finalist(
+        candidate=Candidate(instruction="tuned"),
+        items=items,
+        scores=scale * (truth + noise * rng.normal(size=truth.size)),
+        seed=truth + rng.normal(size=truth.size),
+    )
 
 
-def most_shipped(risk: float) -> float:
-    """A count that chance exceeds once in 1000: 3.1 binomial standard deviations above."""
-    return RUNS * risk + 3.1 * (RUNS * risk * (1 - risk)) ** 0.5 + 1
+def halves(rng: np.random.Generator, documents: int, noise: float) -> list[Finalist]:
+    """One for either half of the labels; the two judges do not mean the same by a number."""
+    half = documents // 2
+    return [
+        finalist(rng, half, noise),
+        finalist(rng, documents - half, noise, first=half, scale=100.0),
+    ]
 
 
-@pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 3)])
+@pytest.mark.parametrize("risk", [RISK, 0.3])
+@pytest.mark.parametrize(
+    ("level", "documents"), [("summary", 12), ("summary", 40), ("dataset", 24)]
+)
+def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(
+    risk: float, level: Level, documents: int
+) -> None:
+    rng = stream(0, "null", level, documents)
+    shipped = sum(
+        gate.verdict(halves(rng, documents, 1.0), level, rng, risk).ship for _ in range(RUNS)
+    )
+    # Chance exceeds this once in 1000: 3.1 binomial standard deviations above.
+    assert shipped <= RUNS * risk + 3.1 * (RUNS * risk * (1 - risk)) ** 0.5 + 1
+
+
+@pytest.mark.parametrize("level", ["summary", "dataset", "system"])
+def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> None:
+    choice = gate.verdict(halves(stream(0), 40, 0.3), level, stream(1))
+    assert choice.ship
+    assert choice.gain is not None
+    assert choice.gain.low > 0
+    assert choice.why == (
+        "Shipped: the tuned judge. On 40 documents held out from its prompt it beats the untuned "
+        "judge (risk of a false claim: 10%)."
+    )
+
+
+def test_what_does_not_ship_says_why() -> None:
+    worse = gate.verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
+    assert not worse.ship
+    assert "On 40 documents held out from its prompt the tuned judge does no better" in worse.why
+    unclear = gate.verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
+    assert unclear.gain is not None
+    assert unclear.gain.low <= 0 < unclear.gain.value
+    assert "does not clearly beat it (risk of a false claim: 2.5%)" in unclear.why
+
+
+@pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
 def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     risk: float, fewest: int
 ) -> None:
-    # Of n documents all one way one swap in 2 ** n does as well; a fifth of the risk is kept for
-    # the test for fewer failures: 2 ** -4 < .08 < 2 ** -3.
+    # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
     assert gate.fewest_documents(risk) == fewest
-    for n_documents, ships in ((fewest - 1, False), (fewest, True)):
-        rows = 0.3 + stream(0, "few").normal(0, 0.01, (1, n_documents))
-        choice = choose(rows, 9, stream(1), risk=risk)
-        assert choice.ship == ships
-        assert ("too few to compare" in choice.why) != ships
-
-
-def test_documents_that_only_one_finalist_has_narrow_its_interval_alone() -> None:
-    rows = stream(0, "twin").normal(0.05, 0.2, (2, 30))
-    more = np.vstack([stream(1, "twin").normal(0.05, 0.2, (1, 40)), np.full((1, 40), np.nan)])
-    first, other = gains(np.hstack([rows, more]), stream(2))
-    assert (first.n_documents, other.n_documents) == (70, 30)
-    assert other.value == pytest.approx(float(rows[1].mean()))
-    # 70 documents for 30: the standard error is about sqrt(30 / 70) = .65 as large.
-    assert first.error < 0.8 * other.error
-    why = choose(np.hstack([rows, more]), 5, stream(2), n_own=30).why
-    assert "On 70 documents held out from its prompt" in why
-
-
-def test_a_finalist_that_does_no_better_is_named_and_not_shipped() -> None:
-    choice = choose(stream(0, "worse").normal(-0.1, 0.1, (2, 30)), 5, stream(1))
-    assert choice.best is not None
-    assert not choice.ship
-    assert "does no better" in choice.why
-    assert choice.gain is not None
-    assert choice.gain.low < choice.gain.value < 0
-
-
-def test_without_finalists_the_untuned_judge_ships_and_the_reason_says_so() -> None:
-    choice = choose(np.empty((0, 0)), 12, stream(0))
-    assert not choice.ship
-    assert choice.best is None
-    assert "None of 12 candidates" in choice.why
-
-
-def test_the_verdict_says_what_ships_on_how_many_documents_and_at_which_risk() -> None:
-    rows = stream(0).normal(0.2, 0.1, (2, 26))
-    assert choose(rows, 17, stream(1)).why == (
-        "Shipped: the tuned judge. On 26 documents held out from its prompt it beats the untuned "
-        "judge (risk of a false claim: 10%)."
-    )
-    rows += 0.005 - rows.mean(axis=1, keepdims=True)
-    assert choose(rows, 17, stream(1), risk=0.025).why == (
-        "Shipped: the untuned judge. On 26 documents held out from its prompt the tuned judge does "
-        "not clearly beat it (risk of a false claim: 2.5%)."
-    )
-
-
-def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> None:
-    rows = stream(0).normal(0.0, 0.1, (1, 26))
-    kept = choose(rows + 0.005 - rows.mean(), 17, stream(1))
-    assert not kept.ship
-    asked = gate.as_asked(kept)
-    assert asked.ship
-    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. On 26 documents")
-    assert "does not clearly beat it" in asked.why
-    # Nothing is shipped where nothing was found.
-    assert not gate.as_asked(choose(np.empty((0, 0)), 12, stream(0))).ship
+    for n_documents in (fewest - 1, fewest):
+        perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
+        choice = gate.verdict([perfect], "summary", stream(1), risk)
+        assert choice.ship == (n_documents == fewest)
+        assert ("too few to compare" in choice.why) != choice.ship
 
 
 @pytest.mark.parametrize("documents", [12, 20, 40])
-def test_three_gains_and_zeros_else_ship_at_no_risk_below_an_eighth(documents: int) -> None:
+def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documents: int) -> None:
     """All three are of one sign in one of eight draws: a chance of .125."""
-    row = np.zeros((1, documents))
-    row[0, :3] = 0.1
-    assert not choose(row, 9, stream(0, documents)).ship
+    names = [f"d{number}" for number in range(documents)]
+    row = np.zeros(documents)
+    row[:3] = 0.1
+
+    def is_clear(risk: float) -> bool:
+        (gain,) = gate.gains([mean_of_differences(row, names)], stream(0, documents), risk)
+        return gain.is_clear
+
+    assert not is_clear(RISK)
     # Five of one sign are so in one of 32: .03.
-    row[0, :5] = 0.1
-    assert choose(row, 9, stream(0, documents)).ship
-    assert not choose(row, 9, stream(0, documents), risk=0.025).ship
+    row[:5] = 0.1
+    assert is_clear(RISK)
+    assert not is_clear(0.025)
 
 
 def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> None:
     rng = stream(0, "exact")
     for _ in range(40):
-        rows = rng.normal(0.08, 0.2, (3, 20))
-        result = contrasts(rows)
-        names = result[0].documents
-        signs = stream(7).choice([-1.0, 1.0], (gate.SWAPS, len(names)))
-        signs = np.vstack([np.ones(len(names)), signs])
+        names = [f"d{number:03}" for number in range(20)]
+        result = [mean_of_differences(row, names) for row in rng.normal(0.08, 0.2, (3, 20))]
+        signs = stream(7).choice([-1.0, 1.0], (gate.SWAPS, 20))
+        signs = np.vstack([np.ones(20), signs])
         largest = np.max([one.swapped(signs) for one in result], axis=0)
         for one, gain in zip(result, gate.gains(result, stream(7)), strict=True):
-            own = one.swapped(np.ones((1, len(names))))[0]
+            own = one.swapped(np.ones((1, 20)))[0]
             p_value = float((largest >= own * (1 - 1e-9)).mean())
             assert (gain.low > 0) == (p_value <= gate.TAIL)
 
 
-def test_a_judge_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
-    rows = stream(0, "fails").normal(0.2, 0.05, (2, 30))
-    assert choose(rows, 9, stream(1), failed=(0.11, 0.0)).best == 1
-    alone = choose(rows, 9, stream(1), failed=(0.11, 0.12))
-    assert not alone.ship
-    assert "fails on 11%" in alone.why
+def test_the_power_is_that_of_the_simulated_decision() -> None:
+    """Rho differences of a document with standard deviation .9 / sqrt(3), as of four outputs."""
+    rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
+    rows = rng.normal(0.1, gate.SPREAD / 3**0.5, (RUNS, 60))
+    clear = [gate.gains([mean_of_differences(row, names)], rng, RISK)[0].is_clear for row in rows]
+    # Three binomial standard errors of 120 draws are at most .137.
+    assert gate.power(60, 4, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
-def reading(fewer: float, gain: float) -> Choice:
-    """A finalist that the seed's failures are beside: it reads more, and ranks by `gain` better."""
-    rows = stream(0, "reads").normal(size=30)
-    rows = gain + 0.1 * (rows - rows.mean()) / rows.std(ddof=1)
-    names = [f"d{number}" for number in range(30)]
-    spread = np.where(np.arange(30) % 2, fewer * 2, 0.0)
-    one = ComparedCandidate(
-        gain=mean_of_differences(rows, names),
-        dev_gain=mean_of_differences(rows, names),
-        failure_reduction=mean_of_differences(spread, names),
-        failure_rate=0.02,
-        seed_failure_rate=0.02 + fewer,
-    )
-    return gate.choose([one], 9, stream(1))
+def test_more_documents_outputs_and_gain_have_more_power() -> None:
+    assert gate.power(3, 8, 0.3) == 0
+    assert gate.power(20, 4, 0.1) < gate.power(40, 4, 0.1) < gate.power(40, 8, 0.1)
+    assert gate.power(40, 4, 0.1) < gate.power(40, 4, 0.2)
+    assert gate.power(40, 4, 0.0) == pytest.approx(RISK)
+    fewest = gate.documents_for(0.8, 8, 0.1, RISK)
+    assert gate.power(fewest - 1, 8, 0.1) < 0.8 <= gate.power(fewest, 8, 0.1)
 
 
-def test_a_judge_that_is_no_worse_and_reads_clearly_more_ships_for_that() -> None:
-    # The standard error is .1 / sqrt(30) = .018.
-    assert reading(0.2, 0.0).ship
-    assert "it fails on 2% of the outputs, and the untuned judge on 22%" in reading(0.2, 0.0).why
-    assert reading(0.2, -0.017).ship
-    assert not reading(0.2, -0.02).ship
-    assert not reading(0.04, 0.0).ship
+def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
+    train, dev = world(16), world(14, first=100)
+    result, records, _ = written_search(train, dev)
+    assert result.choice.ship
+    assert result.choice.gain is not None
+    assert result.choice.gain.n_documents == 16 + 14
+    assert "kindness" in result.tuned.instruction
+    assert "candour" in result.tuned.instruction
+    on_dev = [record for record in records if record["stage"] == "dev"]
+    assert {record["n_documents"] for record in on_dev} == {16, 14}
+    assert {record["candidate"] for record in on_dev} == {each.id for each in result.on_dev}
+    assert [record["stage"] for record in records].count("gate") == 1
 
 
-def test_of_judges_within_a_standard_error_the_cheapest_to_use_ships() -> None:
-    """Gains .30, .29 and .20; the best is .01 better than the second with an error of .018."""
-    rng, names = stream(3), [f"d{number}" for number in range(30)]
-    wave = 0.1 * np.tile([1.0, -1.0], 15)
-    rows = [0.30 + wave, 0.29 - wave[::-1], 0.20 + np.roll(wave, 1) * 0.5]
+def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
+    def failing(share: float) -> gate.SearchResult:
+        def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+            scored = judge(prompt, items)
+            if prompt == SEED:
+                return scored
+            failed = ItemScore(score=np.nan, failure="no rating")
+            return [
+                failed if stream(0, item.id).random() < share else score
+                for item, score in zip(items, scored, strict=True)
+            ]
 
-    def finalist(row: Matrix, cost: float) -> ComparedCandidate:
-        contrast = mean_of_differences(row, names)
-        return ComparedCandidate(
-            gain=contrast,
-            dev_gain=contrast,
-            failure_reduction=mean_of_differences(np.zeros(30), names),
-            failure_rate=0.0,
-            seed_failure_rate=0.0,
-            cost=cost,
-        )
+        return written_search(world(16), world(14, first=100), by=by)[0]
 
-    def shortfall(better: int, worse: int) -> Contrast:
-        # The two swing against each other, so that their difference has an error of its own.
-        return mean_of_differences(rows[better] - rows[worse] + wave * (better != worse), names)
-
-    finalists = [finalist(row, cost) for row, cost in zip(rows, (9.0, 1.5, 1.0), strict=True)]
-    assert gate.choose(finalists, 3, rng, shortfall).best == 1
-    # Where nothing is paid, and where all cost the same, the best ships.
-    assert gate.choose(finalists, 3, rng).best == 0
-    at_one_cost = [finalist(row, 1.0) for row in rows]
-    assert gate.choose(at_one_cost, 3, rng, shortfall).best == 0
+    assert failing(0.03).choice.ship
+    often = failing(0.3)
+    assert not often.choice.ship
+    assert often.tuned.instruction == SEED.instruction
 
 
-def test_a_search_that_could_try_nothing_says_so() -> None:
-    choice = gate.choose([], 0, np.random.default_rng(0))
-    assert choice.why == "Shipped: the untuned judge. No candidate could be tried."
+def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> None:
+    kept = gate.verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
+    asked = gate.as_asked(kept)
+    assert asked.ship
+    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. On 12 documents")
+
+
+# A judge that shows all labels: versions of it judge the documents that it shows.
+EVERYTHING = SearchOptions(demo_sizes=(1000,))
+
+
+def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
+    assert not gate.CrossFit(world(7), SEED, EVERYTHING).is_feasible
+    assert not gate.CrossFit(world(16), SEED, SearchOptions(demo_sizes=(16,))).is_feasible
+    assert not gate.CrossFit(Items(()), SEED, EVERYTHING).is_feasible
+
+
+def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
+    asked: list[tuple[Prompt, str]] = []
+
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+        asked.extend((prompt, item.document_id) for item in items)
+        return judge(prompt, items)
+
+    train, dev = world(16), world(12, first=100)
+    whole = Items((*train.items, *dev.items))
+    document = {item.texts["text"]: item.document_id for item in whole.items}
+    result, records, evaluator = search(train, dev, options=EVERYTHING, by=watching)
+    assert result.choice.gain is not None
+    assert result.choice.gain.n_documents == 16 + 12
+    assert [record["stage"] for record in records] == ["dev", "gate"]
+    assert records[0]["how"] == "all"
+    assert result.tuned.documents == set(whole.documents)
+    assert len(result.tuned.demo_set.demos) == len(whole)
+    # Four versions, each of three quarters of the documents.
+    versions = {str(prompt.template()): len(prompt.demos) for prompt, _ in asked if prompt.demos}
+    assert list(versions.values()) == [21 * 8] * 4
+    for prompt, judged in asked:
+        assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
+    # The untuned judge and the versions judge each output once.
+    assert len(asked) == 2 * len(whole) == evaluator.budget.spent
+    # Documents it does not show it judges itself.
+    result.cross_fit.scores(evaluator, result.tuned, world(1, first=500))
+    assert len(asked[-1][0].demos) == len(whole)
+
+
+def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
+    train, dev = world(16), world(12, first=100)
+    _, records, _ = search(train, dev, options=SearchOptions(demo_sizes=(4, 16)))
+    trials = [record for record in records if record["stage"] == "dev"]
+    for trial, half in zip(trials, (train, dev), strict=True):
+        assert (trial["how"], len(trial["demos"])) == ("levels 16", 16)
+        assert set(trial["demos"]) <= {item.id for item in half.items}
+    nothing, records, _ = search(train, dev, options=SearchOptions(demo_sizes=(0,)))
+    assert not records
+    assert not nothing.choice.ship
+
+
+@pytest.mark.parametrize("calls", [1, 60, 250])
+def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_for(
+    calls: int,
+) -> None:
+    result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
+    assert evaluator.budget.spent <= calls
+    n_documents = result.choice.gain.n_documents if result.choice.gain else 0
+    # A document is 8 outputs for two judges.
+    assert n_documents == calls // 16

@@ -15,7 +15,7 @@ from judges.client.protocol import FatalModelError
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.evaluator import Evaluator, ItemScore
-from optimize.search.finalists import SearchResult
+from optimize.search.gate import SearchResult
 from optimize.search.gepa import BLOCK, examples, feedback, metric
 from optimize.search.objective import objective
 from optimize.search.problem import SearchOptions

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from optimize.statistics.bootstrap import ratio_interval
-from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.ceiling import (
     MIN_DOCUMENTS,
     alternative_test,
@@ -17,6 +16,7 @@ from optimize.statistics.ceiling import (
     krippendorff_alpha,
     mean_of_others,
 )
+from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.levels import Level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"

@@ -27,7 +27,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchBudgetSpentError,
 )
-from optimize.search.finalists import SearchResult
+from optimize.search.gate import SearchResult
 from optimize.search.problem import SearchOptions
 from optimize.search.trial_log import Trial
 

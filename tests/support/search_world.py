@@ -13,10 +13,10 @@ from judges.client.protocol import Sampling
 from judges.dimension import Dimension
 from judges.prompt import Prompt
 from optimize.items import Item, Items
+from optimize.search.choices import OptimizerName
 from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, Pricing, SearchBudget
-from optimize.search.finalists import SearchResult
-from optimize.search.optimizers import OptimizerName
-from optimize.search.optimizers import search as search_with
+from optimize.search.gate import SearchResult
+from optimize.search.gate import search as search_with
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.trial_log import Trial, TrialLog
 from optimize.statistics.bootstrap import stream
