@@ -250,7 +250,7 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
         else:
             by_id = from_replies(path, name, scale, how["values"], pairwise=pairwise)
         scored = task.scored(own_name or path.stem, by_id, None, scale)
-        entries.append(Entry(name=scored.judge).with_scores(scored))
+        entries.append(Entry(name=scored.judge, scored=scored))
         if scored.n_unjudged or scored.n_unknown:
             print_error(
                 f"warning: {scored.judge}: {scored.n_unjudged} labelled outputs have no record, "
@@ -288,6 +288,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     All figures are on the rows that every judge has and that none was tuned on (all that they have
     where these are too few). Raises JudgesError where nothing can be compared.
     """
+    entries = [_without_score(entry) for entry in entries]
     asked = {entry.name: entry for entry in entries}
     common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
     if not common:
@@ -324,6 +325,16 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
         "left_out": [{**e.described(), "why": e.reason} for e in entries if e.scored is None],
         "cost_usd": None if None in costs else round(math.fsum(costs), DIGITS),
     }
+
+
+def _without_score(entry: Entry) -> Entry:
+    """The entry; with a reason in place of scores where all of its judgements have failed."""
+    if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
+        return entry
+    reason, count = Counter(entry.scored.failures.values()).most_common(1)[0]
+    number = len(entry.scored.items)
+    why = f"none of {number:,} judgements has a score; {count:,} of them: {reason}"
+    return replace(entry, scored=None, reason=why)
 
 
 def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:

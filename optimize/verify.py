@@ -387,6 +387,8 @@ def next_step(result: Mapping[str, Any]) -> str:
     """What to do after a verification, in a line."""
     cell, paired = result["correlations"][0], is_paired(result)
     low, high = (result[f"accuracy_{e}"] if paired else cell[e] for e in ("low", "high"))
+    if not cell["n_outputs"]:
+        return "mend the failures; --report FILE.html lists the reasons"
     if has_constructed_labels(result):
         return "measure it on labels of your own (--data FILE)"
     if result["tuned_on_these_labels"]:

@@ -190,15 +190,6 @@ class Entry:
         paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
         return replace(self, items=items, expected=paid)
 
-    def with_scores(self, scored: Scored) -> "Entry":
-        """The same with its scores; with the reason where all of its judgements have failed."""
-        reasons, n = Counter(scored.failures.values()), len(scored.items)
-        if reasons.total() < n:
-            return replace(self, scored=scored)
-        why, count = reasons.most_common(1)[0]
-        reason = f"none of {n:,} judgements has a score; {count:,} of them: {why}"
-        return replace(self, reason=reason)
-
     def described(self) -> dict[str, Any]:
         """What JSON holds of it."""
         lm = self.judge.lm if self.judge else None
@@ -271,8 +262,8 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
         "plan": "panel" if isinstance(judge, Panel) else judge.plan_for(client.model).kind,
         **_usage(clients, max(len(judged), 1), time.monotonic() - started),
     }
-    entry = replace(entry, usage=usage, reason=reason)
-    return entry if reason else entry.with_scores(task.scored(entry.name, judged, judge))
+    scored = None if reason else task.scored(entry.name, judged, judge)
+    return replace(entry, scored=scored, usage=usage, reason=reason)
 
 
 def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, Any]:
