@@ -2,8 +2,9 @@
 
 Worlds x seeds x dollars x optimizers. Each run is `python -m optimize` with a key and a limit,
 against a local server whose models know the truth. Printed are the held-out rho of the judge that
-ships, on documents without labels, how many ship, and what the judge costs for 1,000 rows. Each run
-is a line of --out as soon as it is done; --resume keeps them.
+ships, on documents without labels, how many ship, and what the judge costs for 1,000 rows; then how
+often a tuned judge ships by its true gain, which those documents show. Each run is a line of --out
+as soon as it is done; --resume keeps them.
 """
 
 import argparse
@@ -14,14 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import rankdata, t
 from simulated_server import JUDGE_MODEL, PROPOSER_MODEL, SimulatedServer, serve
 from simulated_worlds import JUDGES, World
 
@@ -43,6 +44,7 @@ class Job:
     dollars: float
     shuffled: bool = False
     risk: float = 0.1
+    n_documents: int = 100
     n_systems: int = 4
 
     def simulated(self) -> World:
@@ -50,7 +52,7 @@ class Job:
             name=self.world,
             seed=self.seed,
             judge=JUDGES[self.world],
-            n_documents=400 // self.n_systems,
+            n_documents=self.n_documents,
             n_systems=self.n_systems,
             shuffled=self.shuffled,
         )
@@ -82,13 +84,22 @@ def run(job: Job) -> Line:
             "why": summary["why"],
             "dollars_served": spent,
             "dollars_reported": summary["cost_usd"],
-            **measured(folder / "run", server),
+            **figures(folder, str(dimension), server),
         }
 
 
-def measured(folder: Path, server: SimulatedServer) -> dict[str, float]:
-    """The shipped judge's rho within documents without labels, and its dollars for 1,000 rows."""
-    judge, world = judges.load(str(folder)), server.judge.world
+def figures(folder: Path, dimension: str, server: SimulatedServer) -> dict[str, float]:
+    """What is handed over, beside the untuned judge and the one that tuning has found."""
+    shipped = measured(judges.load(str(folder / "run")), server)
+    untuned = measured(judges.load(dimension), server)
+    path = folder / "run" / "tuned.json"
+    tuned = measured(judges.load(str(path)), server) if path.exists() else shipped
+    return shipped | {"untuned": untuned["rho"], "true_gain": tuned["rho"] - untuned["rho"]}
+
+
+def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, float]:
+    """A judge's rho within documents without labels, and its dollars for 1,000 rows."""
+    world = server.judge.world
     fresh, before, scores = range(world.n_items, len(world.gold)), server.dollars, []
     for item in fresh:
         body = {"model": JUDGE_MODEL, "messages": judge.messages(world.texts(item))}
@@ -153,6 +164,30 @@ def _cell(lines: Sequence[Line]) -> str:
     return f"{rho} ({shipped} of {len(lines)}, ${cost:.2f})"
 
 
+def by_true_gain(lines: Sequence[Line]) -> Iterator[str]:
+    """How many tuned judges shipped, by what they truly gain, and what users get for it."""
+    done = [line for line in lines if "rho" in line]
+    for low, high in itertools.pairwise((-1.0, 0.0, 0.05, 0.15, 1.0)):
+        here = [line for line in done if low < line["true_gain"] <= high]
+        if here:
+            shipped = sum(line["shipped"] == "tuned" for line in here)
+            yield (
+                f"true gain {low:+.2f} to {high:+.2f}: {shipped} of {len(here)} shipped; rho "
+                f"{mean(line['rho'] for line in here):.3f} for "
+                f"{mean(line['untuned'] for line in here):.3f} untuned"
+            )
+    shares = [
+        mean(line["shipped"] == "tuned" for line in done if line["world"] == world)
+        for world in dict.fromkeys(line["world"] for line in done)
+    ]
+    if len(shares) > 1:
+        half_width = t.ppf(0.975, len(shares) - 1) * stdev(shares) / len(shares) ** 0.5
+        yield (
+            f"shipped in all: {mean(shares):.3f} ± {half_width:.3f} (95 %, over {len(shares)} "
+            f"worlds), {len(done)} runs"
+        )
+
+
 def paired_gain(better: Mapping[Any, Line], worse: Mapping[Any, Line]) -> str:
     """How much more rho the one side has, over the worlds and seeds that both have run."""
     gains = [better[key]["rho"] - worse[key]["rho"] for key in better.keys() & worse.keys()]
@@ -165,7 +200,8 @@ def main() -> None:
     parser.add_argument("--shuffled", action="store_true", help="labels dealt anew: no gain")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--risk", type=float, default=0.1)
-    parser.add_argument("--systems", type=int, default=4, help="outputs of a document, 400 in all")
+    parser.add_argument("--systems", type=int, default=4, help="outputs of a document")
+    parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--worlds", nargs="*", default=list(JUDGES), choices=list(JUDGES))
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--dollars", nargs="*", type=float, default=list(DOLLARS))
@@ -190,6 +226,7 @@ def main() -> None:
                 dollars=dollars,
                 shuffled=flags.shuffled,
                 risk=flags.risk,
+                n_documents=flags.documents,
                 n_systems=flags.systems,
             )
             if tuple(asdict(job).values()) not in done:
@@ -197,6 +234,7 @@ def main() -> None:
                 print(json.dumps(lines[-1]), file=file, flush=True)
                 print(json.dumps(lines[-1])[:300], file=sys.stderr)
     print(table(lines))
+    print(*by_true_gain(lines), sep="\n")
 
 
 if __name__ == "__main__":

@@ -264,13 +264,12 @@ class ProgramStudent(Student):
             program = self.tuned(prompt)
             _predictor(program, self.path).lm = lm
             lm.engine.stopped = None
-            with client.account.spending_on(run.purpose_of(items[0])):
-                judged = _in_order(lambda item: self._judge(program, lm, item), items, n_threads)
-                for score in judged:
-                    run.step(score.judgement.failure is not None)
-                    response = Response(replies=(), parsed=(), error=score.judgement.failure)
-                    monitor.add(response)
-                    yield score
+            judged = _in_order(lambda item: self._judge(program, lm, item), items, n_threads)
+            for score in judged:
+                run.step(score.judgement.failure is not None)
+                response = Response(replies=(), parsed=(), error=score.judgement.failure)
+                monitor.add(response)
+                yield score
 
         return judge_items
 

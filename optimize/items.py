@@ -13,7 +13,7 @@ from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges import recorded
 from judges.dimension import Comparison, Subject
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement
 from judges.recorded import RecordingError
 from optimize.statistics.correlations import Level
 
@@ -162,13 +162,7 @@ def text_key(texts: Mapping[str, str]) -> str:
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
     """A score each, a pair's margin; NaN where the judge failed."""
-    return np.array(
-        [
-            judgement.margin if isinstance(judgement, Verdict) else judgement.score
-            for judgement in judgements
-        ],
-        float,
-    )
+    return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts(
@@ -188,11 +182,7 @@ def _texts(
 
 
 class AnnotationsError(LabelError):
-    """Ratings that are not known by annotator; `fault` says why, without the data's name."""
-
-    def __init__(self, name: str, fault: str, advice: str = "") -> None:
-        super().__init__(f"{name}: {fault}{advice}")
-        self.fault = fault
+    """Ratings that are not known by annotator."""
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
@@ -211,9 +201,8 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     sizes = {len(values) for values in ratings if values}
     if max(sizes, default=0) < 2:
         raise AnnotationsError(
-            labelled.name,
-            f"{dimension!r} has no output with ratings by two annotators or more",
-            "; give every annotator's, in `annotations` or a long file (--annotations)",
+            f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
+            "give every annotator's, in `annotations` or a long file (--annotations)"
         )
     if not any(names_of) and len(sizes) == 1:
         names_of = [tuple(str(index + 1) for index in range(len(values))) for values in ratings]
@@ -222,9 +211,8 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
         if values and len(annotators) != len(values):
             raise AnnotationsError(
-                labelled.name,
-                f"output {labelled.outputs[row].id!r} has {len(values)} ratings on {dimension!r} "
-                f"and {len(annotators)} annotators' names: say who gave which",
+                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings on "
+                f"{dimension!r} and {len(annotators)} annotators' names: say who gave which"
             )
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value

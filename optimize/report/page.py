@@ -393,7 +393,7 @@ def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
 
 
 def _shifts(probes: Probes) -> list[tuple[Any, Any]]:
-    return [(attack, shift) for attack, shift in probes.shifts() if shift.n_outputs]
+    return [(attack, shift) for attack, shift in probes.shifts if shift.n_outputs]
 
 
 def _attempts(probes: Probes) -> Table:

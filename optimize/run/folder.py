@@ -170,7 +170,7 @@ def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:
         raise RunFolderError(f"{folder} holds a run that has ended: name another --out")
     try:
         changed = _difference(read_object(folder / CONFIG), config)
-    except (AttributeError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise RunFolderError(f"{folder / CONFIG}: is damaged ({error!r})") from error
     if changed:
         raise RunFolderError(
@@ -185,16 +185,18 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if before.get("command") != now["command"]:
         return f"it was begun by {before.get('command')}"
     for name, value in now["settings"].items():
-        if name not in FREE and (other := before.get("settings", {}).get(name)) != value:
+        if name not in FREE and (other := before["settings"].get(name)) != value:
             return f"{flag_of(name)} was {other!r} and is {value!r}"
-    for role, address in now.get("endpoints", {}).items():
-        if (other := before.get("endpoints", {}).get(role)) != address:
-            return f"its {role} was asked at {other} and not at {address}"
-    if before.get("data", {}).get("sha256") != now["data"].get("sha256"):
-        return "its labels were others"
-    if before.get("prompt") != now.get("prompt"):
-        return "its definition was another"
-    return "its judges were others" if before.get("judges") != now.get("judges") else ""
+    clauses = {
+        "endpoints": "its models were asked elsewhere",
+        "data": "its labels were others",
+        "prompt": "its definition was another",
+        "judges": "its judges were others",
+    }
+    for name, clause in clauses.items():
+        if before.get(name) != now.get(name):
+            return clause
+    return ""
 
 
 def _unfinished(name: str, config: Mapping[str, Any]) -> Path | None:

@@ -11,7 +11,6 @@ from judges.client import (
     Client,
     Model,
     Session,
-    Spending,
     is_embedded,
 )
 from judges.judge import Judge
@@ -45,11 +44,6 @@ class RunModels:
     def budget(self) -> Budget:
         """What both spend from."""
         return self.judge.account.budget
-
-    @property
-    def spending(self) -> list[Spending]:
-        """What both have spent on each purpose."""
-        return [*self.judge.account.spending(), *self.proposer.account.spending()]
 
     @property
     def purpose(self) -> str:
@@ -123,30 +117,21 @@ def open_models(
 
 
 def item_scorer(
-    judge: Judge,
-    models: RunModels,
-    seed: int,
-    purpose_of: Callable[[Item], str] = lambda item: SEARCH,
-    step: Callable[[bool], object] = lambda failed: None,
+    judge: Judge, models: RunModels, seed: int, step: Callable[[bool], object]
 ) -> JudgeItems:
-    """What scores items, in order, by the judge with the prompt that it is given.
+    """What judges items, in order, with the prompt that it is given.
 
-    `purpose_of` says of the first item what all are judged for, and `step(failed)` is called after
-    each.
+    `step` is told after each whether it failed.
     """
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Judged]:
-        """Yield the judge's judgement of each item under a prompt, in order."""
         candidate = replace(judge, prompt=prompt, plan=models.plan)
         totals = models.judge.totals
         tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
-        with models.judge.account.spending_on(purpose_of(items[0])):
-            rows = (item.texts for item in items)
-            for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
-                step(judgement.failure is not None)
-                yield Judged(
-                    judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
-                )
-                tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
+        rows = (item.texts for item in items)
+        for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
+            step(judgement.failure is not None)
+            yield Judged(judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out)
+            tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 
     return judge_items

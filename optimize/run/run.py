@@ -19,7 +19,7 @@ from judges.judge import Judge
 from judges.terminal import Progress
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import Item, data_counts, text_key
+from optimize.items import data_counts, text_key
 from optimize.measuring.measure import order_figures, people_figures, rho, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spending_summary
@@ -48,7 +48,7 @@ from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, op
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
-from optimize.search.gate import SearchResult, as_asked, reason_of, search, unmeasured
+from optimize.search.gate import SearchResult, as_asked, reason_of, search
 from optimize.statistics.correlations import contrast_judges
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
@@ -111,21 +111,15 @@ def run(
             print_line=print_line,
             step=step,
         )
-        result = active.search()
-        found = result.tuned
-        try:
-            measured = active.measure(result)
-        except BudgetSpentError:
-            if found.id == active.untuned.id:
-                raise
-            # What was found is kept, and the same command with a larger limit measures it.
-            result = replace(result, tuned=active.untuned, choice=unmeasured(result.choice))
+        with models.judge.account.spending_on(SEARCH):
+            result = active.search()
+        with models.judge.account.spending_on(TEST):
             measured = active.measure(result)
         probes = _probe(active, result, measured)
         summary = summarize(active, result, measured, time.monotonic() - started)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    provenance = _freeze(active, result, found, summary)
+    provenance = _freeze(active, result, summary)
     rows = [
         as_json(row) + "\n"
         for split, scored in measured["seed"].items()
@@ -181,18 +175,7 @@ class ActiveRun:
     @cached_property
     def scorer(self) -> JudgeItems:
         seed = self.prepared.settings.seed
-        return self.own_scorer or item_scorer(
-            self.judge, self.models, seed, self.purpose_of, self.step
-        )
-
-    def purpose_of(self, item: Item) -> str:
-        """What judging the item is for, one of PURPOSES."""
-        return TEST if item.id in self._held_out else SEARCH
-
-    @cached_property
-    def _held_out(self) -> set[str]:
-        measured = self.prepared.labels.measured.values()
-        return {item.id for items in measured for item in items.items}
+        return self.own_scorer or item_scorer(self.judge, self.models, seed, self.step)
 
     @cached_property
     def budget(self) -> RunBudget:
@@ -385,13 +368,8 @@ def _shipped(run: ActiveRun, result: SearchResult) -> Candidate:
     return result.tuned if result.choice.ship else run.untuned
 
 
-def _freeze(
-    run: ActiveRun, result: SearchResult, found: Candidate, summary: dict[str, Any]
-) -> dict[str, Any]:
-    """Write the judge that ships, and the tuned one: the provenance of the first.
-
-    `found` is what the search chose, also where the budget ended before its measurement.
-    """
+def _freeze(run: ActiveRun, result: SearchResult, summary: dict[str, Any]) -> dict[str, Any]:
+    """Write the judge that ships, and the tuned one that does not: the provenance of the first."""
     shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     provenance = {
         **_origin(run),
@@ -401,17 +379,12 @@ def _freeze(
     }
     run.frozen(_shipped(run, result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
-    if found.id != run.untuned.id:
-        unshipped = dict(provenance)
-        if not result.choice.ship:
-            # "seed" would say that it learned from no labels.
-            del unshipped["shipped"]
-            unshipped["why"] = f"tuned, but not shipped: {reason_of(result.choice)}"
-            summary["tuned_file"] = TUNED
-        if found.id != result.tuned.id:
-            # The figures are those of the untuned judge in its place.
-            del unshipped["tuned_judge"], unshipped["gain"]
-        run.frozen(found, unshipped).save(run.folder / TUNED, overwrite=True)
+    if result.tuned.id != _shipped(run, result).id:
+        why = f"tuned, but not shipped: {reason_of(result.choice)}"
+        # "seed" would say that it learned from no labels.
+        tuned = {name: value for name, value in provenance.items() if name != "shipped"}
+        run.frozen(result.tuned, tuned | {"why": why}).save(run.folder / TUNED, overwrite=True)
+        summary["tuned_file"] = TUNED
     return provenance
 
 
