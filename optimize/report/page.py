@@ -383,17 +383,13 @@ def cut_text(text: str) -> str:
 def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
     width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    shifts = _shifts(probes)
+    shifts = [pair for pair in probes.shifts if pair[1].n_outputs]
     control = next((shift.mean for attack, shift in shifts if attack.control), 0.0)
     return [
         (attack.title, (shift.mean - control) / width)
         for attack, shift in shifts
         if shift.mean > control
     ]
-
-
-def _shifts(probes: Probes) -> list[tuple[Any, Any]]:
-    return [(attack, shift) for attack, shift in probes.shifts if shift.n_outputs]
 
 
 def _attempts(probes: Probes) -> Table:
@@ -405,7 +401,7 @@ def _attempts(probes: Probes) -> Table:
             f"{shift.raised:.0%}",
             str(shift.n_outputs),
         )
-        for attack, shift in _shifts(probes)
+        for attack, shift in [pair for pair in probes.shifts if pair[1].n_outputs]
     ]
     why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
     return Table(
