@@ -18,8 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import (
     add_model_flags,
@@ -30,12 +28,11 @@ from judges.cli.flags import (
     split_name,
 )
 from judges.cli.table import total_estimate
-from judges.client import check_name
+from judges.client import check_name, is_embedded
 from judges.dimension import Comparison
 from judges.loading import load
-from judges.panel import Panel
 from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
-from optimize.figures import DIGITS, cell_by_convention, json_number, value_cell
+from optimize.figures import DIGITS, json_number, value_cell
 from optimize.flags import (
     ANNOTATIONS,
     INTERRUPTED_RUN,
@@ -54,9 +51,9 @@ from optimize.measuring.asking import (
     on_labels_scale,
     recorded_scale,
 )
-from optimize.measuring.measure import all_correlations, order_figures, pair_figures
+from optimize.measuring.measure import figures
 from optimize.measuring.scored import Scored, unmet_rows
-from optimize.report.answer import compare_lines
+from optimize.report.answer import compare_lines, ranked_by
 from optimize.report.page import write_comparison
 from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.labels import find_subject
@@ -69,9 +66,8 @@ NAME = "dspy-judges compare"
 ABOUT = """\
 Judges and models side by side on one labelled set: how far each agrees with
 people, how sure the differences from the best are, what it costs and how long
-it takes. A JUDGE (a catalogue name, a judge's file, a run folder) is asked by
-its own model; --scores and --replies of other judges join at no cost. Rows that
-any of the judges was tuned on are set apart."""
+it takes. A JUDGE is asked by its own model; --scores and --replies of other
+judges join at no cost. Rows that any of them was tuned on are set apart."""
 
 EXAMPLES = """\
 examples:
@@ -79,14 +75,8 @@ examples:
       --lm openai/gpt-4.1-nano --lm openai/gpt-4.1-mini --max-cost 2
   dspy-judges compare runs/coherence-001 coherence@embedded \\
       --data labels.jsonl --scores gpt-4o=scores.jsonl
-
-It ends with 0; with 1 where a judge could not be measured on all outputs, which
-it lists with the reason; 2 for wrong usage; 130 where it was interrupted (the
-same command again goes on, and pays nothing twice)."""
-
-
-class ComparisonError(JudgesError):
-    """There is nothing to compare; the message says why."""
+It ends with 0; with 1 where a judge could not be measured on all outputs; 2 for
+wrong usage; 130 where it was interrupted (the same command again goes on)."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -134,28 +124,20 @@ def add_task_flags(group: Any) -> None:
 def command(arguments: Sequence[str]) -> int:
     """Measure and print all judges; returns 1 where one could not be measured."""
     flags = parser().parse_intermixed_args(arguments)
-    left_out: list[dict[str, Any]] = []
 
     def print_result() -> int:
-        result = compare(flags)
-        if result is None:
+        if (result := compare(flags)) is None:
             return DONE
-        left_out.extend(result["left_out"])
         if flags.json:
             print_json(result)
         else:
             print_lines(compare_lines(result))
-        for row in left_out:
+        for row in result["left_out"]:
             print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
-        return FAILED if left_out else DONE
+        return FAILED if result["left_out"] else DONE
 
-    return run_command(
-        NAME,
-        print_result,
-        verbose=flags.verbose,
-        quiet=flags.quiet,
-        interrupted=INTERRUPTED_RUN,
-    )
+    how: Any = {"verbose": flags.verbose, "quiet": flags.quiet}
+    return run_command(NAME, print_result, interrupted=INTERRUPTED_RUN, **how)
 
 
 def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
@@ -166,7 +148,7 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     word = flags.dimension or flags.pairwise
     of_models = [(name or lm, f"{word}@{lm}") for name, lm in map(split_name, flags.lm)]
     specs = [*of_models, *map(split_name, flags.judges)]
-    task, entries = read_task(flags, read_judges(specs, flags.scale, api_base=flags.api_base))
+    task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
     if flags.dry_run:
         print_lines(expectation_lines(entries))
@@ -203,29 +185,32 @@ def ask_all(
 
 
 def read_judges(
-    specs: Iterable[tuple[str, str]],
-    scale: str | None,
-    lm: str | None = None,
-    api_base: str | None = None,
+    flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> list[Entry]:
-    """The judges of NAME and JUDGE[@MODEL], each on the labels' scale.
+    """The judges of NAME and JUDGE[@MODEL], each on the labels' scale; `lm` where no MODEL is.
 
-    `lm` is asked where no MODEL is named; `api_base` is the address of openai/ models alone.
+    An address or a key that flags name are of one provider: SettingsError where several are asked.
     """
-    entries = []
+    entries, providers = [], set()
     for name, spec in specs:
         file, at, model = spec.rpartition("@")
         if not at or Path(spec).exists():
-            file, model = spec, lm or ""
+            file, model = spec, lm
         check_name(model)
-        judge = on_labels_scale(load(file), scale)
+        judge = on_labels_scale(load(file), flags.scale).with_model(model or None)
         if note := constructed_note(judge):
             print_note(f"note: {note}")
-        is_openai = (model or judge.lm).startswith("openai/") or isinstance(judge, Panel)
-        judge = judge.with_model(model or None, api_base if is_openai else None)
+        if not is_embedded(judge.lm):
+            judge = judge.with_model(api_base=flags.api_base)
+            providers.add(judge.lm.partition("/")[0])
         # Folders above say more of a machine than of a judge.
         own_name = "/".join(Path(file).parts[-2:]) + (f"@{model}" if model else "")
         entries.append(Entry(name=name or own_name, judge=judge))
+    if len(providers) > 1 and (flags.api_base or flags.api_key_env):
+        raise SettingsError(
+            f"--api-base and --api-key-env are of one provider, and {', '.join(sorted(providers))} "
+            "are asked: score with one of them first (dspy-judges score), and join it by --scores"
+        )
     return entries
 
 
@@ -247,32 +232,23 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
         # With the texts of all judges: most read the same.
         inputs = {text: about for judge in loaded for text, about in judge.subject.inputs.items()}
         subject = replace(loaded[0].subject, inputs=inputs)
-    words = values_of(flags.values)
-    task = Task.read(
-        flags.data or None,
-        name,
-        subject,
-        level=flags.level,
-        mapping=mapping(flags.map),
-        values=words,
-        scale=flags.scale if loaded else None,
-        annotations=flags.annotations,
-        recorded=not loaded,
-        pairwise=pairwise,
-    )
-    for note in task.labelled.notes:
-        print_note(f"note: {note}")
-    entries = [entry.about(task.items(entry.judge), flags.price) for entry in judges]
     scale = () if pairwise else recorded_scale(flags.scale, subject)
     if flags.replies and not (scale or pairwise):
         raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
+    how = {"values": values_of(flags.values), "annotations": flags.annotations}
+    how |= {"mapping": mapping(flags.map), "scale": flags.scale if loaded else None}
+    how |= {"level": flags.level, "recorded": not loaded, "pairwise": pairwise}
+    task = Task.read(flags.data or None, name, subject, **how)
+    for note in task.labelled.notes:
+        print_note(f"note: {note}")
+    entries = [entry.about(task.items(entry.judge), flags.price) for entry in judges]
     for text in [*flags.scores, *flags.replies]:
         own_name, file = split_name(text)
         path = Path(file)
         if text in flags.scores:
             by_id = from_numbers(read_scores(path, name), pairwise=pairwise)
         else:
-            by_id = from_replies(path, name, scale=scale, words=words, pairwise=pairwise)
+            by_id = from_replies(path, name, scale, how["values"], pairwise=pairwise)
         scored = task.scored(own_name or path.stem, by_id, None, scale)
         entries.append(Entry(name=scored.judge, scored=scored))
         if scored.n_unjudged or scored.n_unknown:
@@ -310,28 +286,25 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     """What `dspy-judges compare --json` prints of the judges; the best comes first.
 
     All figures are on the rows that every judge has and that none was tuned on (all that they have
-    where these are too few). Differences are from the best one. A judge whose judgements have all
-    failed is left out. Raises ComparisonError where nothing can be compared.
+    where these are too few). Raises JudgesError where nothing can be compared.
     """
-    asked = {entry.name: _left_out_without_score(entry) for entry in entries}
-    measured = {name: each.scored for name, each in asked.items() if each.scored is not None}
-    if not measured:
-        raise ComparisonError("; ".join(f"{name}: {each.reason}" for name, each in asked.items()))
-    common = on_common_rows(measured)
+    entries = [_without_score(entry) for entry in entries]
+    asked = {entry.name: entry for entry in entries}
+    common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
+    if not common:
+        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
     met = frozenset[int]().union(*(each.met for each in common.values()))
     rows = unmet_rows(next(iter(common.values())).items, met)
     scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
-    figures = {name: _figures(each) for name, each in scored.items()}
+    cells = {name: figures(each) for name, each in scored.items()}
 
     def value(name: str) -> float:
-        cell = figures[name]
-        known = cell["accuracy"] if "accuracy" in cell else cell["correlations"][0]["value"]
+        known = ranked_by(cells[name])["value"]
         return -math.inf if known is None else float(known)
 
-    # Of equals the one that was named first.
-    order = sorted(figures, key=value, reverse=True)
+    order = sorted(cells, key=value, reverse=True)  # of equals the one that was named first
     best = scored[order[0]]
-    costs = [entry.usage["cost_usd"] for entry in asked.values() if entry.judge]
+    costs = [entry.usage["cost_usd"] for entry in entries if entry.judge]
     return {
         "dimension": task.dimension,
         "kind": "pairwise" if best.is_pairs else "rating",
@@ -344,57 +317,43 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
                 **asked[name].described(),
                 "n_met": len(common[name].met),
                 "tuned_on_these_labels": bool(scored[name].met),
-                **figures[name],
-                **_difference(scored[name], best, len(order)),
+                **cells[name],
+                **_beside_best(scored[name], best, len(order)),
             }
             for name in order
         ],
-        "left_out": [
-            {**entry.described(), "why": entry.reason}
-            for entry in asked.values()
-            if entry.scored is None
-        ],
+        "left_out": [{**e.described(), "why": e.reason} for e in entries if e.scored is None],
         "cost_usd": None if None in costs else round(math.fsum(costs), DIGITS),
     }
 
 
-def _figures(scored: Scored) -> dict[str, Any]:
-    order = order_figures(scored)
-    return {
-        "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
-        "order": order,
-        "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
-        **(pair_figures(scored) if scored.is_pairs else {}),
-    }
-
-
-def _left_out_without_score(entry: Entry) -> Entry:
-    """The entry; without scores where all of its judgements failed, which ranks it nowhere."""
-    if entry.scored is None or not np.isnan(entry.scored.scores).all():
+def _without_score(entry: Entry) -> Entry:
+    """The entry; with a reason in place of scores where all of its judgements have failed."""
+    if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
         return entry
     reason, count = Counter(entry.scored.failures.values()).most_common(1)[0]
-    why = f"none of {len(entry.scored.items):,} judgements has a score; {count:,} of them: {reason}"
+    number = len(entry.scored.items)
+    why = f"none of {number:,} judgements has a score; {count:,} of them: {reason}"
     return replace(entry, scored=None, reason=why)
 
 
 def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores on the items that all have, in one order; raises ComparisonError."""
+    """Every judge's scores on the items that all have, in one order; raises JudgesError."""
     places = {
         name: {item.id: row for row, item in enumerate(scored.items.items)}
         for name, scored in measured.items()
     }
-    first, *others = places.values()
-    shared = [name for name in first if all(name in other for other in others)]
-    if not shared:
-        counts = ", ".join(f"{name} {len(rows):,}" for name, rows in places.items())
-        raise ComparisonError(f"no labelled output has a score by every judge: {counts} outputs")
+    first = next(iter(places.values()), {})
+    shared = [name for name in first if all(name in other for other in places.values())]
+    if places and not shared:
+        raise JudgesError(f"no labelled output has a score by every judge: {', '.join(places)}")
     return {
         name: scored.of_rows([places[name][each] for each in shared])
         for name, scored in measured.items()
     }
 
 
-def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
+def _beside_best(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     """A judge less the best, with an interval that holds for every two judges together.
 
     The best one was chosen by the figures themselves, so that every two judges count as compared
@@ -404,26 +363,18 @@ def _difference(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     if scored is best:
         return {"difference": None, "standing": "best"}
     contrast = contrast_of(scored, best)
-    interval, n = contrast.interval, len(contrast.documents)
+    value, interval, n = contrast.value, contrast.interval, len(contrast.documents)
+    standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
         from scipy.special import stdtrit
 
-        tail = 0.025 / math.comb(n_judges, 2)
-        wider = stdtrit(n - 1, 1 - tail) / stdtrit(n - 1, 0.975)
-        low, high = (
-            contrast.value + wider * (end - contrast.value) for end in (interval.low, interval.high)
-        )
+        wider = stdtrit(n - 1, 1 - 0.025 / math.comb(n_judges, 2)) / stdtrit(n - 1, 0.975)
+        low, high = (value + wider * (end - value) for end in (interval.low, interval.high))
         interval = Interval(float(low), float(high))
-    standing = "worse" if interval and interval.high < 0 else "unclear"
-    standing = "as good" if abs(contrast.value) <= contrast.error < math.inf else standing
-    return {
-        "difference": {
-            **value_cell(contrast.value, interval, DIGITS),
-            "error": json_number(contrast.error, DIGITS),
-            "n_documents": n,
-        },
-        "standing": standing,
-    }
+        standing = "worse" if high < 0 else standing
+    cell = value_cell(value, interval, DIGITS)
+    cell |= {"error": json_number(contrast.error, DIGITS), "n_documents": n}
+    return {"difference": cell, "standing": standing}
 
 
 def contrast_of(a: Scored, b: Scored) -> Contrast:

@@ -55,23 +55,20 @@ from optimize.report.text import (
 from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import Interval, stream
+from optimize.statistics.intervals import stream
 from optimize.statistics.plain import PairAccuracy, pair_accuracy
 
 NAME = "dspy-judges panel"
 ABOUT = """\
-Several judges joined in one, whose score is a weighted mean of theirs. Weights
-are learned on most documents. On the rest, which is looked at once, the panel
-is compared with the best single judge, which ships where joining does not
-clearly help. A frozen panel holds judges that can be asked: where --scores or
---replies have a part in it, no judge.json is written."""
+Several judges joined in one, whose score is a weighted mean of theirs. The best
+single judge ships where joining does not clearly help. Both are measured on
+documents that are looked at once. Where --scores or --replies have a part, no
+judge.json is written: a frozen panel holds judges that can be asked."""
 
 EXAMPLES = """\
-examples:
+example:
   dspy-judges panel --data labels.jsonl relevance@embedded \\
-      relevance@openai/gpt-4.1-mini --max-cost 2
-  dspy-judges panel --dimension coherence --data labels.jsonl \\
-      coherence@embedded --replies gpt4.jsonl --scores other.jsonl
+      relevance@openai/gpt-4.1-mini --scores other.jsonl --max-cost 2
 
 It ends with 0; 1 where it failed; 2 for wrong usage; 130 where it was
 interrupted (the same command again goes on, and pays nothing twice)."""
@@ -81,10 +78,7 @@ KINDS: Mapping[Kind, str] = {
     "half": "a panel, half the best single judge and half the mean of all",
     "learned": "a panel with learned weights",
 }
-TERMS = (
-    "alone: the member's rho on the labels that weights were learned from; adds: the rho that the "
-    "panel loses without it, on documents that taught no weights, with its standard error"
-)
+TERMS = "adds: the rho that a panel loses without the member ± its standard error."
 
 
 def parser() -> argparse.ArgumentParser:
@@ -128,7 +122,7 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    loaded = read_judges(map(split_name, flags.judges), flags.scale, flags.lm, flags.api_base)
+    loaded = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, entries = read_task(flags, loaded)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
@@ -145,21 +139,19 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
         print_lines(expectation_lines(entries))
         return None
     with ask_all(flags, "panel", task, entries) as (folder, entries):
-        for entry in entries:
-            if entry.scored is None:
-                raise SettingsError(
-                    f"{entry.name} has no scores: {entry.reason}; the same command again goes on "
-                    "(with a larger limit), or leave it out"
-                )
         scored = {entry.name: entry.scored for entry in entries if entry.scored}
+        if missing := next((entry for entry in entries if entry.name not in scored), None):
+            raise SettingsError(
+                f"{missing.name} has no scores: {missing.reason}; the same command again goes on "
+                "(with a larger limit), or leave it out"
+            )
         fit, figures = learn_and_measure(task, scored, parts, flags.seed)
         shipped = [entry for entry in entries if entry.name in {part.name for part in fit.parts}]
-        paid = [entry.usage["cost_usd"] for entry in entries if not entry.in_process]
         summary = {
             **figures,
             "members": [_member(entry, fit) for entry in entries],
-            "cost_per_1000_rows": json_number(sum(map(_cost, shipped))),
-            "cost_usd": None if None in paid else round(math.fsum(paid), DIGITS),
+            "cost_per_1000_rows": _total(shipped, "cost_per_1000_rows"),
+            "cost_usd": _total(entries, "cost_usd"),
             "seconds": round(time.monotonic() - began, 3),
             "folder": str(folder),
         }
@@ -173,13 +165,8 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
         else:
             met = _with_ids(task.items(_join(judges, fit.parts)), parts["learned"])
             provenance = {
-                "data": {
-                    "name": task.labelled.name,
-                    "sha256": task.labelled.sha256,
-                    "constructed": is_constructed(task.labelled.sha256),
-                },
-                **{name: summary[name] for name in ("optimizer", "seed", "level", "shipped")},
-                **{name: summary[name] for name in ("own", "gain", "test")},
+                **figures,
+                "data": {**figures["data"], "constructed": is_constructed(task.labelled.sha256)},
                 "tuned_on": [text_key(item.texts) for item in met.items],
             }
             _join(judges, fit.parts, provenance).save(folder / JUDGE, overwrite=True)
@@ -254,21 +241,19 @@ def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
     """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
     both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
     panel, own = panel.of_rows(both), own.of_rows(both)
-    cells = {}
-    for name, scored in (("own", own), ("panel", panel)):
-        figure: Correlation | PairAccuracy = rho(scored)
+
+    def figure(scored: Scored) -> Correlation | PairAccuracy:
         if scored.is_pairs:
-            figure = pair_accuracy(scored.scores, scored.human, scored.documents)
-        cells[name] = _cell(figure.value, figure.interval, figure.n_documents)
-    contrast = contrast_of(panel, own)
-    return {
-        **cells,
-        "difference": _cell(contrast.value, contrast.interval, len(contrast.documents)),
+            return pair_accuracy(scored.scores, scored.human, scored.documents)
+        return rho(scored)
+
+    cells = {
+        name: {**value_cell(each.value, each.interval, DIGITS), "n": each.n_documents}
+        for name, each in (("own", figure(own)), ("panel", figure(panel)))
     }
-
-
-def _cell(value: float, interval: Interval | None, n: int) -> Cell:
-    return {**value_cell(value, interval, DIGITS), "n": n}
+    gap = contrast_of(panel, own)
+    difference = {**value_cell(gap.value, gap.interval, DIGITS), "n": len(gap.documents)}
+    return {**cells, "difference": difference}
 
 
 def _with_ids(items: Items, ids: set[str]) -> Items:
@@ -285,10 +270,10 @@ def _join(
     return Panel.join(members[0].judge.subject, members, provenance=provenance)
 
 
-def _cost(entry: Entry) -> float:
-    """US dollars for 1,000 rows: nothing of what is recorded or asked here; NaN: unknown."""
-    cost = 0.0 if entry.in_process else entry.usage["cost_per_1000_rows"]
-    return math.nan if cost is None else float(cost)
+def _total(entries: Sequence[Entry], key: str) -> float | None:
+    """Dollars of all that can be asked; None where one's price is unknown."""
+    dollars = [entry.usage[key] for entry in entries if entry.judge]
+    return None if None in dollars else round(math.fsum(dollars), DIGITS)
 
 
 def _gain_cell(gain: Gain) -> Cell:
@@ -301,13 +286,12 @@ def _gain_cell(gain: Gain) -> Cell:
 
 def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:
     """A member in summary.json: its weight in what ships (0: none), and what it adds to a panel."""
-    weights, value = {part.name: part.weight for part in fit.parts}, fit.members.get(entry.name)
+    weights = {part.name: part.weight for part in fit.parts}
     return {
         **entry.described(),
-        "cost_per_1000_rows": json_number(_cost(entry)),
         "weight": round(weights.get(entry.name, 0.0), DIGITS),
-        "alone": value and json_number(value.alone, DIGITS),
-        "adds": value and _gain_cell(value.adds),
+        "alone": json_number(fit.alone.get(entry.name, math.nan), DIGITS),
+        "adds": _gain_cell(fit.adds[entry.name]) if entry.name in fit.adds else None,
         "passed_over": fit.passed_over.get(entry.name),
     }
 
@@ -316,7 +300,7 @@ def panel_lines(summary: Mapping[str, Any]) -> list[str]:
     """What the terminal shows of a panel."""
     head, rows = _table(summary)
     judge = summary.get("why_no_judge") or f"Judge: {summary['folder']}/{JUDGE}"
-    return [*wrapped(*_answer(summary)), "", *table_lines(head, rows), "", *wrapped(judge)]
+    return [*wrapped(*_answer(summary)), "", *table_lines(head, rows), "", *wrapped(TERMS, judge)]
 
 
 def write_page(path: Path, summary: Mapping[str, Any]) -> None:
@@ -329,7 +313,7 @@ def write_page(path: Path, summary: Mapping[str, Any]) -> None:
         [
             Section(title="Answer", sentences=_answer(summary)),
             Section(title="What to do next", steps=[summary.get("why_no_judge", step)]),
-            Section(title="Members", tables=[Table(head=head, rows=rows, caption=f"{TERMS}.")]),
+            Section(title="Members", tables=[Table(head=head, rows=rows, caption=TERMS)]),
         ],
     )
 
@@ -338,17 +322,12 @@ def _answer(summary: Mapping[str, Any]) -> list[str]:
     """What ships and why, and how it agrees with people on what was held out."""
     gain, own = summary["gain"], summary["own"]
     better = "does better" if summary["shipped"] != "own" else "does not clearly do better"
-    reason = "are too few to compare a panel with the best single judge"
-    if gain["error"] is not None:
-        reason = (
-            f"that taught no weights a panel {better} than {own}, the best single judge: "
-            f"{number_text(gain['value'], signed=True)} rho, standard error "
-            f"{number_text(gain['error'])}"
-        )
     symbol = "accuracy" if summary["kind"] == "pairwise" else f"{summary['level']}-level rho"
     return [
         f"{summary['dimension']}: shipped {KINDS[summary['shipped']]}.",
-        f"On {counted(gain['n'], 'document')} {reason}.",
+        f"On {counted(gain['n'], 'document')} that taught no weights a panel {better} than {own}, "
+        f"the best single judge: {number_text(gain['value'], signed=True)} rho, standard error "
+        f"{number_text(gain['error'])}.",
         *(
             f"On {title} ({counted(cells['own']['n'], 'document')}), {symbol}: best single judge "
             f"{cell_text(cells['own'])}, what ships {cell_text(cells['panel'])}, difference "
@@ -374,7 +353,7 @@ def _table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str,
             number_text(row["alone"]),
             f"{number_text(row['adds']['value'], signed=True)} ± "
             f"{number_text(row['adds']['error'])}",
-            cost_text(row["cost_per_1000_rows"]),
+            cost_text(row["cost_per_1000_rows"]) if row["lm"] else "recorded",
         )
         for row in sorted(members, key=lambda row: (-row["weight"], -row["alone"]))
     ]

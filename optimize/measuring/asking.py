@@ -97,25 +97,35 @@ def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
     return Judge.of(rescale(judge.subject, bounds), lm=judge.lm)
 
 
-def from_numbers(numbers: Mapping[str, float], *, pairwise: bool = False) -> ById:
-    """Any judge's numbers by id, or of pairs its margins for A; NaN is a failed judgement."""
+def from_numbers(numbers: Any, *, pairwise: bool = False) -> ById:
+    """Any judge's numbers by id, of pairs its margins for A; None and NaN: a failed judgement.
 
-    def judged(score: float) -> AnyJudgement:
-        if math.isnan(score):
-            return (Verdict if pairwise else Judgement).failed("no score")
-        if not pairwise:
-            return Judgement(score=score)
-        return Verdict(margin=score, preferred="A" if score > 0 else "B" if score < 0 else "tie")
-
-    return {name: judged(score) for name, score in numbers.items()}
+    Raises LabelError for an id with two numbers, as a Series may have, and TypeError.
+    """
+    by_id: dict[str, AnyJudgement] = {}
+    for name, score in numbers.items():
+        if isinstance(score, str) or not (score is None or hasattr(score, "__float__")):
+            raise TypeError(
+                f"the score of {name!r} is {score!r}; a number is wanted, or NaN for none"
+            )
+        if str(name) in by_id:
+            raise LabelError(f"an id has two scores ({name!r:.60}); give every output its own")
+        number = math.nan if score is None else float(score)
+        if math.isnan(number):
+            by_id[str(name)] = (Verdict if pairwise else Judgement).failed("no score")
+        else:
+            side: Any = "A" if number > 0 else "B" if number < 0 else "tie"
+            verdict = Verdict(margin=number, preferred=side)
+            by_id[str(name)] = verdict if pairwise else Judgement(score=number)
+    return by_id
 
 
 def from_replies(
     path: Path,
     dimension: str,
-    *,
     scale: Sequence[int],
     words: Mapping[str, Any],
+    *,
     pairwise: bool = False,
 ) -> ById:
     """Any judge's raw replies; several on an output are averaged, a pair is asked in both orders.
@@ -134,10 +144,8 @@ def from_replies(
         )
     if pairwise:
         return {record.id: verdict(record, values=words) for record in records}
-    return {
-        record.id: judgement(record.replies, scale, values=words, names=(dimension,))
-        for record in records
-    }
+    how: Any = {"values": words, "names": (dimension,)}
+    return {record.id: judgement(record.replies, scale, **how) for record in records}
 
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
@@ -206,10 +214,10 @@ def ask_entries(
 
     All models are opened before the first request, so that a key that is missing costs nothing. One
     that fails, or that the limits end, has a reason and no scores; the others are asked all the
-    same, the cheapest first. The key of `api_key_env` goes to openai/ models alone.
+    same, the cheapest first. The `price` is of models that no table knows.
     """
     opening: Any = dict(options)
-    key, price = opening.pop("api_key_env", None), opening.pop("price", None)
+    price = opening.pop("price", None)
     if all(entry.in_process for entry in entries):
         opening["store"] = None
     asked = {entry.name: entry for entry in entries}
@@ -222,17 +230,13 @@ def ask_entries(
                     judge.lm,
                     role=entry.name,
                     api_base=judge.api_base,
-                    api_key_env=key if judge.lm.startswith("openai/") else None,
                     price=None if find_price(judge.lm) else price,
                     free=entry.in_process,
                 )
                 judge.clients(clients[entry.name])  # opens those of a panel
-        for name in sorted(
-            clients, key=lambda name: total_estimate(asked[name].expected).cost_usd or 0
-        ):
+        costs = {name: total_estimate(asked[name].expected).cost_usd or 0 for name in clients}
+        for name in sorted(clients, key=lambda name: costs[name]):
             asked[name] = _ask(asked[name], task, clients[name], seed)
-            if reason := asked[name].reason:
-                print_line(f"left out: {name}: {reason}")
         if session.cache is not None and (note := session.cache.note):
             print_line(note)
     return list(asked.values())
@@ -282,8 +286,8 @@ def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, 
         "seconds_per_1000_rows": json_number(1000 * each_response / n_rows, DIGITS),
         "lm_calls": sum(account.calls for account in accounts),
         "tokens": {
-            "in": sum(account.tokens_in for account in accounts),
-            "out": sum(account.tokens_out for account in accounts),
+            way: sum(getattr(account, f"tokens_{way}") for account in accounts)
+            for way in ("in", "out")
         },
         "cost_usd": json_number(spent, DIGITS),
     }

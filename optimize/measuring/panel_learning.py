@@ -1,22 +1,19 @@
 """How several judges' scores are joined, and whether people's labels say that joining helps.
 
 Each member's scores get a straight line: mean 0 over all outputs, standard deviation 1 within
-documents (of pairs: within all). What joins them is a weighted mean of the lines:
+documents (of pairs: within all). A panel's score is a weighted mean of the lines. Below 40 labelled
+documents, and for pairs, half the weight is the own judge's, the best member by these labels, and
+half is shared by all. From 40 documents on, half of it is what non-negative least squares of
+people's ranks on the lines say, and half is shared.
 
-- below 40 labelled documents, and for pairs, half the weight is the best member's by these labels
-  (the own judge) and half is shared equally by all;
-- from 40 documents on, the weights are half what non-negative least squares of people's ranks on
-  the lines give, and half equal.
-
-Fewer documents cannot tell members' weights apart, and hardly tell which of many is the best: a
-panel that trusts 12 documents for either loses to the judge one had. So the panel is taken only
-where it does better than the own judge by more than one standard error on documents and systems
-that taught neither the weights nor which judge is the own one. Otherwise the own judge stays.
+Few documents cannot tell weights apart, and hardly which of many members is the best: a panel that
+trusts 12 documents for either loses to the judge one had. So it is taken only where it does better
+than the own judge by more than a standard error, on documents and systems that taught neither the
+weights nor which judge is the own one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -24,7 +21,7 @@ import pandas as pd
 
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
-from optimize.statistics.intervals import Contrast, Matrix, Vector
+from optimize.statistics.intervals import Matrix, Vector
 
 Kind = Literal["own", "half", "learned"]
 LEAST_DOCUMENTS_FOR_WEIGHTS = 40
@@ -54,32 +51,29 @@ class Gain(NamedTuple):
     n_documents: int
 
 
-class MemberValue(NamedTuple):
-    """A member's rho alone, and what the panel loses without it, by the labels it learns from."""
-
-    alone: float
-    adds: Gain
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFit:
     """What ships, as a weighted mean of `parts`, and the evidence for it.
 
-    `own` is the best member alone by these labels, and `gain` the panel's on it, shipped or not.
-    `members` are by name, as is why others can have no part (`passed_over`).
+    By these labels, `alone` is each member's rho, `own` the best of them, `gain` the panel's on it,
+    shipped or not, and `adds` what the panel loses without a member. `passed_over` says why others
+    can have no part.
     """
 
     kind: Kind
     own: str
     parts: tuple[Part, ...]
     gain: Gain
-    members: Mapping[str, MemberValue]
+    alone: Mapping[str, float]
+    adds: Mapping[str, Gain]
     passed_over: Mapping[str, str]
 
     def scores(self, by_name: Mapping[str, Vector]) -> Vector:
         """What ships says of rows that its members scored; NaN where one of them failed."""
         lines = [p.weight * (p.intercept + p.slope * by_name[p.name]) for p in self.parts]
-        return _rounded(np.sum(lines, axis=0))
+        # To 12 digits, because the order of a sum must not break a tie.
+        scores: Vector = np.round(np.sum(lines, axis=0), 12)
+        return scores
 
 
 def learn_panel(
@@ -127,13 +121,11 @@ def learn_panel(
     gain, *adds = labelled.gains([everyone, *(without if len(names) > 1 else [])], rng)
     taught = labelled.taught(np.ones(labelled.human.size, bool))
     own, weights = taught.own(everyone), taught.weights(everyone)
-    kind: Kind = "learned" if labelled.learns else "half"
+    kind: Kind = "own"
     parts: tuple[Part, ...] = (Part(names[own], 1.0),)
-    if not gain.value > gain.error:
-        kind = "own"
-    else:
-        joined = labelled.mapped @ weights
-        scale, shift = 1 / lines[:, 0].max(), 0.0
+    if gain.value > gain.error:
+        kind = "learned" if labelled.learns else "half"
+        joined, scale, shift = labelled.mapped @ weights, 1 / lines[:, 0].max(), 0.0
         if not pairs:
             # On people's scale, which a rating can be read on: with their mean and spread.
             scale = labelled.human.std() / joined.std()
@@ -141,13 +133,13 @@ def learn_panel(
         lines = lines * scale + (0, shift)
         order = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
         parts = tuple(Part(names[k], *map(float, (weights[k], *lines[k]))) for k in order)
-    members = zip(taught.alone.tolist(), adds or [gain], strict=True)
     return PanelFit(
         kind=kind,
         own=names[own],
         parts=parts,
         gain=gain,
-        members=dict(zip(names, starmap(MemberValue, members), strict=True)),
+        alone=dict(zip(names, taught.alone.tolist(), strict=True)),
+        adds=dict(zip(names, adds or [gain], strict=True)),
         passed_over=passed_over,
     )
 
@@ -192,7 +184,7 @@ class _Taught:
         if (agreeing := members & (self.alone > 0)).any():
             members = agreeing
         told = np.zeros(members.size)
-        if self.learns:
+        if self.learns and self.people.size:
             told[members] = nnls(self.mapped[:, members], self.people)[0]
         if not told.any():
             told[self.own(members)] = 1.0
@@ -236,29 +228,24 @@ class _Labelled:
         that of those; of several deals into folds the mean.
         """
         level: Level = "summary" if self.group.any() else "dataset"
-        contrasts: list[list[Contrast]] = []
+        found = []
         for _ in range(DEALS):
             sides = np.full((1 + len(panels), self.human.size), np.nan)
             for held_out, rows in self._folds(rng):
                 taught, mapped = self.taught(rows), self.mapped[held_out]
-                sides[0, held_out] = mapped[:, taught.own(panels[0])]
-                for place, members in enumerate(panels, start=1):
-                    sides[place, held_out] = _rounded(mapped @ taught.weights(members))
-            own, whole, *others = sides
-            contrasts.append(
-                [
-                    contrast_judges(whole, base, self.human, self.document, level=level)
-                    for base in (own, *others)
+                weights = [
+                    np.eye(len(mapped.T))[taught.own(panels[0])],
+                    *map(taught.weights, panels),
                 ]
-            )
-        return [
-            Gain(
-                float(np.mean([contrast.value for contrast in deals])),
-                float(np.mean([contrast.error for contrast in deals])),
-                len(deals[0].documents),
-            )
-            for deals in zip(*contrasts, strict=True)
-        ]
+                sides[:, held_out] = np.round(mapped @ np.stack(weights, axis=1), 12).T
+            own, whole, *others = sides
+            contrasts = [
+                contrast_judges(whole, base, self.human, self.document, level=level)
+                for base in (own, *others)
+            ]
+            found.append([(each.value, each.error, len(each.documents)) for each in contrasts])
+        means = np.mean(found, axis=0).tolist()
+        return [Gain(value, error, round(number)) for value, error, number in means]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Rows to score, and the rows that share neither document nor system with them."""
@@ -287,9 +274,3 @@ def _ranks(values: Matrix, group: Codes) -> Matrix:
     spread = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
     standard: Matrix = np.divide(ranks, spread, out=np.zeros_like(ranks), where=spread > 0)
     return standard
-
-
-def _rounded(scores: Vector) -> Vector:
-    """To 12 digits, because the order of a sum must not break a tie."""
-    rounded: Vector = np.round(scores, 12)
-    return rounded

@@ -9,8 +9,6 @@ import numpy as np
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from judges.winrate import text_length
-from optimize.injection import output_name
 from optimize.items import Indices, Items, Vector, scores_of, text_key
 from optimize.statistics.correlations import Level
 
@@ -75,10 +73,6 @@ class Scored:
         return self.items.system_ids
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        return tuple(verdict for verdict in self.judgements if isinstance(verdict, Verdict))
-
-    @property
     def ranked_rows(self) -> list[Indices]:
         """The rows that are ranked among each other: a document's at summary level, else all."""
         if self.level == "summary":
@@ -124,24 +118,6 @@ class Scored:
         if isinstance(labelled, LabelledPair):
             return {**labelled.texts, "A": labelled.response_a, "B": labelled.response_b}
         return labelled.texts
-
-    def lengths(self) -> Vector | None:
-        """Characters of each output; None where its text is not known."""
-        lengths = []
-        for index in range(len(self.items)):
-            texts = self.texts(index)
-            name = output_name(tuple(texts))
-            if name is None:
-                return None
-            lengths.append(text_length(texts[name]))
-        return np.array(lengths, float)
-
-    def pair_lengths(self) -> list[tuple[int, int]] | None:
-        """Characters of A and of B."""
-        pairs = [pair for pair in self.labelled if isinstance(pair, LabelledPair)]
-        if len(pairs) != len(self.items):
-            return None
-        return [(text_length(pair.response_a), text_length(pair.response_b)) for pair in pairs]
 
 
 def labelled_in_order(

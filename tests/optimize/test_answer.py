@@ -26,6 +26,7 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
             "It orders two outputs of one document as people do in 64% of pairs (95% interval 58% "
             "to 70%), on 20 documents that tuning did not see. A coin reaches 50%.",
         ),
+        ("One person", "Not known: no two annotators labelled the same outputs."),
         ("Gain", "Tuning helped: from 60% to 64% of pairs, +0.100 [+0.020, +0.180] rho on test."),
         ("Cost", "$0.0375, 1,200 judge calls and 1 proposal in 12 s."),
     ]
@@ -131,7 +132,6 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
         gain={"test": gain(0.1, -0.1, 0.3), "test_unseen_systems": gain(-0.1, -0.2, 0.3)},
         order=dict.fromkeys(cells, shares), tuned_file="tuned.json", cached_calls=1200,
         why=f"{why}does not clearly beat it (risk of a false claim: 10%).",
-        finalists=[{"shipped": True, "usd_per_1000": 1.25}],
     )  # fmt: skip
     lines = run_lines(summary, "runs/relevance-001")
     assert len(lines) <= 24

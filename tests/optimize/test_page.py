@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_cases import PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
+from report_cases import CLEAN, PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
 
 from judges.judgement import Judgement
-from optimize.injection import Probes
+from optimize.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.page import (
@@ -150,8 +150,8 @@ def test_a_disagreement_shows_every_annotator_s_name_rating_and_comment(tmp_path
         comments=("says it all", "too long"),
     )  # fmt: skip
     seen = text_of(run_page(evidence, tmp_path))
-    assert "old on d: ranked too low, judge 1.00, people 4.50" in seen
-    assert "new on d: ranked too high, judge 5.00, people 1.50" in seen
+    assert "old on d: 1 of 1 places too low, judge 1.00, people 4.50" in seen
+    assert "new on d: 1 of 1 places too high, judge 5.00, people 1.50" in seen
     for said in ("Judge: It says what matters.", "ann: 4. says it all", "bob: 5. too long"):
         assert said in seen
 
@@ -166,6 +166,7 @@ def test_the_worst_disagreement_comes_first_and_equal_numbers_are_none() -> None
     assert worst_disagreements(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)) == []
     # Margins: the judge 1 and people -1 are two apart, half of which is 1.
     assert worst_disagreements(pairs([("A", "A")], [("B",)])) == [(0, 1.0)]
+    assert worst_disagreements(pairs([("A", "A")], [("A", "A", "B")])) == []
 
 
 def test_systems_and_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
@@ -200,8 +201,10 @@ def test_marks_stand_where_the_axis_says() -> None:
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
     evidence = plain()
-    moved = dict.fromkeys(PROBES.attacked, (1.0, 2.0, 3.0)) | {"order": (4.0, 5.0, 5.0)}
-    probes = Probes(documents=PROBES.documents, clean=PROBES.clean, attacked=moved)
+    moved = {"order": (4.0, 5.0, 5.0)}
+    probes = Probes(
+        shifts=tuple((a, score_shift(CLEAN, moved.get(a.title, CLEAN))) for a in ATTACKS)
+    )
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
     assert talked_up(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]
     assert talked_up(PROBES, evidence) == []
@@ -213,7 +216,7 @@ def verification(evidence: Scored, page: Path) -> str:
         "data": run_summary()["data"], "order": cell(0.6), "correlations": [cell()],
     }  # fmt: skip
     sentences, steps = ["It agrees."], ["Read `x`."]
-    write_verification(page, result, evidence, PROBES, sentences=sentences, steps=steps)
+    write_verification(page, result, evidence, sentences=sentences, steps=steps)
     return page.read_text(encoding="utf-8")
 
 

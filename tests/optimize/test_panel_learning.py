@@ -57,7 +57,7 @@ def test_a_judge_that_goes_against_people_has_no_weight():
     world = World(2)
     fit = world.fit({"a": world.judge(1.0), "b": world.judge(1.0), "c": -world.judge(1.0)})
     assert weights(fit).keys() == {"a", "b"}
-    assert fit.members["c"].alone < 0
+    assert fit.alone["c"] < 0
 
 
 @pytest.mark.parametrize("others", [{}, {"b": 1.0, "c": 1.0}], ids=["alone", "copies"])
@@ -80,10 +80,10 @@ def test_rho_alone_is_summary_level_rho_and_a_panel_adds_what_dropping_its_membe
     world = World(5)
     own = world.judge(1.0)
     fit = world.fit({"a": own, "b": world.judge(1.0), "c": world.judge(8.0)})
-    assert fit.members["a"].alone == pytest.approx(
+    assert fit.alone["a"] == pytest.approx(
         summary_level(own, world.human, world.document).value
     )
-    adds = {name: value.adds.value for name, value in fit.members.items()}
+    adds = {name: gain.value for name, gain in fit.adds.items()}
     assert adds["c"] < 0.01 < adds["b"]
 
 
@@ -153,7 +153,7 @@ def test_over_all_outputs_scores_are_ranked_together():
     scores = {"a": world.judge(1.0), "b": world.judge(1.0)}
     fit = world.fit(scores, "dataset")
     assert fit.kind == "learned"
-    assert fit.members["a"].alone == pytest.approx(spearmanr(scores["a"], world.human).statistic)
+    assert fit.alone["a"] == pytest.approx(spearmanr(scores["a"], world.human).statistic)
 
 
 def test_pairs_with_sides_changed_give_the_same_panel_and_margins_of_the_other_sign():

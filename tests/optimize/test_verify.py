@@ -270,7 +270,7 @@ def test_a_page_in_the_place_of_a_folder_is_refused_before_anything_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["relevance", "--report", str(tmp_path)]) == 2
-    assert f"{tmp_path}: is a folder; name a file in it" in capsys.readouterr().err
+    assert f"--report {tmp_path}: name a file in a folder that exists" in capsys.readouterr().err
 
 
 def test_an_id_that_is_recorded_twice_is_refused(
@@ -325,7 +325,6 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(
     out = capsys.readouterr().out
     assert "wit accuracy 0.833 [0." in out
     assert "n=3 of 4 pairs that people decided" in out
-    assert "accuracy mean of orders 0.750" in out
     result = verified(capsys, *arguments)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
