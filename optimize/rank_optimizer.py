@@ -32,7 +32,7 @@ from optimize.items import LEVELS, Items, choose_level
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, check_level
-from optimize.run.models import SEARCH, open_models
+from optimize.run.models import open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Level, Settings, read_settings
 from optimize.search.gate import RISK, SearchResult
@@ -183,8 +183,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     print_line=print_line,
                 )
                 run = replace(run, own_scorer=task.scorer(run))
-                with models.judge.account.spending_on(SEARCH):
-                    result = run.search()
+                result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
         compiled = (
             task.tuned(result.tuned.prompt(judge.prompt))
