@@ -15,7 +15,8 @@ import numpy as np
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
 from optimize.search.gate import RISK, Finalist, power, verdict
-from optimize.search.objective import Level, objective
+from optimize.search.evaluator import objective
+from optimize.statistics.correlations import Level
 
 DOCUMENTS = (12, 30, 60, 240)
 LABELLED = (12, 24, 40, 60, 120)

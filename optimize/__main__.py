@@ -108,7 +108,7 @@ def command(arguments: Sequence[str]) -> int:
         settings = read_settings(of_both_models(flags))
         if dry:
             plan = plan_budget(prepare(settings))
-            lines, result = list(plan.lines()), plan.to_json()
+            lines, result = plan.lines(), plan.to_json()
         else:
             folder, result = tune_in_folder(settings, out, print_line=print_note, stderr=sys.stderr)
             lines = run_lines(result, str(folder))

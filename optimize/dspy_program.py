@@ -25,12 +25,12 @@ from judges.client import BudgetSpentError, FailureMonitor, FatalModelError, Res
 from judges.client.dspy import as_lm
 from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
-from judges.judgement import shortened
+from judges.judgement import Judgement, shortened
 from judges.modules import demos_of, signature_of
 from judges.prompt import Field, Prompt, encodable
 from optimize.items import Item
 from optimize.run.run import ActiveRun
-from optimize.search.evaluator import ItemScore, JudgeItems
+from optimize.search.evaluator import Judged, JudgeItems
 
 WAY_OUT = (
     "it tunes a judges.RatingJudge or judges.PairwiseJudge, such as "
@@ -259,7 +259,7 @@ class ProgramStudent(Student):
         for item in (*labels.train.items, *labels.dev.items):
             self._examples[_key(item.texts)] = item.id, item.human
 
-        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemScore]:
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[Judged]:
             """Yield what the program says of each item, in order."""
             program = self.tuned(prompt)
             _predictor(program, self.path).lm = lm
@@ -267,14 +267,14 @@ class ProgramStudent(Student):
             with client.account.spending_on(run.purpose_of(items[0])):
                 judged = _in_order(lambda item: self._judge(program, lm, item), items, n_threads)
                 for score in judged:
-                    run.step(score.failure is not None)
-                    response = Response(replies=(), parsed=(), error=score.failure)
+                    run.step(score.judgement.failure is not None)
+                    response = Response(replies=(), parsed=(), error=score.judgement.failure)
                     monitor.add(response)
                     yield score
 
         return judge_items
 
-    def _judge(self, program: dspy.Module, lm: dspy.LM, item: Item) -> ItemScore:
+    def _judge(self, program: dspy.Module, lm: dspy.LM, item: Item) -> Judged:
         """One item's score; raises what ends a run, among it ProgramError."""
         trace: list[Any] = []
         usage = UsageTracker()
@@ -288,9 +288,7 @@ class ProgramStudent(Student):
             tokens_out=sum(total.get("completion_tokens", 0) for total in totals),
         )
 
-    def _run(
-        self, program: dspy.Module, lm: dspy.LM, item: Item, trace: Sequence[Any]
-    ) -> ItemScore:
+    def _run(self, program: dspy.Module, lm: dspy.LM, item: Item, trace: Sequence[Any]) -> Judged:
         """What the program says of an item, without what that took."""
         try:
             prediction = program(**self._inputs[item.id])
@@ -303,13 +301,13 @@ class ProgramStudent(Student):
                 raise stopped from None
             if isinstance(error, AdapterParseError):
                 reply = shortened(str(error.lm_response))
-                return ItemScore(score=math.nan, failure=f"no {self.answer.name} in {reply}")
+                return Judged(Judgement.failed(f"no {self.answer.name} in {reply}"))
             reason = shortened(f"{type(error).__name__}: {error}")
-            return ItemScore(score=math.nan, failure=reason)
+            return Judged(Judgement.failed(reason))
         comment = ""
         if self._reason is not None and trace:
             comment = _text(trace[-1][2].get(self._reason))
-        return ItemScore(score=score, comment=comment)
+        return Judged(Judgement(score=score, rationale=comment or None))
 
     def _answer_in(self, prediction: Any) -> Any:
         """The answer in what the program returns: its field, or the bare value."""
@@ -407,8 +405,8 @@ def _predictor(program: dspy.Module, path: str) -> Any:
 
 
 def _in_order(
-    judge: Callable[[Item], ItemScore], items: Sequence[Item], n_threads: int
-) -> Iterator[ItemScore]:
+    judge: Callable[[Item], Judged], items: Sequence[Item], n_threads: int
+) -> Iterator[Judged]:
     """Judge the items in threads that see what is set in DSPy here; what is left is not begun."""
     if n_threads == 1:
         yield from map(judge, items)

@@ -24,7 +24,6 @@ from data.types import LabelledPairs
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -36,6 +35,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, json_number, value_cell
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho

@@ -121,7 +121,7 @@ def tune(
     subject = read_subject(dimension) if isinstance(dimension, str) else dimension
     kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
     given[kind] = dimension if isinstance(dimension, str) else subject.name
-    is_file = data is None or isinstance(data, str | os.PathLike)
+    rows = None if isinstance(data, str | os.PathLike) else data
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
@@ -129,11 +129,11 @@ def tune(
         opened[model.name] = model
         given |= {"lm": model.name, "api_base": model.api_base}
     folder, summary = tune_in_folder(
-        read_settings(given | ({"data": data} if is_file else {})),
+        read_settings(given | ({"data": data} if rows is None else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
         subject=None if isinstance(dimension, str) else subject,
-        rows=None if is_file else data,
+        rows=rows,
         opened=opened,
         stderr=None if quiet else sys.stderr,
     )

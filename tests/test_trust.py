@@ -25,7 +25,7 @@ from judges.frozen import digest
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure
-from optimize.cli.tune import command as optimize_command
+from optimize.__main__ import command as optimize_command
 from optimize.verify import command as verify_command
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"

@@ -15,7 +15,7 @@ from jsonl import read_jsonl
 
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
 ROWS: list[dict[str, Any]] = [

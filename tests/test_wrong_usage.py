@@ -8,7 +8,7 @@ import pytest
 
 from data.check import main as data_command
 from judges.__main__ import main as judges_command
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 
 ROWS = [
     {

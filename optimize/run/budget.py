@@ -1,12 +1,12 @@
 """What a run may spend and on what: what a judgement costs times the judgements of each purpose.
 
 The unit is dollars, tokens where no price is known, or calls of a model that costs nothing. What
-measures comes first, then what chooses; the search spends the rest. A judgement costs what its
+measures comes first; the search, which decides as well, spends the rest. A judgement costs what its
 length tells before a run, and what the first rows have taken in it.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,44 +27,47 @@ from optimize.figures import DIGITS
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.items import Items
 from optimize.run.labels import Labels, PreparedRun
-from optimize.run.models import DEV, PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
+from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.run.settings import Settings, SettingsError
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
     JudgeItems,
     Pricing,
     SearchBudget,
+    SearchOptions,
     Unit,
 )
-from optimize.search.gate import fewest_documents
-from optimize.search.problem import SearchOptions
+from optimize.search.gate import documents_for, power
 
-# A search that costs nothing may show as much as a frozen judge can hold.
+# Without a limit: calls of a search that costs nothing; of another so many times the judging of so
+# many outputs by the untuned judge.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
-FREE_SIZES, FREE_LENGTH = (16, 64, MAX_DEMOS), 3_000_000
-# As many as a search that costs money may show, as far as its money goes.
-PAID_SIZES, PAID_LENGTH = (4, 8, 16, 32, 64), 120_000
-# Without a limit a search may cost what judging so many outputs of train with the untuned judge
-# does, so many times.
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
-# The least that can teach anything: dev and test for two judges, and so much of a first round.
+# How many demonstrations are tried, and their characters at most. What costs nothing may show as
+# much as a frozen judge can hold.
+FREE_SIZES, FREE_LENGTH = (16, 64, MAX_DEMOS), 3_000_000
+PAID_SIZES, PAID_LENGTH = (4, 8, 16, 32, 64), 120_000
+# The least that can teach anything: labels judged by the untuned judge and some finalists, so much
+# of a first round, and so many proposals.
 FINALISTS_AT_LEAST, LEAST_SEARCH, LEAST_PROPOSALS = 1.5, 3, 4
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
 SPARE = {"--max-calls": 0.05, "--max-cost": 0.06}
+# By so much of the limit a step may cost more than was estimated for it.
+SLACK = 0.02
 ITEMS_LOOKED_AT = 20
 # What a proposer reads beside a lesson's texts.
 PROPOSER_CHARACTERS = 10_000
-# By so much of the limit a step may cost more than was estimated for it.
-SLACK = 0.02
 # Hidden thoughts before a reply and before a proposal, of models that think.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
-# Of the money, what measuring the dearest candidate on dev and in the final table may take: it
-# says how much a candidate may show. With less room than for so many examples none is shown.
+# Of the money, what measuring the dearest candidate on dev and test may take: it says how much a
+# candidate may show. With less room than for so many examples none is shown.
 DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
 # A candidate may cost so many times the untuned judge under any limit: reasoning in words does.
 DEAREST_FACTOR = 4.0
 # Tokens written cost about so many times those read, where no price says how many.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
+# The gain in rho that is planned for, and how likely it should ship.
+GAIN, LIKELY = 0.1, 0.8
 
 
 class CallTokens(NamedTuple):
@@ -76,14 +79,13 @@ class CallTokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """What a run may spend in all (`limit`), and the search's part of it.
+    """What a run may spend in all (`limit`, in the unit of `search`), and the search's part of it.
 
-    `kept` and `kept_calls` are what the search leaves for measuring. `rows` are what is planned by
+    `kept` and `kept_calls` are what the search leaves for measuring; `rows` are what is planned, by
     purpose.
     """
 
-    settings: Settings
-    labels: Labels
+    prepared: PreparedRun
     search: SearchBudget
     options: SearchOptions
     pricing: Pricing
@@ -94,66 +96,65 @@ class RunBudget:
 
     @property
     def planned(self) -> Spending:
-        return total_spending(self.rows, "planned")
+        return total_spending(self.rows, "expected")
+
+    @property
+    def at_most(self) -> float | None:
+        """Dollars that the run keeps to: its user's limit, else what is planned; None: no price."""
+        if self.search.unit != "dollars":
+            return None
+        return self.prepared.settings.max_cost or round(self.limit, 2)
 
     def to_hold(self, cost: float) -> tuple[float, float]:
         """Calls and dollars to keep for measuring, and for so much before it."""
         calls = self.kept_calls + cost / self.pricing.of_seed * self.pricing.calls
         return calls, self.kept + cost if self.search.unit == "dollars" else 0.0
 
-    @property
-    def most_dollars(self) -> float | None:
-        """What the run costs at most, where anything is paid: its limit, or what it keeps to."""
-        if self.settings.max_cost is not None or self.search.unit != "dollars":
-            return self.settings.max_cost
-        return round(max(self.limit, self.planned.cost or 0), 2)
-
-    @property
-    def documents(self) -> dict[str, int]:
-        """How many documents teach, choose and measure."""
-        return {
-            "train": len(self.labels.train.documents),
-            "dev": len(self.labels.dev.documents),
-            # Outputs of unseen systems are for test's documents: none counts twice.
-            "test": len({name for part in self.labels.measured.values() for name in part.places}),
-        }
-
-    def heading(self) -> list[str]:
-        """What is planned and its limit, and how many documents do what."""
-        most = "" if self.most_dollars is None else f", at most {dollars_text(self.most_dollars)}"
-        if self.settings.max_calls is not None:
-            most += f", at most {self.settings.max_calls:,} calls"
-        counts, fewest = self.documents, fewest_documents(self.settings.risk)
-        documents = (
-            f"documents: {counts['train']} teach, {counts['dev']} choose, {counts['test']} measure"
-        )
-        # What costs nothing may be judged on train as well.
-        if counts["dev"] < fewest and self.search.unit != "calls":
-            documents += f"; fewer than {fewest} that choose ship no tuned judge"
+    def lines(self) -> list[str]:
+        """The plan by purpose, and what these labels can show."""
+        limits = [dollars_text(self.at_most)] if self.at_most else []
+        if self.prepared.settings.max_calls is not None:
+            limits.append(f"{self.prepared.settings.max_calls:,} calls")
+        table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
+        for row in (*self.rows, self.planned):
+            dollars = "price unknown" if row.cost is None else dollars_text(row.cost)
+            counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
+            table.append((row.purpose, *counts, dollars if row.cost != 0 else "free"))
         return [
-            f"planned: about {_about(self.planned.calls)} calls, {_dollars(self.planned)}{most}",
-            documents,
+            *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
+            f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
+            self.chance(),
+            "A token is taken as four characters. Nothing has been sent or written.",
         ]
 
-    def lines(self) -> Iterator[str]:
-        """Yield a table of what is planned by purpose, the time and the limits."""
-        yield from self.heading()
-        yield ""
-        yield _columns("", "calls", "tokens in", "tokens out", "dollars")
-        for row in (*self.rows, self.planned):
-            numbers = (_about(row.calls), _about(row.tokens_in), _about(row.tokens_out))
-            yield _columns(row.purpose, *numbers, _dollars(row))
-        yield "(a token is taken as four characters; nothing has been sent or written)"
+    def heading(self) -> str:
+        """The plan in a line."""
+        dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
+        most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
+        return f"planned: about {_about(self.planned.calls)} calls, {dollars}{most}"
+
+    def chance(self) -> str:
+        """How likely a gain would ship with these labels, and with how many it would be likely."""
+        labels, risk = self.prepared.labels, self.prepared.settings.risk
+        n_documents, n_learned = (len(part.places) for part in (labels.everything, labels.learned))
+        outputs = len(labels.learned) / n_learned
+        likely = documents_for(LIKELY, outputs, GAIN, risk) * n_documents / n_learned
+        return (
+            f"A gain of {GAIN:g} rho ships with a chance of "
+            f"{power(n_learned, outputs, GAIN, risk):.0%}; with {math.ceil(likely):,} labelled "
+            f"documents, {LIKELY:.0%}."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What --dry-run --json prints of it."""
-        planned = rounded(self.planned)
+        planned, labels = rounded(self.planned), self.prepared.labels
+        counts = {"train": labels.train, "dev": labels.dev, "test": labels.test}
         return {
-            "documents": self.documents,
-            "calls": {"expected": planned.calls, "at_most": self.settings.max_calls},
-            "tokens_in": {"expected": planned.tokens_in},
-            "tokens_out": {"expected": planned.tokens_out},
-            "cost_usd": {"expected": planned.cost, "at_most": self.most_dollars},
+            "documents": {name: len(items.places) for name, items in counts.items()},
+            "chance": self.chance(),
+            "calls": {"expected": planned.calls, "at_most": self.prepared.settings.max_calls},
+            "tokens": {"in": planned.tokens_in, "out": planned.tokens_out},
+            "cost_usd": {"expected": planned.cost, "at_most": self.at_most},
             "spending": [spending_row(rounded(row)) for row in self.rows],
         }
 
@@ -168,11 +169,12 @@ def plan_budget(
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
-    price, unit = settings.prices[0], _unit(settings)
+    price, proposer_price = settings.prices
+    unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
     orders = 2 if settings.pairwise else 1
-    replies = calls = orders * (settings.samples or 1)
-    if gives_n_replies(settings.lm) if native_n is None else native_n:
-        calls = orders
+    one_call = gives_n_replies(settings.lm) if native_n is None else native_n
+    replies = orders * (settings.samples or 1)
+    calls = orders if one_call else replies
     tokens = measured or _tokens_by_length(prepared, calls, replies)
     pricing = Pricing(
         price=price or TOKENS,
@@ -182,91 +184,88 @@ def plan_budget(
         calls=calls,
         replies=replies,
     )
-    item_cost, n_dev = pricing.of_seed, len(labels.dev)
+    proposal = _proposal_tokens(settings, labels)
+    proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
+    proposal_cost = 1.0 if unit == "calls" else proposer.cost(*proposal)
+    item_cost, n_learned = pricing.of_seed, len(labels.learned)
     n_measured = sum(map(len, labels.measured.values()))
-    proposer_price = settings.prices[1] or pricing.price if unit == "dollars" else TOKENS
-    proposal_tokens = _proposal_tokens(settings, labels)
-    proposal = 1.0 if unit == "calls" else proposer_price.cost(*proposal_tokens)
-    # The least that teaches anything, and what is as much as the labels are worth.
-    least, raced = n_measured * item_cost, min(len(labels.train), OUTPUTS_RACED) * item_cost
-    default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * len(labels.everything))
-    if unit != "calls":
-        least = (1 + FINALISTS_AT_LEAST) * (n_dev + n_measured) * item_cost
-        least += LEAST_SEARCH * raced + LEAST_PROPOSALS * proposal
-        default = least + DEFAULT_SEARCH * raced
-    limit = _limit(settings, labels, pricing, unit, least) or default
+    limit = _limit(settings, labels, pricing, unit, proposal_cost)
+
     # The dearest candidate to be tried, by its share of the money.
-    affordable = DEAREST_SHARE * limit / max(1, n_dev + n_measured)
+    affordable = DEAREST_SHARE * limit / max(1, len(labels.dev) + n_measured)
     options = _search_options(settings, labels, pricing, affordable)
-    dearest = DEAREST_FACTOR * item_cost
-    if options.demo_sets:
-        dearest = max(dearest, affordable)
+    dearest = item_cost
+    if unit != "calls":
+        dearest = max(DEAREST_FACTOR * item_cost, affordable if options.demo_sets else 0)
+    kept = n_measured * (item_cost + dearest)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.test))
-    if not settings.probes and not is_embedded(settings.lm):
-        n_probes = 0
-    # A free model's judgements cost the same whatever they show.
-    tables = n_measured * (item_cost + (item_cost if unit == "calls" else dearest))
-    kept = min(tables + n_probes * item_cost, limit if unit == "calls" else limit / 2)
+    n_probes *= settings.probes or (is_embedded(settings.lm) and kept + n_probes * calls <= limit)
+    kept = min(kept + n_probes * item_cost, limit if unit == "calls" else limit / 2)
     search = SearchBudget(
-        max(0.0, limit - kept),
+        limit - kept,
         unit=unit,
         slack=0 if unit == "calls" else SLACK * limit,
-        proposal=proposal,
-        proposal_price=None if unit == "calls" else proposer_price,
+        proposal=proposal_cost,
+        proposal_price=None if unit == "calls" else proposer,
     )
-    options = replace(options, max_item_cost=math.inf if unit == "calls" else dearest)
-    n_proposals, n_search, n_dev = _searched(prepared, search, options, item_cost)
-    judged = {SEARCH: n_search, DEV: n_dev, TEST: 2 * n_measured, PROBES: n_probes}
-    rows = [
-        _spending(purpose, number, pricing.calls, tokens, price)
-        for purpose, number in judged.items()
-    ]
-    rows.append(_spending(PROPOSALS, n_proposals, 1, proposal_tokens, settings.prices[1]))
+
+    n_proposals, n_searched = 0, min(2 * n_learned, search.limit / item_cost)
+    if not is_embedded(settings.lm):
+        # Both halves of the labels are searched on. Proposals take no more than half of the money.
+        most = 2 * options.rounds * options.proposals
+        n_proposals = min(most, int(search.limit / 2 / proposal_cost))
+        n_searched = (search.limit - n_proposals * proposal_cost) / item_cost
+    judged = {SEARCH: n_searched, TEST: 2 * n_measured, PROBES: n_probes}
+    rows = [_spending(purpose, n, calls, tokens, price) for purpose, n in judged.items() if n]
+    if n_proposals:
+        rows.append(_spending(PROPOSALS, n_proposals, 1, proposal, proposer_price))
     return RunBudget(
-        settings=settings,
-        labels=labels,
+        prepared=prepared,
         search=search,
-        options=options,
+        options=replace(options, max_item_cost=dearest),
         pricing=pricing,
         limit=limit,
         kept=kept,
-        kept_calls=(2 * n_measured + n_probes) * pricing.calls,
-        rows=_in_order(row for row in rows if row.calls),
+        kept_calls=(2 * n_measured + n_probes) * calls,
+        rows=_in_order(rows),
     )
-
-
-def _unit(settings: Settings) -> Unit:
-    price = settings.prices[0]
-    return "tokens" if price is None else "calls" if price.is_free else "dollars"
 
 
 def _limit(
-    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, least: float
-) -> float | None:
-    """What the settings let a run spend, in the unit; None: no limit is given.
-
-    Raises SettingsError for less than the least that can teach anything.
-    """
-    limits = {}
-    if settings.max_cost is not None and unit == "dollars":
-        limits["--max-cost"] = settings.max_cost * (1 - SPARE["--max-cost"])
-    if settings.max_calls is not None:
-        calls = settings.max_calls * (1 - SPARE["--max-calls"])
-        limits["--max-calls"] = calls / pricing.calls * pricing.of_seed
-    if not limits:
-        return None
-    flag = min(limits, key=lambda name: limits[name])
-    if limits[flag] >= least:
-        return limits[flag]
-    given, enough = settings.max_calls, least / pricing.of_seed * pricing.calls
-    if flag == "--max-cost":
-        given, enough = settings.max_cost, 100 * least
-    enough = math.ceil(enough / (1 - SPARE[flag])) / (100 if flag == "--max-cost" else 1)
-    n_held = len(labels.everything) - len(labels.train)
-    raise SettingsError(
-        f"{flag} {given:g}: too little to learn anything from {len(labels.everything)} labels, of "
-        f"which {n_held} choose and measure; the smallest that can is {flag} {enough:g}"
-    )
+    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposal_cost: float
+) -> float:
+    """What a run may spend, in the unit; raises SettingsError for less than can teach anything."""
+    item_cost, n_all = pricing.of_seed, len(labels.everything)
+    least = sum(map(len, labels.measured.values())) * item_cost
+    default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
+    if unit != "calls":
+        raced = min(len(labels.train), OUTPUTS_RACED) * item_cost
+        least += len(labels.dev) * item_cost
+        least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
+        least += LEAST_PROPOSALS * proposal_cost
+        default = least + DEFAULT_SEARCH * raced
+    # What each flag is worth in the unit, and what one of its units is.
+    flags: dict[str, tuple[float | None, float]] = {
+        "--max-calls": (settings.max_calls, item_cost / pricing.calls),
+        "--max-cost": (settings.max_cost if unit == "dollars" else None, 1.0),
+    }
+    for flag, (given, worth) in flags.items():
+        spare = (1 - SPARE[flag]) * worth
+        if given is None:
+            continue
+        if given * spare < least:
+            digits = 2 if flag == "--max-cost" else 0
+            enough = math.ceil(least / spare * 10**digits) / 10**digits
+            raise SettingsError(
+                f"{flag} {given:g}: too little to learn anything from {n_all} labels; the smallest "
+                f"that can is {flag} {enough:g}"
+            )
+    limits = [
+        given * worth * (1 - SPARE[flag])
+        for flag, (given, worth) in flags.items()
+        if given is not None
+    ]
+    return min(limits, default=default)
 
 
 def _search_options(
@@ -276,13 +275,12 @@ def _search_options(
 
     None are shown where fewer than FEWEST_DEMOS of average length fit.
     """
-    embedded = is_embedded(settings.lm)
-    sizes, longest = (FREE_SIZES, FREE_LENGTH) if embedded else (PAID_SIZES, PAID_LENGTH)
-    if settings.max_demos is not None:
-        sizes = tuple(size for size in sizes if size <= settings.max_demos)
-        sizes = sizes or (settings.max_demos,)
-    if pricing.price.per_token_in:
-        per_character = pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN
+    free = is_embedded(settings.lm)
+    sizes: tuple[int, ...] = FREE_SIZES if free else PAID_SIZES
+    longest = FREE_LENGTH if free else PAID_LENGTH
+    if (most := settings.max_demos) is not None:
+        sizes = tuple(size for size in sizes if size <= most) or (most,)
+    if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
         longest = min(longest, int(max(0.0, item_cost - pricing.of_seed) / per_character))
     options = SearchOptions(
         seed=settings.seed,
@@ -293,29 +291,7 @@ def _search_options(
     )
     lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
     enough = min(FEWEST_DEMOS, max(sizes)) * sum(lengths) / len(lengths)
-    if settings.max_demos == 0 or longest < enough:
-        options = replace(options, demo_sets=0)
-    return options
-
-
-def _searched(
-    prepared: PreparedRun, search: SearchBudget, options: SearchOptions, item_cost: float
-) -> tuple[int, float, float]:
-    """Proposals, judgements of train, and judgements of dev, that the search is planned to take."""
-    labels, limit = prepared.labels, search.limit
-    if is_embedded(prepared.settings.lm):
-        # Two judges are compared, the untuned one and one that shows the labels.
-        n_dev = min(2 * len(labels.dev), limit / item_cost)
-        return 0, min(2 * len(labels.train), limit / item_cost - n_dev), n_dev
-    from optimize.search.rank_search import plan_search  # which a free run does without
-
-    level = prepared.level
-    plan = plan_search(labels.train, labels.dev, level, options.seed, limit, item_cost)
-    searching = max(0.0, limit - plan.dev_cost)
-    # Proposals are paid from the search's share, and take no more than half of it.
-    n_proposals = min(options.rounds * options.proposals, int(searching / 2 / search.proposal))
-    n_search = (searching - n_proposals * search.proposal) / item_cost
-    return n_proposals, n_search, len(plan.dev) * (1 + plan.n_finalists)
+    return replace(options, demo_sets=0) if most == 0 or longest < enough else options
 
 
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
@@ -338,10 +314,6 @@ def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTok
     )
 
 
-def _thinks(lm: str) -> bool:
-    return is_reasoning(lm.rpartition("/")[2])
-
-
 def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     """What having an instruction proposed takes; of a reply's limit few use more than half."""
     lm = settings.proposer[0]
@@ -355,18 +327,21 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     return CallTokens(characters / CHARACTERS_PER_TOKEN, written)
 
 
+def _thinks(lm: str) -> bool:
+    return is_reasoning(lm.rpartition("/")[2])
+
+
 def _spending(
     purpose: str, number: float, calls: int, tokens: CallTokens, price: Price | None
 ) -> Spending:
     """So many judgements or proposals, with their price; None where it is unknown."""
     tokens_in, tokens_out = round(number * tokens.tokens_in), round(number * tokens.tokens_out)
-    cost = None if price is None else price.cost(tokens_in, tokens_out)
     return Spending(
         purpose=purpose,
         calls=round(number * calls),
         tokens_in=tokens_in,
         tokens_out=tokens_out,
-        cost=cost,
+        cost=None if price is None else price.cost(tokens_in, tokens_out),
     )
 
 
@@ -378,11 +353,8 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
     `cost_unconfirmed_usd` says how much that is.
     """
     rows = _in_order(rounded(row) for account in accounts for row in account.spending())
-    total = total_spending(rows)
-    summary: dict[str, Any] = {
-        "tokens": {"in": total.tokens_in, "out": total.tokens_out},
-        "cost_usd": None if total.cost is None else round(total.cost, DIGITS),
-    }
+    total = rounded(total_spending(rows))
+    summary = {"tokens": {"in": total.tokens_in, "out": total.tokens_out}, "cost_usd": total.cost}
     unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
     if total.cost is not None and unconfirmed > 0:
         summary["cost_unconfirmed_usd"] = unconfirmed
@@ -396,13 +368,8 @@ def rounded(row: Spending) -> Spending:
 
 def spending_row(row: Spending) -> dict[str, Any]:
     """What JSON holds of it."""
-    return {
-        "purpose": row.purpose or "unknown",
-        "calls": row.calls,
-        "tokens_in": row.tokens_in,
-        "tokens_out": row.tokens_out,
-        "cost_usd": row.cost,
-    }
+    counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
+    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": row.cost}
 
 
 def total_spending(rows: Sequence[Spending], name: str = "all") -> Spending:
@@ -422,15 +389,7 @@ def _in_order(rows: Iterable[Spending]) -> list[Spending]:
     return sorted(rows, key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
 
 
-def _dollars(row: Spending) -> str:
-    return "price unknown" if row.cost is None else dollars_text(row.cost) if row.cost else "free"
-
-
 def _about(number: float) -> str:
     """Two digits of a large number: nobody knows more before a run."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"
-
-
-def _columns(name: str, *cells: str) -> str:
-    return (f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells)).rstrip()

@@ -21,10 +21,10 @@ from judges.terminal import verbose_logging
 from optimize.items import Item
 from optimize.run.folder import REPLIES
 from optimize.run.settings import Settings, SettingsError
-from optimize.search.evaluator import ItemScore, JudgeItems
+from optimize.search.evaluator import Judged, JudgeItems
 
 # What a run spends on, in this order, in words for its reader.
-SEARCH, PROPOSALS, DEV, TEST, PROBES = PURPOSES = ("search", "proposals", "dev", "test", "probes")
+SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def item_scorer(
     each.
     """
 
-    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemScore]:
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Judged]:
         """Yield the judge's judgement of each item under a prompt, in order."""
         candidate = replace(judge, prompt=prompt, plan=models.plan)
         totals = models.judge.totals
@@ -144,14 +144,8 @@ def item_scorer(
             rows = (item.texts for item in items)
             for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
                 step(judgement.failure is not None)
-                comment = getattr(judgement, "comparison", getattr(judgement, "rationale", None))
-                yield ItemScore(
-                    score=judgement.score,
-                    comment=comment or "",
-                    failure=judgement.failure,
-                    judgement=judgement,
-                    tokens_in=totals.tokens_in - tokens_in,
-                    tokens_out=totals.tokens_out - tokens_out,
+                yield Judged(
+                    judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
                 )
                 tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 

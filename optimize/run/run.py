@@ -44,12 +44,11 @@ from optimize.run.folder import (
     write_text,
 )
 from optimize.run.labels import PreparedRun, prepare
-from optimize.run.models import DEV, PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
+from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget
+from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
 from optimize.search.gate import SearchResult, as_asked, reason_of, search, unmeasured
-from optimize.search.problem import SearchProblem
 from optimize.statistics.correlations import contrast_judges
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
@@ -188,14 +187,12 @@ class ActiveRun:
 
     def purpose_of(self, item: Item) -> str:
         """What judging the item is for, one of PURPOSES."""
-        return self._purposes.get(item.id, SEARCH)
+        return TEST if item.id in self._held_out else SEARCH
 
     @cached_property
-    def _purposes(self) -> dict[str, str]:
-        """What judging each item is for; train's are left out."""
-        labels = self.prepared.labels
-        held_out = [item for items in labels.measured.values() for item in items.items]
-        return {item.id: DEV for item in labels.dev.items} | {item.id: TEST for item in held_out}
+    def _held_out(self) -> set[str]:
+        measured = self.prepared.labels.measured.values()
+        return {item.id for items in measured for item in items.items}
 
     @cached_property
     def budget(self) -> RunBudget:
@@ -205,8 +202,7 @@ class ActiveRun:
         if budget.search.unit != "calls":
             tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
             budget = plan_budget(self.prepared, tokens, native_n)
-            for line in budget.heading():
-                self.print_line(line)
+            self.print_line(budget.heading())
         budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
         budget.search.set_aside(0)
         return budget

@@ -1,16 +1,34 @@
-"""A candidate, an instruction with demonstrations, and which instructions may be tried at all."""
+"""A candidate is an instruction with demonstrations: what it holds, and which may be tried."""
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 
-from judges.prompt import Prompt, Reasoning, Value, encodable, reasoning_of, with_reasoning
+import numpy as np
+
+from judges.frozen import MAX_DEMO_BYTES, demo_bytes
+from judges.prompt import (
+    MAX_DEMOS,
+    NOT_GIVEN,
+    Prompt,
+    Reasoning,
+    Value,
+    encodable,
+    reasoning_of,
+    with_reasoning,
+)
+from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
+# So many words in a row that stand in a labelled text are copied.
 COPIED_WORDS = 8
+# How a set of demonstrations was chosen that shows every label.
+EVERYTHING = "all"
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
 Demo = Mapping[str, Value]
@@ -30,10 +48,8 @@ class DemoSet:
 class Candidate:
     """What may become the tuned judge; its scores on documents that it shows do not count.
 
-    Those whose mistakes its instruction answers do count in the race: an instruction says too
-    little of them to be fitted to them, and without them the race would have few to go by.
-    `round` is the one that proposed the instruction; 0 where nobody did. `reasoning` is what it
-    asks for before the answer (None: as the untuned judge does).
+    `round` is the one that proposed the instruction; 0 where nobody did. `reasoning` is what the
+    judge writes before its answer (None: as the untuned judge does).
     """
 
     instruction: str
@@ -45,21 +61,17 @@ class Candidate:
     def documents(self) -> frozenset[str]:
         return self.demo_set.documents
 
-    # Kept, since a thousand demonstrations take a while to name, and are asked for at every turn.
+    # Kept, since a thousand demonstrations take a while to hash.
     @cached_property
     def id(self) -> str:
-        """Names the prompt, whatever way led to it."""
+        """A digest of the prompt, whatever way led to it."""
         parts: list[object] = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
         if self.reasoning is not None:
             parts.append(self.reasoning)
-        text = json.dumps(parts, sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, seed: Prompt) -> Prompt:
-        """The untuned prompt with this candidate's parts.
-
-        Reasons of another form than the demonstrations' are shown as not given.
-        """
+        """The untuned prompt with this candidate's parts."""
         prompt = replace(seed, instruction=self.instruction, demos=self.demo_set.demos)
         return with_reasoning(prompt, self.reasoning or reasoning_of(seed))
 
@@ -68,12 +80,10 @@ class TextGuard:
     """Finds instructions that copy the labelled texts: a run of eight words or more."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._runs: set[int] = set()
-        for text in set(texts):
-            self._runs.update(_runs(text))
+        self._runs = {run for text in set(texts) for run in _runs(text)}
 
     def copies(self, instruction: str) -> bool:
-        return any(run in self._runs for run in _runs(instruction))
+        return not self._runs.isdisjoint(_runs(instruction))
 
 
 def fault(text: str, guard: TextGuard, known: Iterable[str]) -> str | None:
@@ -82,17 +92,11 @@ def fault(text: str, guard: TextGuard, known: Iterable[str]) -> str | None:
         return "empty"
     if len(text) > LONGEST_INSTRUCTION:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
-    if text != encodable(text):
-        return "holds a broken character"
     if guard.copies(text):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
-    if _folded(text) in {_folded(instruction) for instruction in known}:
+    if _words(text) in map(_words, known):
         return "known already"
     return None
-
-
-def _folded(text: str) -> str:
-    return " ".join(_words(text))
 
 
 def _words(text: str) -> list[str]:
@@ -100,8 +104,95 @@ def _words(text: str) -> list[str]:
 
 
 def _runs(text: str) -> Iterable[int]:
+    """A number for each run of so many words; a clash of two is less likely than a bad disk."""
     words = _words(text)
     for start in range(len(words) - COPIED_WORDS + 1):
-        run = " ".join(words[start : start + COPIED_WORDS])
-        # A digest, since Python's own hash differs from process to process.
-        yield int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest(), "big")
+        yield hash(tuple(words[start : start + COPIED_WORDS]))
+
+
+def draw_demo_set(
+    items: Items,
+    prompt: Prompt,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    max_characters: int,
+    share: float = 1.0,
+    reasons: Mapping[str, str] | None = None,
+) -> DemoSet:
+    """At most `size` demonstrations of at most so many characters, every level in turn.
+
+    They come from a `share` of the documents. `reasons` are what a judge wrote before the right
+    answer, by item id. `kind` is EVERYTHING where each different output is shown.
+    """
+    items = demonstrable_items(items, prompt)
+    most_documents = max(1, int(len(items.documents) * share))
+    chosen: list[int] = []
+    demos: dict[int, Demo] = {}
+    documents: set[str] = set()
+    shown: set[tuple[str, ...]] = set()
+    characters_left, bytes_left = max_characters, MAX_DEMO_BYTES
+    for index in _order_by_level(items, prompt, rng):
+        if len(chosen) == min(size, MAX_DEMOS):
+            break
+        item = items.items[index]
+        texts = tuple(item.texts.values())
+        length = sum(map(len, texts))
+        full = item.document_id not in documents and len(documents) >= most_documents
+        if full or texts in shown or length > characters_left:
+            continue
+        demo = _demonstration(item, prompt, (reasons or {}).get(item.id))
+        n_bytes = demo_bytes(prompt, demo)
+        if n_bytes is None or n_bytes > bytes_left:
+            continue
+        chosen.append(index)
+        demos[index] = demo
+        documents.add(item.document_id)
+        shown.add(texts)
+        characters_left, bytes_left = characters_left - length, bytes_left - n_bytes
+    rng.shuffle(chosen)
+    different = {tuple(item.texts.values()) for item in items.items}
+    return DemoSet(
+        demos=tuple(demos[index] for index in chosen),
+        ids=tuple(items.items[index].id for index in chosen),
+        kind=EVERYTHING if chosen and len(chosen) == len(different) else f"levels {size}",
+        documents=frozenset(documents),
+    )
+
+
+def demonstrable_items(items: Items, prompt: Prompt) -> Items:
+    """What can be shown: a pair that people left undecided teaches neither letter."""
+    if prompt.answer.choices == ("A", "B"):
+        return Items(tuple(item for item in items.items if item.human != 0))
+    return items
+
+
+def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
+    """The rating nearest to a mean or score, or the letter that a margin is on the side of."""
+    if choices == ("A", "B"):
+        return "A" if value > 0 else "B"
+    ratings = [rating for rating in choices if isinstance(rating, int)]
+    return min(ratings, key=lambda rating: (abs(rating - value), rating))
+
+
+def _demonstration(item: Item, prompt: Prompt, reason: str | None) -> Demo:
+    """One item with people's answer."""
+    values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
+    values[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
+    values |= {field.name: reason or NOT_GIVEN for field in prompt.outputs if not field.choices}
+    return values
+
+
+def _order_by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> list[int]:
+    """Every level in turn, people's clearest cases first."""
+    choices = prompt.answer.choices or ()
+    levels: dict[Value, list[int]] = {}
+    for index in rng.permutation(len(items)):
+        level = nearest_choice(choices, float(items.human[index]))
+        levels.setdefault(level, []).append(int(index))
+    for level, members in levels.items():
+        exact = level if isinstance(level, int) else math.copysign(1, 1 if level == "A" else -1)
+        # To the half, so that chance still decides among cases about as clear.
+        members.sort(key=lambda index: round(2 * abs(float(items.human[index]) - exact)))
+    turns = zip_longest(*(levels[level] for level in sorted(levels, key=str)))
+    return [index for turn in turns for index in turn if index is not None]

@@ -1,46 +1,53 @@
-"""Scores candidates on items: each is asked for once, and counted against the budget."""
+"""What a search works with: labels, a judge of candidates, a budget in one unit, the objective.
+
+A judgement always has a price: dollars; tokens read where no price is known; or 1 a call of a model
+that costs nothing. Each item is asked for once a candidate.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.client import CHARACTERS_PER_TOKEN, Price
-from judges.judgement import Judgement, Verdict
-from judges.prompt import Prompt
+from judges.client import CHARACTERS_PER_TOKEN, Client, Price
+from judges.judgement import AnyJudgement, Verdict
+from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
+from optimize.figures import DIGITS, json_number
 from optimize.items import Item, Items, Vector
-from optimize.search.candidates import Candidate
+from optimize.search.candidates import Candidate, TextGuard
+from optimize.statistics.correlations import Level, contrast_judges, rho
+from optimize.statistics.intervals import Contrast
 
-FREE = Price(per_token_in=0, per_token_out=0)
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
 
+Unit = Literal["calls", "dollars", "tokens"]
+FREE = Price(per_token_in=0, per_token_out=0)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemScore:
-    """A judge's score or margin for one item (NaN: failed), and what it wrote beside it.
 
-    `tokens_in` and `tokens_out` are what judging it took, whoever paid for it.
-    """
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A judgement, and the tokens that it took, whoever paid for them."""
 
-    score: float
-    comment: str = ""
-    failure: str | None = None
-    judgement: Judgement | Verdict | None = None
+    judgement: AnyJudgement
     tokens_in: int = 0
     tokens_out: int = 0
 
 
+def reason_of(judgement: AnyJudgement) -> str:
+    """What the judge wrote before its answer."""
+    reason = judgement.comparison if isinstance(judgement, Verdict) else judgement.rationale
+    return reason or ""
+
+
 # Judges the items with the prompt, in order.
-JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemScore]]
-
-
-Unit = Literal["calls", "dollars", "tokens"]
+JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[Judged]]
 
 
 class SearchBudgetSpentError(JudgesError):
@@ -67,13 +74,15 @@ class Pricing:
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
+        """What judging an item costs with so many tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
-    def extra(self, prompt: Prompt, seed: Prompt) -> float:
-        """What an item costs more under the prompt than untuned, by their lengths."""
+    def estimate(self, prompt: Prompt, seed: Prompt) -> float:
+        """What an item costs under the prompt, by its length beside the untuned one's."""
         characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
-        return self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
+        extra = self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
+        return max(self.of_seed / 2, self.of_seed + extra)
 
 
 def _static_characters(prompt: Prompt) -> int:
@@ -83,13 +92,12 @@ def _static_characters(prompt: Prompt) -> int:
 
 
 class SearchBudget:
-    """What a search may spend, in `unit`: calls of a free model, else as in `Pricing`.
+    """What a search may spend, in `unit`; replies of an earlier start count too.
 
-    Replies of an earlier start count too, so that a run which goes on stops where another would.
     `set_aside` keeps so much of what the models' own budget really has left for what comes after.
     `slack` is by how much more may be spent, since what a call will cost is an estimate; `proposal`
-    is what having an instruction proposed may cost, and `proposal_price` what its tokens
-    do (None: it counts 1); `calls` counts the calls of both models.
+    is what having an instruction proposed may cost, and `proposal_price` what its tokens do (None:
+    it counts 1); `calls` counts the calls of both models.
     """
 
     def __init__(
@@ -102,14 +110,11 @@ class SearchBudget:
         proposal: float = 1,
         proposal_price: Price | None = None,
     ) -> None:
-        self.limit = limit
-        self.unit: Unit = unit
-        self.slack = slack
+        self.limit, self.unit, self.slack = limit, unit, slack
         self.spent: float = 0
         self.calls = 0
         self.set_aside = set_aside
         self.proposal, self.proposal_price = proposal, proposal_price
-        self._proposals: list[float] = []
 
     @property
     def left(self) -> float:
@@ -122,30 +127,14 @@ class SearchBudget:
                 f"{cost:.4g} {self.unit} are needed and {max(0, self.left):.4g} left"
             )
 
-    def spend(self, cost: float, calls: int = 0) -> None:
-        self.check(cost)
-        self.spent += cost
-        self.calls += calls
-
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
         """Count a request to a proposer that was answered: it is paid, whatever was left."""
         price = self.proposal_price
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.spent += min(max(0, self.left), cost)
         self.calls += 1
-        self._proposals.append(cost)
         # Some proposers think for longer than was expected of them.
-        self.proposal = max(self.proposal, sum(self._proposals) / len(self._proposals))
-
-    def renewed(self, limit: float) -> "SearchBudget":
-        """Another budget in the same units, of which nothing is spent."""
-        return SearchBudget(
-            limit,
-            unit=self.unit,
-            slack=self.slack,
-            proposal=self.proposal,
-            proposal_price=self.proposal_price,
-        )
+        self.proposal = max(self.proposal, cost)
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
@@ -159,17 +148,8 @@ class SearchBudget:
             self.set_aside(0)
 
 
-@dataclass(slots=True)
-class TokenCount:
-    """What judging so many items with a candidate took."""
-
-    items: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-
-
 class Evaluator:
-    """Where candidates meet items. Without `pricing` a call costs 1, whatever it shows."""
+    """Where candidates meet items; `seed` is the untuned prompt."""
 
     def __init__(
         self,
@@ -177,82 +157,164 @@ class Evaluator:
         seed: Prompt,
         judge: JudgeItems,
         budget: SearchBudget,
-        pricing: Pricing | None = None,
+        pricing: Pricing,
     ) -> None:
-        self.seed = seed
-        self.budget = budget
-        self.pricing = pricing or Pricing(per_call=1)
+        self.seed, self.budget, self.pricing = seed, budget, pricing
         self._judge = judge
-        self._scores: dict[str, dict[str, ItemScore]] = {}
-        self._tokens: dict[str, TokenCount] = {}
+        self._judged: dict[str, dict[str, Judged]] = {}
 
     def item_cost(self, candidate: Candidate) -> float:
         """What an item costs with the candidate: as measured, else by the prompt's length."""
-        count = self._tokens.get(candidate.id, TokenCount())
-        if count.items >= ITEMS_MEASURED:
-            n = count.items
-            return self.pricing.cost(count.tokens_in / n, count.tokens_out / n)
-        return max(
-            self.pricing.of_seed / 2,
-            self.pricing.of_seed + self.pricing.extra(candidate.prompt(self.seed), self.seed),
-        )
+        judged = self._judged.get(candidate.id, {}).values()
+        if len(judged) >= ITEMS_MEASURED:
+            return self._cost_of(judged) / len(judged)
+        return self.pricing.estimate(candidate.prompt(self.seed), self.seed)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """What scoring these items would cost; those that have been scored are free."""
-        known = self._known(candidate)
+        known = self._judged.get(candidate.id, {})
         n_fresh = sum(item.id not in known for item in items.items)
         return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
-        known = self._scores.setdefault(candidate.id, {})
+        known = self._judged.setdefault(candidate.id, {})
         fresh = [item for item in items.items if item.id not in known]
         if fresh:
-            cost = self.cost(candidate, items)
-            self.budget.spend(cost, self.pricing.calls * len(fresh))
+            self.budget.check(len(fresh) * self.item_cost(candidate))
             judged = self._judge(candidate.prompt(self.seed), fresh)
-            for item, item_score in zip(fresh, judged, strict=True):
-                known[item.id] = item_score
-            fresh_scores = [known[item.id] for item in fresh]
-            self.budget.spent += self._count(candidate, fresh_scores) - cost
-        return np.array([known[item.id].score for item in items.items], float)
+            for item, one in zip(fresh, judged, strict=True):
+                known[item.id] = one
+                self.budget.spent += self._cost_of([one])
+                self.budget.calls += self.pricing.calls
+        return self.known_scores(candidate, items)
 
-    def _count(self, candidate: Candidate, judged: Sequence[ItemScore]) -> float:
-        """What these items have cost."""
-        tokens_in = sum(item_score.tokens_in for item_score in judged)
-        tokens_out = sum(item_score.tokens_out for item_score in judged)
-        count = self._tokens.setdefault(candidate.id, TokenCount())
-        count.items += len(judged)
-        count.tokens_in += tokens_in
-        count.tokens_out += tokens_out
-        calls = self.pricing.per_call * self.pricing.calls * len(judged)
-        return self.pricing.price.cost(tokens_in, tokens_out) + calls
+    def _cost_of(self, judged: Iterable[Judged]) -> float:
+        """What these judgements have cost."""
+        return sum(self.pricing.cost(one.tokens_in, one.tokens_out) for one in judged)
 
     def known(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""
-        known = self._known(candidate)
+        known = self._judged.get(candidate.id, {})
         return Items(tuple(item for item in items.items if item.id in known))
 
     def known_scores(self, candidate: Candidate, items: Items) -> Vector:
         """The scores so far, NaN where there is none; asks nothing."""
-        known, unscored = self._known(candidate), ItemScore(score=math.nan)
-        return np.array([known.get(item.id, unscored).score for item in items.items], float)
-
-    def comments(self, candidate: Candidate) -> dict[str, str]:
-        """What the candidate wrote beside its scores, by item id."""
-        known = self._known(candidate)
-        return {
-            name: item_score.comment for name, item_score in known.items() if item_score.comment
-        }
-
-    def judgements(self, candidate: Candidate, items: Items) -> tuple[Judgement | Verdict, ...]:
-        """The judgements behind the scores, in the items' order; all have been scored."""
-        known = self._scores[candidate.id]
-        return tuple(
-            score.judgement
-            or Judgement(score=score.score, rationale=score.comment or None, failure=score.failure)
-            for score in (known[item.id] for item in items.items)
+        known = self._judged.get(candidate.id, {})
+        return np.array(
+            [
+                known[item.id].judgement.score if item.id in known else math.nan
+                for item in items.items
+            ],
+            float,
         )
 
-    def _known(self, candidate: Candidate) -> dict[str, ItemScore]:
-        return self._scores.get(candidate.id, {})
+    def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
+        """The judgements behind the scores, in the items' order; all have been scored."""
+        known = self._judged[candidate.id]
+        return tuple(known[item.id].judgement for item in items.items)
+
+
+def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
+    """The documents that can tell judges apart: at summary level, those people do not rate alike.
+
+    All of them where there is none, so that a search ends for another reason.
+    """
+    if level != "summary":
+        return items.documents
+    varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
+    return tuple(varied) or items.documents
+
+
+def objective(scores: Vector, items: Items, level: Level) -> float:
+    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined."""
+    return rho(level, scores, items.human, items.document_ids, items.system_ids)
+
+
+def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:
+    """How much better the scores rank the items than `base` does, where both have a score."""
+    return contrast_judges(
+        scores, base, items.human, items.document_ids, items.system_ids, level=level
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """How wide and how long to search.
+
+    `demo_sizes` are the fewest and the most demonstrations of a set, and `longest_demos` the
+    characters of their texts: every later call pays for them again. `max_item_cost` is what an item
+    may cost with the dearest candidate, in the budget's unit; `reasoning` are the forms that may be
+    tried beside the untuned judge's own. `risk` is the chance that a judge ships which is no better
+    than the untuned one.
+    """
+
+    seed: int = 0
+    rounds: int = 8
+    proposals: int = 4
+    # Sets of demonstrations drawn in a round.
+    demo_sets: int = 2
+    demo_sizes: tuple[int, ...] = (4, 8, 16)
+    longest_demos: int = 40_000
+    # How many candidates of GEPA meet dev.
+    finalists: int = 3
+    # Rounds without a new leader before the search ends.
+    patience: int = 3
+    max_item_cost: float = math.inf
+    reasoning: tuple[Reasoning, ...] = ()
+    risk: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchProblem:
+    """Find instructions and demonstrations on `train` that rank `dev` as people do.
+
+    An optimizer spends the evaluator's budget. `proposer` is a language model that writes
+    instructions (None: only demonstrations are tried). `record_trial` takes each trial's fields as
+    it is made, and `print_line` a line for the user.
+    """
+
+    evaluator: Evaluator
+    proposer: Client | None = None
+    train: Items
+    dev: Items
+    level: Level
+    options: SearchOptions = field(default_factory=SearchOptions)
+    record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
+    print_line: Callable[[str], object] = lambda line: None
+
+    @cached_property
+    def seed(self) -> Candidate:
+        """The untuned judge."""
+        return Candidate(instruction=self.evaluator.seed.instruction)
+
+    @cached_property
+    def labelled(self) -> Items:
+        """Train and dev together."""
+        return Items((*self.train.items, *self.dev.items))
+
+    @cached_property
+    def guard(self) -> TextGuard:
+        return TextGuard(text for item in self.labelled.items for text in item.texts.values())
+
+    def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
+        """Write a trial down, with the calls spent by then."""
+        self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
+
+    def record_candidate(
+        self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
+    ) -> None:
+        """Write down what a candidate reached; a figure that does not exist is null."""
+        self.record(
+            stage,
+            round_number,
+            candidate=candidate.id,
+            instruction=candidate.instruction,
+            demos=list(candidate.demo_set.ids),
+            how=candidate.demo_set.kind,
+            reasoning=candidate.reasoning,
+            **{
+                name: value if isinstance(value, int) else json_number(value, DIGITS)
+                for name, value in figures.items()
+            },
+        )

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
+from typing import Literal
 
 import numpy as np
 
@@ -22,15 +23,22 @@ from judges.client import BudgetSpentError
 from judges.prompt import Prompt
 from optimize.figures import DIGITS, json_number
 from optimize.items import Items, Vector
-from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.choices import RISK as RISK
-from optimize.search.choices import OptimizerName
-from optimize.search.demos import EVERYTHING, largest_demo_set
-from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
-from optimize.search.objective import Level, contrast, informative_documents, objective
-from optimize.search.problem import SearchOptions, SearchProblem
-from optimize.statistics.correlations import midranks
+from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
+from optimize.search.evaluator import (
+    Evaluator,
+    SearchBudgetSpentError,
+    SearchOptions,
+    SearchProblem,
+    contrast,
+    informative_documents,
+    objective,
+)
+from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.intervals import Contrast, stream
+
+OptimizerName = Literal["rank", "gepa"]
+# The chance that a judge ships which is no better than the untuned one.
+RISK = 0.1
 
 SWAPS = 2000
 # On each side of a 95 % interval.
@@ -64,7 +72,16 @@ class CrossFit:
     @cached_property
     def full_demo_set(self) -> DemoSet:
         """Everything that can be shown, or the largest set where that is too much."""
-        return largest_demo_set(self._everything, self._seed, self._options)
+        return self._largest(self._everything)
+
+    def _largest(self, items: Items) -> DemoSet:
+        return draw_demo_set(
+            items,
+            self._seed,
+            max(self._options.demo_sizes, default=0),
+            stream(self._options.seed, EVERYTHING),
+            max_characters=self._options.longest_demos,
+        )
 
     @cached_property
     def is_feasible(self) -> bool:
@@ -79,10 +96,7 @@ class CrossFit:
             [name for name, fold in self._fold_of.items() if fold != left_out]
             for left_out in range(FOLDS)
         ]
-        return [
-            largest_demo_set(self._everything.of_documents(names), self._seed, self._options)
-            for names in folds
-        ]
+        return [self._largest(self._everything.of_documents(names)) for names in folds]
 
     def is_needed_for(self, candidate: Candidate) -> bool:
         """Whether versions stand in for the candidate."""

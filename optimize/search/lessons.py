@@ -1,22 +1,23 @@
 """What a language model is shown of a judge at work, to write a better instruction from.
 
-Each lesson holds documents drawn anew, each once with several of its outputs: how people rated
-them, how they differ, what the judge gave, and where both place them. Texts stand in JSON's quotes
-on one line, so that none of them can pass for a line of ours.
+A lesson holds documents, each with several outputs: how people rated them, how they differ, what
+the judge gave, and where both place them. Texts stand in JSON's quotes on one line, so that none of
+them can pass for a line of ours.
 """
 
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import rankdata
 
 from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt
-from optimize.items import Indices, Item, Items, Vector
-from optimize.search.demos import nearest_choice
+from optimize.items import Indices, Items, Vector
+from optimize.search.candidates import nearest_choice
+from optimize.search.evaluator import reason_of
 
 # Documents and outputs in one lesson, where documents have several outputs or one each.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
@@ -27,14 +28,17 @@ LESSON_CHARACTERS, TEXT_LENGTHS = 60_000, (2400, 1600, 1000, 600, 300)
 REASON_LENGTH, MAX_RATINGS_LISTED = 300, 6
 # A document that the judge orders rightly is drawn this much as often as one it turns around.
 RIGHT_WEIGHT = 0.35
-# Pairs of outputs that are counted, where documents have one output each.
+# Outputs whose pairs are counted, where documents have one each.
 MAX_COUNTED = 600
+# Places that differ by less than this share of the outputs are called the same.
+SAME_PLACE = 0.05
 
 
 class JudgedItems:
     """Items with the judgements of one judge on them, in the items' order.
 
-    Orders are within documents, or over all items where documents have fewer than three.
+    Outputs are ranked within documents, or over all items where documents have fewer than three.
+    `places` are people's and the judge's places, from 1 for the best; NaN where the judge failed.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -42,206 +46,203 @@ class JudgedItems:
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
         self.choices = prompt.answer.choices or ()
         self.is_pairwise = self.choices == ("A", "B")
-        # The two that a pair is of; they stand with it, whatever else it shares with others.
+        # The two that a pair is of stand with it, whatever else it shares with others.
         names = [field.name for field in prompt.inputs]
-        self.candidates = frozenset(names[-2:] if self.is_pairwise else ())
-        places = list(items.places.values())
-        within = not self.is_pairwise and max(map(len, places), default=0) >= 3
-        self.groups: list[Indices] = places if within else [np.arange(len(items))]
-        self.group_of = {int(row): rows for rows in self.groups for row in rows}
-        self.gaps = self._gaps()
+        self.never_shared = frozenset(names[-2:] if self.is_pairwise else ())
+        documents = list(items.places.values())
+        within = not self.is_pairwise and max(map(len, documents), default=0) >= 3
+        self.groups: list[Indices] = documents if within else [np.arange(len(items))]
+        self.places = np.full((2, len(items)), np.nan)
+        self.n_ranked = np.ones(len(items))
+        for rows in self.groups:
+            ranked = rows[~np.isnan(self.scores[rows])]
+            self.n_ranked[rows] = max(1, len(ranked))
+            for place, side in zip(self.places, (items.human, self.scores), strict=True):
+                place[ranked] = rankdata(-side[ranked])
+        # By how much the judge ranks each too high: in standardised ranks, of pairs in margins.
+        gaps = self.scores - items.human
+        if not self.is_pairwise:
+            gaps = (self.places[0] - self.places[1]) * math.sqrt(12) / self.n_ranked
+        self.gaps: Vector = np.nan_to_num(gaps)
 
     def lessons(self, draws: Sequence[np.random.Generator]) -> list[str]:
-        """One lesson for each generator, in plain text; the items are not empty."""
+        """One lesson for each generator, in plain text, each of documents drawn anew."""
         overview = self._pair_overview() if self.is_pairwise else self._overview()
         weights = self._weights()
-        return [self._lesson(overview, weights, rng) for rng in draws]
+        lessons = []
+        for rng in draws:
+            # The greatest of weights times exponential noise: a draw without replacement.
+            order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
+            lessons.append("\n\n".join([overview, *self._documents(order.tolist())]))
+        return lessons
 
-    def _lesson(self, overview: str, weights: Vector, rng: np.random.Generator) -> str:
+    def _documents(self, order: Sequence[int]) -> list[str]:
+        """The first documents in this order, so many as fit."""
         documents = list(self.items.places.values())
-        number = _n_documents(documents)
-        # The greatest of weights times exponential noise: a draw without replacement.
-        order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
-        drawn = [self._outputs_shown(documents[index]) for index in order[:number]]
-        length = self._text_length(drawn)
-        blocks = [
-            self._document(number, rows, len(documents[index]), length)
-            for number, (index, rows) in enumerate(zip(order, drawn, strict=False), start=1)
-        ]
-        return "\n\n".join([overview, *blocks])
-
-    def _weights(self) -> Vector:
-        """How telling each document is: people tell its outputs apart, and the judge does not."""
-        human, gaps = self.items.human, self.gaps
-        spread = float(human.std()) or 1.0
-        weights = []
-        for rows in self.items.places.values():
-            centre = human.mean() if len(rows) < 3 else human[rows].mean()
-            apart = float(np.abs(human[rows] - (0 if self.is_pairwise else centre)).mean()) / spread
-            wrong = min(1.0, float(np.abs(gaps[rows]).mean()))
-            weights.append((0.1 + apart) * (RIGHT_WEIGHT + wrong))
-        return np.array(weights)
-
-    def _gaps(self) -> Vector:
-        """By how much the judge ranks each too high: in standardised ranks, of pairs in margins."""
-        human = self.items.human
-        if self.is_pairwise:
-            return np.nan_to_num(self.scores - human)
-        gaps = np.zeros(len(self.items))
-        for rows in self.groups:
-            scored = rows[~np.isnan(self.scores[rows])]
-            if len(scored) > 1:
-                judge, people = rankdata(self.scores[scored]), rankdata(human[scored])
-                gaps[scored] = (judge - people) * np.sqrt(12) / len(scored)
-        return gaps
-
-    def _outputs_shown(self, rows: Indices) -> Indices:
-        """People's best and worst, those most misplaced, and one that is placed rightly."""
-        human, gaps = self.items.human[rows], self.gaps[rows]
-        by_people = np.argsort(-human, kind="stable")
-        telling = [
-            by_people[0],
-            by_people[-1],
-            int(np.argmax(gaps)),
-            int(np.argmin(gaps)),
-            int(np.argmin(np.abs(gaps))),
-            *by_people,
-        ]
-        chosen = list(dict.fromkeys(map(int, telling)))[:OUTPUTS_SHOWN]
-        return rows[sorted(chosen, key=lambda index: (-human[index], index))]
-
-    def _text_length(self, drawn: Sequence[Indices]) -> int:
-        """The longest that texts may be, so that all of them fit."""
+        shown = [documents[index] for index in order[: _n_documents(documents)]]
+        drawn = [self._outputs_shown(rows) for rows in shown]
         lengths = [
-            length for rows in drawn for length in _lengths([self.items.items[row] for row in rows])
+            len(text)
+            for rows in drawn
+            for texts in (self._shared(rows), *(self._own(row, rows) for row in rows))
+            for text in texts.values()
         ]
-        return next(
-            (
-                most
-                for most in TEXT_LENGTHS
-                if sum(min(length, most) for length in lengths) <= LESSON_CHARACTERS
-            ),
-            TEXT_LENGTHS[-1],
+        fits = (
+            length
+            for length in TEXT_LENGTHS
+            if sum(min(each, length) for each in lengths) <= LESSON_CHARACTERS
         )
+        length = next(fits, TEXT_LENGTHS[-1])
+        titles = [
+            f"Document {number}"
+            + f" ({len(rows)} of {len(all_rows)})" * (len(rows) < len(all_rows))
+            for number, (rows, all_rows) in enumerate(zip(drawn, shown, strict=True), start=1)
+        ]
+        return [
+            f"{title}:\n{self.document(rows, length)}"
+            for title, rows in zip(titles, drawn, strict=True)
+        ]
 
-    def _document(self, number: int, rows: Indices, n_outputs: int, length: int) -> str:
-        items = [self.items.items[row] for row in rows]
-        shared = _shared(items, self.candidates)
-        kind = "pairs" if self.is_pairwise else "outputs"
-        excerpt_note = f", {len(rows)} of its {n_outputs} {kind}" if len(rows) < n_outputs else ""
-        lines = [f"Document {number}{excerpt_note}:"]
-        lines += [f"{name}: {_quoted(text, length)}" for name, text in shared.items()]
-        for row, item in zip(rows, items, strict=True):
+    def document(self, rows: Sequence[int], length: int) -> str:
+        """These outputs of one document; what they share stands above them."""
+        lines = [f"{name}: {_quoted(text, length)}" for name, text in self._shared(rows).items()]
+        for row in rows:
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
             lines += [
-                f"  {name}: {_quoted(text, length)}"
-                for name, text in item.texts.items()
-                if name not in shared
+                f"  {name}: {_quoted(text, length)}" for name, text in self._own(row, rows).items()
             ]
-            judgement = self.judgements[row]
-            reason = judgement.comparison if isinstance(judgement, Verdict) else judgement.rationale
-            if reason:
+            judgement, item = self.judgements[row], self.items.items[row]
+            if reason := reason_of(judgement):
                 lines.append(f"  the judge's reason: {_quoted(reason, REASON_LENGTH)}")
             if item.comment:
                 lines.append(f"  people's comment: {_quoted(item.comment, REASON_LENGTH)}")
         return "\n".join(lines)
 
+    def _shared(self, rows: Sequence[int]) -> dict[str, str]:
+        """The texts that these outputs have in common; none of a single output."""
+        first, *others = [self.items.items[row].texts for row in rows]
+        if not others:
+            return {}
+        return {
+            name: text
+            for name, text in first.items()
+            if name not in self.never_shared and all(texts[name] == text for texts in others)
+        }
+
+    def _own(self, row: int, rows: Sequence[int]) -> dict[str, str]:
+        """The texts of an output that it does not share with the others."""
+        shared, texts = self._shared(rows), self.items.items[row].texts
+        return {name: text for name, text in texts.items() if name not in shared}
+
+    def _weights(self) -> Vector:
+        """How telling each document is: people tell its outputs apart, and the judge does not."""
+        human, weights = self.items.human, []
+        spread = float(human.std()) or 1.0
+        for rows in self.items.places.values():
+            centre = human.mean() if len(rows) < 3 else human[rows].mean()
+            apart = float(np.abs(human[rows] - (0 if self.is_pairwise else centre)).mean()) / spread
+            wrong = min(1.0, float(np.abs(self.gaps[rows]).mean()))
+            weights.append((0.1 + apart) * (RIGHT_WEIGHT + wrong))
+        return np.array(weights)
+
+    def _outputs_shown(self, rows: Indices) -> list[int]:
+        """People's best and worst, those most misplaced, and one that is placed rightly."""
+        by_people = rows[np.argsort(-self.items.human[rows], kind="stable")]
+        gaps = self.gaps[rows]
+        telling = [rows[np.argmax(gaps)], rows[np.argmin(gaps)], rows[np.argmin(np.abs(gaps))]]
+        chosen = dict.fromkeys(map(int, [by_people[0], by_people[-1], *telling, *by_people]))
+        return sorted(list(chosen)[:OUTPUTS_SHOWN], key=lambda row: (-self.items.human[row], row))
+
     def _rating_line(self, row: int) -> str:
         item, score = self.items.items[row], self.scores[row]
-        group = self.group_of[int(row)]
-        scored = group[~np.isnan(self.scores[group])]
-        people = f"- people {item.human:.3g}{_each(item)}"
+        ratings = sorted(item.ratings)
+        each = ", ".join(f"{rating:g}" for rating in ratings)
+        if len(ratings) > MAX_RATINGS_LISTED:
+            each = f"{len(ratings)} ratings from {ratings[0]:g} to {ratings[-1]:g}"
+        people = f"- people {item.human:.3g}" + f" ({each})" * (len(ratings) > 1)
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
-        place = _place(self.items.human[scored], item.human)
-        judge_place = _place(self.scores[scored], score)
-        gap = sum(judge_place) - sum(place)  # places count from the best
-        if place == judge_place or abs(gap) < 0.1 * len(scored):
+        (place, judged), n = self.places[:, row], self.n_ranked[row]
+        verdict = f"placed too {'low' if judged > place else 'high'}"
+        if abs(judged - place) < SAME_PLACE * n:
             verdict = "placed rightly"
-        else:
-            verdict = f"placed too {'low' if gap > 0 else 'high'}"
-        return (
-            f"{people}, place {_range(place)} of {len(scored)}; judge {score:.3g}, place "
-            f"{_range(judge_place)}: {verdict}"
-        )
+        return f"{people}, place {place:g} of {n:g}; judge {score:.3g}, place {judged:g}: {verdict}"
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
-        line = f"- people {_vote(item.human)}{_votes(item)}; judge {_vote(self.scores[row])}"
-        orders = (judgement.order_ab, judgement.order_ba) if isinstance(judgement, Verdict) else ()
-        if all(orders) and orders:
-            line += f" ({orders[0]} where A stands first, {orders[1]} where B does)"
-        if np.isnan(self.scores[row]) or item.human * self.scores[row] == 0:
-            return line
-        return line + (": right" if item.human * self.scores[row] > 0 else ": wrong")
+        counts = Counter("A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings)
+        votes = ", ".join(f"{n} {vote}" for vote, n in sorted(counts.items()))
+        line = f"- people {_vote(item.human)}" + f" ({votes})" * bool(votes)
+        line += f"; judge {_vote(self.scores[row])}"
+        if isinstance(judgement, Verdict) and judgement.order_ab and judgement.order_ba:
+            line += (
+                f" ({judgement.order_ab} where A stands first, {judgement.order_ba} where B does)"
+            )
+        agreement = np.nan_to_num(item.human * self.scores[row])
+        return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
 
     def _overview(self) -> str:
         """How judge and people use the scale, and how the judge orders what people tell apart."""
         human, scores = self.items.human, self.scores
-        scored = ~np.isnan(scores)
-        lines = [f"The judge has rated {int(scored.sum())} outputs that people rated."]
-        shares = [
-            Counter(nearest_choice(self.choices, float(value)) for value in side[scored])
-            for side in (scores, human)
-        ]
-        total = max(1, int(scored.sum()))
-        if self.choices and self.choices[0] <= human.min() and human.max() <= self.choices[-1]:
-            used = ", ".join(
-                f"{choice}: {shares[0][choice] / total:.0%} and {shares[1][choice] / total:.0%}"
-                for choice in self.choices
+        scored = np.flatnonzero(~np.isnan(scores))
+        n = len(scored)
+        lines = [f"The judge has rated {n} outputs that people rated."]
+        if n and self.choices[0] <= human.min() and human.max() <= self.choices[-1]:
+            judge, people = (
+                Counter(nearest_choice(self.choices, float(value)) for value in side[scored])
+                for side in (scores, human)
             )
-            top = max(self.choices, key=lambda choice: shares[0][choice] - shares[1][choice])
-            lines += [
-                f"Shares of ratings, the judge's and people's (their means rounded): {used}.",
-                f"The judge gave {top} to {shares[0][top] / total:.0%} of outputs; people gave it "
-                f"to {shares[1][top] / total:.0%}.",
-            ]
-        right = tied = wrong = 0
+            used = ", ".join(
+                f"{c}: {judge[c] / n:.0%} and {people[c] / n:.0%}" for c in self.choices
+            )
+            lines.append(f"Shares of ratings, the judge's and people's (means rounded): {used}.")
+        orders = []
         for rows in self.groups:
-            part = rows[scored[rows]][:MAX_COUNTED]
-            apart = np.triu(human[part][:, None] != human[part][None, :], 1)
-            order = np.sign(human[part][:, None] - human[part][None, :])
-            agreement = (np.sign(scores[part][:, None] - scores[part][None, :]) * order)[apart]
-            right, tied = right + int((agreement > 0).sum()), tied + int((agreement == 0).sum())
-            wrong += int((agreement < 0).sum())
-        if n_pairs := right + tied + wrong:
+            part = rows[~np.isnan(scores[rows])][:MAX_COUNTED]
+            first, second = np.triu_indices(len(part), 1)
+            by_people = np.sign(human[part][first] - human[part][second])
+            orders += list(
+                (by_people * np.sign(scores[part][first] - scores[part][second]))[by_people != 0]
+            )
+        if orders:
             within = "of one document " if len(self.groups) > 1 else ""
+            right, tied, wrong = (np.mean(np.equal(orders, sign)) for sign in (1, 0, -1))
             lines.append(
-                f"Of {n_pairs} pairs of outputs {within}that people tell apart, the judge orders "
-                f"{right / n_pairs:.0%} as people do and {wrong / n_pairs:.0%} the other way, and "
-                f"ties {tied / n_pairs:.0%}."
+                f"Of {len(orders)} pairs of outputs {within}that people tell apart, the judge "
+                f"orders {right:.0%} as people do, {wrong:.0%} the other way, and ties {tied:.0%}."
             )
         return "\n".join(lines)
 
     def _pair_overview(self) -> str:
-        verdicts = [
-            judgement
-            for judgement in self.judgements
-            if isinstance(judgement, Verdict) and judgement.order_ab and judgement.order_ba
-        ]
-        agreement = np.sign(self.scores) * np.sign(self.items.human)
-        n_decided = max(1, int((self.items.human != 0).sum()))
-        lines = [
+        decided = self.items.human != 0
+        agreement = np.sign(self.scores[decided]) * np.sign(self.items.human[decided])
+        n = max(1, len(agreement))
+        overview = (
             f"The judge has compared {int((~np.isnan(self.scores)).sum())} pairs. Where people "
-            f"prefer one, it prefers the same in {(agreement > 0).sum() / n_decided:.0%} of pairs "
-            f"and the other in {(agreement < 0).sum() / n_decided:.0%}."
+            f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
+            f"other in {(agreement < 0).sum() / n:.0%}."
+        )
+        follows = [
+            verdict.order_ab != verdict.order_ba
+            for verdict in self.judgements
+            if isinstance(verdict, Verdict) and verdict.order_ab and verdict.order_ba
         ]
-        if verdicts:
-            follows = sum(verdict.order_ab != verdict.order_ba for verdict in verdicts)
-            lines.append(
-                "Asked in both orders, it follows the place and not the text in "
-                f"{follows / len(verdicts):.0%} of pairs."
+        if follows:
+            overview += (
+                f"\nAsked in both orders, it follows the place and not the text in "
+                f"{np.mean(follows):.0%} of pairs."
             )
-        return "\n".join(lines)
+        return overview
 
 
 def expected_characters(items: Items) -> int:
     """About how many characters of texts a lesson of these items has."""
     documents = list(items.places.values())
-    lengths = [
-        sum(_lengths([items.items[row] for row in rows[:OUTPUTS_SHOWN]])) for rows in documents
-    ]
-    return min(LESSON_CHARACTERS, round(_n_documents(documents) * sum(lengths) / len(lengths)))
+    shown = _n_documents(documents) * float(
+        np.mean([min(len(d), OUTPUTS_SHOWN) for d in documents])
+    )
+    each = float(np.mean([sum(map(len, item.texts.values())) for item in items.items]))
+    return min(LESSON_CHARACTERS, round(shown * each))
 
 
 def _n_documents(documents: Sequence[Indices]) -> int:
@@ -251,67 +252,15 @@ def _n_documents(documents: Sequence[Indices]) -> int:
     return max(1, min(number, math.ceil(LARGEST_SHARE * len(documents))))
 
 
-def _lengths(items: Sequence[Item]) -> list[int]:
-    """The lengths of the texts that stand in a lesson for these outputs of a document."""
-    shared = _shared(items)
-    lengths = [
-        len(text) for item in items for name, text in item.texts.items() if name not in shared
-    ]
-    return [*map(len, shared.values()), *lengths]
-
-
-def _shared(items: Sequence[Item], own: Collection[str] = ()) -> dict[str, str]:
-    """The texts that all of a document's outputs have in common; none of a single output.
-
-    The `own` texts never are.
-    """
-    if len(items) < 2:
-        return {}
-    return {
-        name: text
-        for name, text in items[0].texts.items()
-        if name not in own and all(item.texts[name] == text for item in items)
-    }
-
-
 def _quoted(text: str, length: int) -> str:
     """A text in quotes on one line; a long one without its middle."""
-    return json.dumps(without_middle(text, length), ensure_ascii=False)
-
-
-def without_middle(text: str, length: int) -> str:
-    """A text's two ends, so many characters together; a shorter one whole."""
     half = length // 2
-    return text if len(text) <= length else f"{text[:half]} [...] {text[-half:]}"
-
-
-def _each(item: Item) -> str:
-    """What each annotator gave, or the range of many."""
-    ratings = sorted(item.ratings)
-    if len(ratings) < 2:
-        return ""
-    if len(ratings) > MAX_RATINGS_LISTED:
-        return f" ({len(ratings)} ratings from {ratings[0]:g} to {ratings[-1]:g})"
-    return f" ({', '.join(f'{rating:g}' for rating in ratings)})"
-
-
-def _votes(item: Item) -> str:
-    if not item.ratings:
-        return ""
-    counts = Counter("A" if vote > 0 else "B" if vote < 0 else "tie" for vote in item.ratings)
-    return f" ({', '.join(f'{counts[vote]} {vote}' for vote in ('A', 'B', 'tie') if counts[vote])})"
+    if len(text) > length:
+        text = f"{text[:half]} [...] {text[-half:]}"
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _vote(margin: float) -> str:
     if np.isnan(margin):
         return "none"
     return f"{'A' if margin > 0 else 'B' if margin < 0 else 'neither'} ({margin:+.2g})"
-
-
-def _place(values: Vector, value: float) -> tuple[int, int]:
-    """The first and last place, from the highest, of those with a value."""
-    return 1 + int((values > value).sum()), int((values >= value).sum())
-
-
-def _range(place: tuple[int, int]) -> str:
-    return f"{place[0]}" if place[0] == place[1] else f"{place[0]} to {place[1]} (tied)"

@@ -1,64 +1,71 @@
 """The rank search: write instructions, compare forms of reasoning, show labels, and race it all.
 
-What is paid for with every row has to earn its keep. The rounds are planned by what the labels cost
-to judge, each worth twice the one before. The limit only says how many of them are run: a larger
-one extends what a smaller one has done. Instructions and forms of reasoning race without
-demonstrations, since they cost least; demonstrations come after them, few before many.
+Rounds are planned by what the labels cost to judge, each worth twice the one before; the limit says
+how many are run. Instructions and forms of reasoning race without demonstrations, since they cost
+least; demonstrations come after them, few before many. In a race the field is halved again and
+again, and what is left meets about twice as many documents each time (successive halving,
+arXiv:1502.07943).
 
-Where no language model can write instructions and judging is free (the embedded model), there is
-nothing to search: the judge that shows all labels is compared with the untuned one.
+Where no language model writes instructions (the embedded model), there is nothing to search: the
+judge that shows all labels is compared with the untuned one.
 
 The same seed, items and replies make the same trials, whatever was answered before.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import zip_longest
+
+import numpy as np
 
 from judges.client import BudgetSpentError
 from judges.prompt import Reasoning
 from optimize.items import Items
-from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.demos import (
-    DemoSource,
+from optimize.search.candidates import (
+    EVERYTHING,
+    Candidate,
+    DemoSet,
     demonstrable_items,
     draw_demo_set,
-    largest_demo_set,
+    nearest_choice,
 )
-from optimize.search.evaluator import SearchBudgetSpentError
-from optimize.search.gate import CrossFit, Exploration, affordable_part
-from optimize.search.objective import Level, contrast, informative_documents
-from optimize.search.problem import SearchProblem
+from optimize.search.evaluator import (
+    Evaluator,
+    SearchBudgetSpentError,
+    SearchProblem,
+    contrast,
+    informative_documents,
+    objective,
+    reason_of,
+)
+from optimize.search.gate import MOST_FAILED, CrossFit, Exploration
 from optimize.search.proposer import Proposer
-from optimize.search.race import (
-    ELIMINATION_ERRORS,
-    FEWEST_DOCUMENTS,
-    Race,
-    RaceCosts,
-    RaceResult,
-)
+from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import Contrast, stream
 
 # What the first round may cost: so many times judging at most so many documents of train by the
-# untuned judge.
-FIRST_ROUND_COST, MAX_RACE_DOCUMENTS = 5.0, 48
-# The untuned judge runs first, since its mistakes are the first lessons, on so much of a round.
-SEED_BUDGET_SHARE = 0.25
-# No candidate is out before it has met so many documents, or half of those that it could meet.
-MIN_RACE_DOCUMENTS = 20
+# untuned judge, which runs first on its share, since its mistakes are the first lessons.
+FIRST_ROUND_COST, MAX_RACE_DOCUMENTS, SEED_BUDGET_SHARE = 5.0, 48, 0.25
 # Of a round so much has to be affordable, or it is not begun; and so much of it races, whatever
 # proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
+# On fewer documents than these chance decides; no candidate is out before it has met so many, or
+# half of those that it could meet.
+FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
+# A candidate that stands this many standard errors below the leader, or the untuned judge, is out.
+ELIMINATION_ERRORS = 1.5
 # The round in which forms of reasoning are compared, on the best instructions of the first.
 REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
-# Demonstrations race from the third round on: sets of these sizes there; later as many as the best
-# so far shows, and twice as many.
-FIRST_DEMO_SIZES = (4, 8)
-LEADERS_RACED_ON = 2
+# Demonstrations race from the third round on: sets of these sizes there, of at most so much of
+# train; later as many as the best so far shows, and twice as many.
+FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
+LEADERS_RACED_ON, HISTORY_LENGTH = 2, 5
 # Leaders have met so much of train, or of what their demonstrations left of it.
 FINISHED_SHARE = 0.4
-HISTORY_LENGTH = 5
 # A kind of candidates met on so many documents is believed by half.
 PRIOR_DOCUMENTS = 30
 # How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
@@ -66,28 +73,31 @@ PRIOR_DOCUMENTS = 30
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
 # Dev gets at most half of the limit; of more documents than suffice, a quarter.
 DEV_SHARE, LARGE_DEV_SHARE, DOCUMENTS_TO_CHOOSE_ON = 0.5, 0.25, 100
-# As many finalists as a share of the limit pays for, within bounds: of several that are alike
-# the gate asks hardly more than of one, and sees more. A finalist costs about so many times the
-# untuned judge.
+# As many finalists as a share of the limit pays for, within bounds. A finalist costs about so many
+# times the untuned judge.
 MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
     """Propose and race, round after round, until nothing better comes or the budget ends."""
-    if problem.proposer is None and problem.evaluator.budget.unit == "calls":
+    if problem.proposer is None:
         return show_labels(problem)
-    return RankSearch(problem).explore()
+    return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
 def show_labels(problem: SearchProblem) -> Exploration:
     """The judge that shows all labels of train and dev, or as many of train as a prompt takes."""
     prompt, options = problem.evaluator.seed, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
-    demo_set = (
-        cross_fit.full_demo_set
-        if cross_fit.is_feasible
-        else largest_demo_set(problem.train, prompt, options)
-    )
+    demo_set = cross_fit.full_demo_set
+    if not cross_fit.is_feasible:
+        demo_set = draw_demo_set(
+            problem.train,
+            prompt,
+            max(options.demo_sizes, default=0),
+            stream(options.seed, EVERYTHING),
+            max_characters=options.longest_demos,
+        )
     candidate = replace(problem.seed, demo_set=demo_set)
     finalists = [candidate] if demo_set.demos else []
     return Exploration(finalists=finalists, tried=(), n_proposed=0, cross_fit=cross_fit)
@@ -98,8 +108,7 @@ class SearchPlan:
     """How a search divides what it may spend, before any candidate is scored.
 
     `dev` is the part of dev to choose on, and `dev_item_cost` what scoring one of its items with
-    the untuned judge and `n_finalists` is taken to cost. `first_round` is what the first round may
-    cost.
+    the untuned judge and `n_finalists` is taken to cost.
     """
 
     dev: Items
@@ -126,14 +135,11 @@ def plan_search(
     """
     names = list(dict.fromkeys((*informative_documents(dev, level), *dev.documents)))
     fewest_cost = seed_cost * (1 + MIN_FINALISTS * FINALIST_COST)
-
-    def n_documents(share: float) -> int:
-        """How many documents the fewest finalists can be scored on for a share."""
-        part = affordable_part(dev, names, share * limit, lambda part: fewest_cost * len(part))
-        return len(part.documents)
-
-    n_dev = max(min(n_documents(DEV_SHARE), DOCUMENTS_TO_CHOOSE_ON), n_documents(LARGE_DEV_SHARE))
-    dev_part = dev.of_documents(names[:n_dev])
+    costs = fewest_cost * np.cumsum([len(dev.places[name]) for name in names])
+    n_half, n_quarter = (
+        int((costs <= share * limit).sum()) for share in (DEV_SHARE, LARGE_DEV_SHARE)
+    )
+    dev_part = dev.of_documents(names[: max(min(n_half, DOCUMENTS_TO_CHOOSE_ON), n_quarter)])
     finalist_cost = FINALIST_COST * seed_cost * len(dev_part)
     affordable = int(FINALISTS_SHARE * limit / finalist_cost) if finalist_cost else 0
     n_finalists = min(MAX_FINALISTS, max(MIN_FINALISTS, affordable))
@@ -153,163 +159,204 @@ def race_order(train: Items, level: Level, seed: int) -> tuple[str, ...]:
     return tuple(documents[index] for index in order)
 
 
-@dataclass(slots=True, kw_only=True)
-class SearchState:
-    """What the rounds have learned so far: how each candidate did in its last race, by id."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceResult:
+    """A candidate's objective, and its mean gain on the untuned judge over its documents.
 
-    race_results: dict[str, RaceResult] = field(default_factory=dict)
+    `reliable`: it fails on no more outputs than a judge may that ships.
+    """
 
-    def leaders(self) -> list[RaceResult]:
-        """Those that went far in their race, the greatest likely gain first."""
-        longest = max((result.n_documents for result in self.race_results.values()), default=0)
-        finished = [
-            result
-            for result in self.race_results.values()
-            if result.reliable and result.n_documents >= FINISHED_SHARE * longest
-        ]
-        gains = self.gains_by_kind()
-        return sorted(
-            finished, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
+    candidate: Candidate
+    value: float
+    gain: float
+    error: float
+    n_documents: int
+    reliable: bool = True
+
+    @property
+    def lower_gain(self) -> float:
+        """The gain less a standard error: what ranks candidates that met different documents."""
+        return self.gain - self.error
+
+
+class Race:
+    """Where candidates meet the untuned judge: documents of train in the order of a seed."""
+
+    def __init__(self, evaluator: Evaluator, train: Items, level: Level, seed: int) -> None:
+        self.evaluator, self.level = evaluator, level
+        self.order = race_order(train, level, seed)
+        self.fewest = min(MIN_RACE_DOCUMENTS, min(MAX_RACE_DOCUMENTS, len(self.order)) // 2)
+        self._of_document = {name: train.of_documents([name]).items for name in self.order}
+        self._seed = Candidate(instruction=evaluator.seed.instruction)
+
+    def documents(self, candidate: Candidate, size: int) -> list[str]:
+        """The first documents of the order that the candidate does not show."""
+        return [name for name in self.order if name not in candidate.documents][:size]
+
+    def items(self, documents: Iterable[str]) -> Items:
+        return Items(tuple(item for name in documents for item in self._of_document[name]))
+
+    def cost(self, candidates: Sequence[Candidate], size: int) -> float:
+        """The cost of so many documents for each candidate, and of these for the untuned judge."""
+        documents = [self.documents(candidate, size) for candidate in candidates]
+        met = {name for names in documents for name in names} or self.order[:size]
+        return self.evaluator.cost(self._seed, self.items(met)) + sum(
+            self.evaluator.cost(candidate, self.items(names))
+            for candidate, names in zip(candidates, documents, strict=True)
         )
 
-    def candidates_above_seed(self) -> list[Candidate]:
-        return [result.candidate for result in self.leaders() if result.gain > 0]
+    def affordable(self, cost: Callable[[int], float], limit: float) -> int:
+        """The most documents whose cost, which grows with their number, is within the limit."""
+        return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
-    def gains_by_kind(self) -> dict[str, float]:
-        """What each kind of candidate gains on average, towards nothing when seldom met."""
-        results_of_kind: dict[str, list[RaceResult]] = {}
-        for result in self.race_results.values():
-            results_of_kind.setdefault(kind_of(result.candidate), []).append(result)
-        return {
-            kind: sum(result.n_documents * result.gain for result in results)
-            / (sum(result.n_documents for result in results) + PRIOR_DOCUMENTS)
-            for kind, results in results_of_kind.items()
-        }
+    def compare(self, candidate: Candidate, size: int) -> RaceResult:
+        """Score candidate and untuned judge on the first documents that it does not show."""
+        items = self.items(self.documents(candidate, size))
+        scores, seed_scores = (
+            self.evaluator.scores(each, items) for each in (candidate, self._seed)
+        )
+        difference = contrast(scores, seed_scores, items, self.level)
+        failed, seed_failed = (float(np.isnan(side).mean()) for side in (scores, seed_scores))
+        return RaceResult(
+            candidate=candidate,
+            value=objective(scores, items, self.level),
+            gain=difference.value if difference.documents else 0.0,
+            error=difference.error,
+            n_documents=len(items.documents),
+            reliable=failed <= max(MOST_FAILED, seed_failed),
+        )
 
-    def history(self) -> list[tuple[str, float]]:
-        """The best instructions with the rho each reached."""
-        best: dict[str, float] = {}
-        for result in self.race_results.values():
-            text = result.candidate.instruction
-            best[text] = max(best.get(text, -1.0), result.value)
-        return sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
+    def run(
+        self,
+        candidates: Sequence[Candidate],
+        limit: float,
+        on_result: Callable[[int, RaceResult], None] = lambda rung, result: None,
+    ) -> list[RaceResult]:
+        """Spend at most so much; best first, those that went furthest before all others.
+
+        Where not even the fewest documents can be paid for all, the first candidates run.
+        """
+        budget, remaining = self.evaluator.budget, list(candidates)
+        spent_at_end = budget.spent + limit
+        while len(remaining) > 1 and self.cost(remaining, self.fewest) > limit:
+            remaining.pop()
+        latest: dict[str, tuple[int, RaceResult]] = {}
+        rung, n_documents = 0, 0
+        while remaining:
+            left = spent_at_end - budget.spent
+            size = self.affordable(partial(self._cost_of_race, remaining), left)
+            if not rung and size < self.fewest and self.cost(remaining, self.fewest) <= left:
+                # The better half will not go far; but all of them have run.
+                size = self.fewest
+            if size <= n_documents:
+                break
+            results = [self.compare(candidate, size) for candidate in remaining]
+            for result in results:
+                on_result(rung, result)
+                latest[result.candidate.id] = (rung, result)
+            remaining = [result.candidate for result in _survivors(results)]
+            rung, n_documents = rung + 1, size
+        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
+        return [result for _, result in ranked]
+
+    def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
+        """The cost of a race whose next set has `size` documents, its halves twice as many, ...
+
+        Which half goes on is not known yet; the first stand for it.
+        """
+        cost = self.cost(candidates, size)
+        while len(candidates) > 1 and size < len(self.order):
+            candidates = candidates[: math.ceil(len(candidates) / 2)]
+            paid, size = self.cost(candidates, size), min(2 * size, len(self.order))
+            cost += self.cost(candidates, size) - paid
+        return cost
 
 
-def expected_gain(result: RaceResult, gains_by_kind: Mapping[str, float]) -> float:
-    """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
-    kind_gain = gains_by_kind[kind_of(result.candidate)]
-    spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
-    weight = spread**2 / (spread**2 + result.error**2)
-    return kind_gain + weight * (result.gain - kind_gain)
+def _survivors(results: Sequence[RaceResult]) -> list[RaceResult]:
+    """The better half, less those that fail too often or stand clearly below leader or seed."""
+    ranked = sorted(results, key=lambda result: (-result.gain, result.candidate.id))
+    half = [result for result in ranked[: math.ceil(len(ranked) / 2)] if result.reliable]
+    best = max((result.lower_gain for result in half), default=0.0)
+    return [
+        result
+        for result in half
+        if result.gain + ELIMINATION_ERRORS * result.error >= max(0.0, best)
+    ]
 
 
-def kind_of(candidate: Candidate) -> str:
-    """How much it shows, whether its instruction was proposed, and its form of reasoning."""
-    proposed = "proposed" if candidate.round else "untuned"
-    return f"{proposed}, {candidate.demo_set.kind}, {candidate.reasoning}"
-
-
+@dataclass(slots=True)
 class RankSearch:
-    """One search: each round's candidates are made from what the best one so far gets wrong."""
+    """One search: each round's candidates are made from what the best one so far gets wrong.
 
-    def __init__(self, problem: SearchProblem) -> None:
-        evaluator, train, options = problem.evaluator, problem.train, problem.options
-        self.problem, self.evaluator, self.options = problem, evaluator, options
-        self.seed = problem.seed
-        self.state = SearchState()
-        self.proposer = Proposer(problem)
-        order = race_order(train, problem.level, options.seed)
-        self.race = Race(
-            evaluator=evaluator,
-            items=train,
-            order=order,
-            level=problem.level,
-            seed=self.seed,
-            fewest=min(MIN_RACE_DOCUMENTS, min(MAX_RACE_DOCUMENTS, len(order)) // 2),
-        )
-        self.plan = plan_search(
-            train,
-            problem.dev,
-            problem.level,
-            options.seed,
-            evaluator.budget.left,
-            evaluator.item_cost(self.seed),
-        )
-        # The form of reasoning that has done best (None: the untuned judge's own).
-        self.best_reasoning: Reasoning | None = None
+    `results` holds how each candidate did in its last race, by id; `best_reasoning` is the form of
+    reasoning that has done best (None: the untuned judge's own).
+    """
+
+    problem: SearchProblem
+    proposer: Proposer
+    results: dict[str, RaceResult] = field(default_factory=dict)
+    best_reasoning: Reasoning | None = None
+    race: Race = field(init=False)
+    plan: SearchPlan = field(init=False)
+
+    def __post_init__(self) -> None:
+        problem, evaluator = self.problem, self.problem.evaluator
+        level, seed = problem.level, problem.options.seed
+        self.race = Race(evaluator, problem.train, level, seed)
+        item_cost, limit = evaluator.item_cost(problem.seed), evaluator.budget.left
+        self.plan = plan_search(problem.train, problem.dev, level, seed, limit, item_cost)
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
             self._run_rounds()
-        better = self.state.candidates_above_seed()
         return Exploration(
-            finalists=self._best_finalists(),
-            tried=self.state.race_results.keys(),
+            finalists=self._finalists(),
+            tried=self.results.keys(),
             n_proposed=self.proposer.n_proposed,
             # None of its candidates shows dev: each judges it itself.
-            cross_fit=CrossFit(Items(()), self.evaluator.seed, self.options),
+            cross_fit=CrossFit(Items(()), self.problem.evaluator.seed, self.problem.options),
             dev=self.plan.dev,
-            n_too_dear=sum(not self._is_affordable(candidate) for candidate in better),
+            n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
         )
 
     def _run_rounds(self) -> None:
-        idle = 0
-        for number in range(1, self.options.rounds + 1):
+        evaluator, options, idle = self.problem.evaluator, self.problem.options, 0
+        for number in range(1, options.rounds + 1):
             before = self._parent().id
-            # A round leaves dev its share.
-            with self.evaluator.budget.reserving(self._dev_cost()):
+            # A round leaves dev its share, as far as its cost is known.
+            judges = [self.problem.seed, *self._finalists()]
+            dev_cost = sum(map(evaluator.item_cost, judges)) * len(self.plan.dev)
+            with evaluator.budget.reserving(max(dev_cost, self.plan.dev_cost)):
                 is_worth_another = self._run_round(number)
-            if not is_worth_another:
-                break
             idle = idle + 1 if self._parent().id == before else 0
-            if idle == self.options.patience:
+            if not is_worth_another or idle == options.patience:
                 break
-
-    def _dev_cost(self) -> float:
-        """What scoring the untuned judge and the finalists on dev costs, as far as is known."""
-        candidates = [self.seed, *self._best_finalists()]
-        known = sum(self.evaluator.item_cost(candidate) for candidate in candidates)
-        return max(known, self.plan.dev_item_cost) * len(self.plan.dev)
 
     def _run_round(self, number: int) -> bool:
         """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
-        budget, spent_before = self.evaluator.budget, self.evaluator.budget.spent
-        share, parent = self.plan.round_budget(number, budget.left), self._parent()
-        if not share or not self._score_seed(share):
+        budget, race = self.problem.evaluator.budget, self.race
+        share, end = self.plan.round_budget(number, budget.left), budget.spent
+        end += share
+        # First the untuned judge, on its part of the round.
+        size = race.affordable(partial(race.cost, []), SEED_BUDGET_SHARE * share)
+        if not share or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
-        if number == REASONING_ROUND and self.options.reasoning:
-            self._compare_reasoning(number, share)
+        race.compare(self.problem.seed, size)
+        if number == REASONING_ROUND and self.problem.options.reasoning:
+            self._compare_reasoning(number, end)
             return True
-        leaders = self.state.candidates_above_seed()[:LEADERS_RACED_ON]
-        candidates = self._next_candidates(
-            number,
-            parent,
-            self._propose_instructions(number, parent),
-            self._draw_demo_sets(number, parent),
+        parent = self._parent()
+        leaders = self._above_seed()[:LEADERS_RACED_ON]
+        instructions = self._propose_instructions(number, parent)
+        candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
+        limit = max(end - budget.spent, min(MIN_RACE_SHARE * share, budget.left))
+        results = race.run(
+            [*leaders, *candidates], limit, lambda rung, result: self._record(number, result, rung)
         )
-        limit = max(share - (budget.spent - spent_before), min(MIN_RACE_SHARE * share, budget.left))
-        results = self._race(number, [*leaders, *candidates], limit)
-        raced = {result.candidate.id for result in results}
+        raced = {result.candidate.id: result for result in results}
+        self.results |= raced
         # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
         return not candidates or any(candidate.id in raced for candidate in candidates)
-
-    def _score_seed(self, share: float) -> bool:
-        """Score the untuned judge for a part of the round; False where that cannot be paid."""
-        size = self.race.affordable_documents(SEED_BUDGET_SHARE * share)
-        if size < min(FEWEST_DOCUMENTS, len(self.race.order)):
-            return False
-        self.race.compare_with_seed(self.seed, size)
-        return True
-
-    def _race(self, number: int, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
-        """Race the candidates for at most so much, and keep and record what each reached."""
-
-        def record(rung: int, result: RaceResult) -> None:
-            self._record(number, result, rung)
-
-        results = self.race.run(candidates, limit, record)
-        self.state.race_results |= {result.candidate.id: result for result in results}
-        return results
 
     def _record(self, number: int, result: RaceResult, rung: int = 0) -> None:
         """Write down what a candidate has reached."""
@@ -324,60 +371,92 @@ class RankSearch:
             n_documents=result.n_documents,
         )
 
+    def _leaders(self) -> list[RaceResult]:
+        """Those that went far in their race, the greatest likely gain first."""
+        longest = max((result.n_documents for result in self.results.values()), default=0)
+        finished = [
+            result
+            for result in self.results.values()
+            if result.reliable and result.n_documents >= FINISHED_SHARE * longest
+        ]
+        gains = gains_by_kind(self.results.values())
+        return sorted(
+            finished, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
+        )
+
+    def _above_seed(self) -> list[Candidate]:
+        return [result.candidate for result in self._leaders() if result.gain > 0]
+
     def _parent(self) -> Candidate:
-        return next(iter(self.state.candidates_above_seed()), self.seed)
+        return next(iter(self._above_seed()), self.problem.seed)
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
         """New instructions, each from its own draw of documents, as many as are affordable."""
-        budget, n_proposals = self.evaluator.budget, self.options.proposals
+        budget, options = self.problem.evaluator.budget, self.problem.options
+        n_proposals = options.proposals
         if budget.left < budget.proposal * n_proposals:
             # Fewer, so that half of what is left can race them.
             n_proposals = int(budget.left / 2 / budget.proposal)
-        if not n_proposals:
-            return []
-        draws = [stream(self.options.seed, "lesson", number, draw) for draw in range(n_proposals)]
+        draws = [stream(options.seed, "lesson", number, draw) for draw in range(n_proposals)]
         lessons = self.proposer.lessons(parent, self.problem.train, draws)
-        return self.proposer.propose(parent.instruction, lessons, self.state.history(), number)
+        best: dict[str, float] = {}
+        for result in self.results.values():
+            text = result.candidate.instruction
+            best[text] = max(best.get(text, -1.0), result.value)
+        history = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:HISTORY_LENGTH]
+        return self.proposer.propose(parent.instruction, lessons, history, number)
 
-    def _draw_demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
+    def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """Demonstration sets for this round: none before the third, nor where all have lost."""
-        evaluator, options, leaders = self.evaluator, self.options, self.state.leaders()
-        items = demonstrable_items(self.problem.train, evaluator.seed)
+        evaluator, options, leaders = self.problem.evaluator, self.problem.options, self._leaders()
+        prompt = evaluator.seed
+        items = demonstrable_items(self.problem.train, prompt)
         if number <= REASONING_ROUND or not len(items):
             return []
         with_demos = [result for result in leaders if result.candidate.demo_set.demos]
-        if with_demos:
-            best = max(result.lower_gain for result in leaders)
-            if all(result.gain + ELIMINATION_ERRORS * result.error < best for result in with_demos):
-                return []
+        best = max((result.lower_gain for result in leaders), default=0.0)
+        if with_demos and all(
+            result.gain + ELIMINATION_ERRORS * result.error < best for result in with_demos
+        ):
+            return []
         n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
-        largest = max(options.demo_sizes, default=0)
         planned = (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
+        largest = max(options.demo_sizes, default=0)
         sizes = sorted({min(size, largest) for size in planned})[: options.demo_sets]
-        source = DemoSource(
-            items=items,
-            scores=evaluator.known_scores(parent, items),
-            prompt=evaluator.seed,
-            max_characters=options.longest_demos,
-            comments={} if parent.reasoning else evaluator.comments(parent),
-        )
+        reasons = {} if parent.reasoning else right_reasons(evaluator, parent, items)
         rng = stream(options.seed, "demos", number)
-        drawn = [draw_demo_set(source, size, rng) for size in sizes]
+        drawn = [
+            draw_demo_set(
+                items,
+                prompt,
+                size,
+                rng,
+                max_characters=options.longest_demos,
+                share=DEMO_DOCUMENTS_SHARE,
+                reasons=reasons,
+            )
+            for size in sizes
+        ]
         return [demo_set for demo_set in drawn if demo_set.demos]
 
-    def _next_candidates(
+    def _candidates(
         self, number: int, parent: Candidate, instructions: Sequence[str], sets: Sequence[DemoSet]
     ) -> list[Candidate]:
         """The parent without demonstrations, then in turn instructions, forms, demonstrations."""
         # An instruction has to show what it does without demonstrations.
         base = replace(parent, demo_set=DemoSet())
-        with_instructions = [replace(base, instruction=text, round=number) for text in instructions]
-        with_forms = [replace(parent, reasoning=form) for form in self._reasoning_to_try(parent)]
-        with_demos = [replace(parent, demo_set=demo_set) for demo_set in sets]
+        forms: list[Reasoning | None] = [None, self.best_reasoning]
+        if self.best_reasoning == "steps" and "questions" in self.problem.options.reasoning:
+            # Sub-questions are akin to steps, and are tried where these have done best.
+            forms.append("questions")
         # In turn, so that a small budget tries some of each.
-        groups = zip_longest(with_instructions, with_forms, with_demos)
-        candidates = [base, *(each for group in groups for each in group if each is not None)]
-        tried = self.state.race_results.keys() | {self.seed.id}
+        turns = zip_longest(
+            [replace(base, instruction=text, round=number) for text in instructions],
+            [replace(parent, reasoning=form) for form in forms if form != parent.reasoning],
+            [replace(parent, demo_set=demo_set) for demo_set in sets],
+        )
+        candidates = [base, *(each for turn in turns for each in turn if each is not None)]
+        tried = self.results.keys() | {self.problem.seed.id}
         return [
             candidate
             for candidate in _different(candidates)
@@ -385,104 +464,112 @@ class RankSearch:
         ]
 
     def _is_affordable(self, candidate: Candidate) -> bool:
-        """Whether an item costs no more than the limit pays for on dev and in the final table."""
-        return self.evaluator.item_cost(candidate) <= self.options.max_item_cost
+        """Whether an item costs no more than the limit pays for on dev and on test."""
+        return self.problem.evaluator.item_cost(candidate) <= self.problem.options.max_item_cost
 
-    def _compare_reasoning(self, number: int, limit: float) -> None:
+    def _compare_reasoning(self, number: int, end: float) -> None:
         """Score the leaders with each form of reasoning, all on the same documents, and choose.
 
         Nobody is out before: what a form does shows on many documents, whatever the instruction.
         The dearest forms stand back where the limit does not pay for all.
         """
-        leaders = self.state.candidates_above_seed()[:INSTRUCTIONS_PER_REASONING] or [self.seed]
-        budget, spent_before = self.evaluator.budget, self.evaluator.budget.spent
-        fewest = min(self.race.fewest, len(self.race.order))
-        for leader in leaders:
-            forms = [replace(leader, reasoning=form) for form in self._reasoning_to_compare()]
-            forms = sorted(filter(self._is_affordable, forms), key=self.evaluator.item_cost)
-            left = limit - (budget.spent - spent_before)
-            while forms and self._affordable_documents([leader, *forms], left) < fewest:
-                forms.pop()
-            if not forms:
+        evaluator, race = self.problem.evaluator, self.race
+        gaps: dict[Reasoning | None, list[Contrast]] = {}
+        for leader in self._above_seed()[:INSTRUCTIONS_PER_REASONING] or [self.problem.seed]:
+            forms = [form for form in self.problem.options.reasoning if form != "questions"]
+            tried = filter(self._is_affordable, (replace(leader, reasoning=f) for f in forms))
+            entrants = [leader, *sorted(tried, key=evaluator.item_cost)]
+            size, fewest = 0, min(race.fewest, len(race.order))
+            while len(entrants) > 1 and size < fewest:
+                left = end - evaluator.budget.spent
+                size = race.affordable(partial(race.cost, entrants), left)
+                entrants = entrants if size >= fewest else entrants[:-1]
+            if len(entrants) == 1:
                 break
-            n_documents = self._affordable_documents([leader, *forms], left)
-            documents = self.race.documents(leader, n_documents)
-            self.evaluator.scores(leader, self.problem.train.of_documents(documents))
-            for candidate in forms:
-                result = self.race.compare_with_seed(candidate, n_documents)
-                self.state.race_results[candidate.id] = result
+            race.compare(leader, size)
+            for candidate in entrants[1:]:
+                result = self.results[candidate.id] = race.compare(candidate, size)
                 self._record(number, result)
-        self.best_reasoning = self._choose_reasoning(leaders)
+                gaps.setdefault(candidate.reasoning, []).append(self._gap(candidate, leader))
+        self.best_reasoning = self._best_form(gaps)
 
-    def _reasoning_to_compare(self) -> list[Reasoning]:
-        """The forms compared on the leaders; sub-questions are tried where steps have done best."""
-        return [form for form in self.options.reasoning if form != "questions"]
-
-    def _reasoning_to_try(self, parent: Candidate) -> Sequence[Reasoning | None]:
-        """The forms of reasoning to try with the parent: the best, and what steps are akin to."""
-        forms: list[Reasoning | None] = [None, self.best_reasoning]
-        if self.best_reasoning == "steps" and "questions" in self.options.reasoning:
-            forms.append("questions")
-        return [form for form in dict.fromkeys(forms) if form != parent.reasoning]
-
-    def _affordable_documents(self, candidates: Sequence[Candidate], limit: float) -> int:
-        """How many documents of the race all of these can be scored on for so much."""
-        costs = RaceCosts(self.race, candidates)
-        sizes = range(len(self.race.order), 0, -1)
-        return next(
-            (size for size in sizes if costs.cost_of_first(len(candidates), size) <= limit), 0
-        )
-
-    def _choose_reasoning(self, leaders: Sequence[Candidate]) -> Reasoning | None:
-        """The form that gains most over none, unless one within an error is cheaper."""
-        gaps: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
-        for form in self._reasoning_to_compare():
-            contrasts = [
-                self._paired_gain(replace(leader, reasoning=form), leader) for leader in leaders
-            ]
-            contrasts = [gap for gap in contrasts if len(gap.documents) > 1]
-            if contrasts:
-                gaps[form] = (
-                    sum(gap.value for gap in contrasts) / len(contrasts),
-                    sum(gap.error for gap in contrasts) / len(contrasts) ** 1.5,
-                )
-        best = max(gaps, key=lambda form: gaps[form][0])
-        value, error = gaps[best]
-        within_error = [form for form in gaps if gaps[form][0] >= value - error]
-        return min(
-            within_error,
-            key=lambda form: self.evaluator.item_cost(replace(leaders[0], reasoning=form)),
-        )
-
-    def _paired_gain(self, candidate: Candidate, other: Candidate) -> Contrast:
-        """How much better a candidate is than another on what both have met of train."""
-        known = self.evaluator.known(other, self.evaluator.known(candidate, self.problem.train))
-        shown = candidate.documents | other.documents
+    def _gap(self, candidate: Candidate, leader: Candidate) -> Contrast:
+        """How much better a candidate is than the leader on what both have met of train."""
+        evaluator = self.problem.evaluator
+        known = evaluator.known(leader, evaluator.known(candidate, self.problem.train))
+        shown = candidate.documents | leader.documents
         items = known.of_documents([name for name in known.documents if name not in shown])
-        scores = [self.evaluator.known_scores(each, items) for each in (candidate, other)]
-        return contrast(scores[0], scores[1], items, self.problem.level)
+        scores, base = (evaluator.known_scores(each, items) for each in (candidate, leader))
+        return contrast(scores, base, items, self.problem.level)
 
-    def _best_finalists(self) -> list[Candidate]:
+    def _best_form(self, gaps: Mapping[Reasoning | None, Sequence[Contrast]]) -> Reasoning | None:
+        """The form that gains most over none, unless one within an error is cheaper."""
+        gains: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
+        for form, contrasts in gaps.items():
+            told = [gap for gap in contrasts if len(gap.documents) > 1]
+            if told:
+                value = sum(gap.value for gap in told) / len(told)
+                gains[form] = value, sum(gap.error for gap in told) / len(told) ** 1.5
+        best, error = max(gains.values())
+        as_good = [form for form in gains if gains[form][0] >= best - error]
+        seed = self.problem.seed
+        cost = self.problem.evaluator.item_cost
+        return min(as_good, key=lambda form: cost(replace(seed, reasoning=form)))
+
+    def _finalists(self) -> list[Candidate]:
         """The leader, what it is without what costs, and who comes next.
 
         Without its demonstrations, with the best form of reasoning and without any: what is paid
         for with every row has to show on dev what it is worth.
         """
-        leaders = list(filter(self._is_affordable, self.state.candidates_above_seed()))
+        leaders = list(filter(self._is_affordable, self._above_seed()))
         if not leaders:
             return []
-        instruction_alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
-        finalists = [
-            leaders[0],
-            instruction_alone,
-            replace(instruction_alone, reasoning=self.best_reasoning),
-            *leaders[1:],
-        ]
+        alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
+        with_form = replace(alone, reasoning=self.best_reasoning)
+        finalists = _different([leaders[0], alone, with_form, *leaders[1:]])
         return [
             finalist
-            for finalist in _different(finalists)
-            if finalist.id != self.seed.id and self._is_affordable(finalist)
+            for finalist in finalists
+            if finalist.id != self.problem.seed.id and self._is_affordable(finalist)
         ][: self.plan.n_finalists]
+
+
+def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
+    """What each kind of candidate gains on average, towards nothing when seldom met."""
+    totals: dict[str, tuple[float, float]] = {}
+    for result in results:
+        gain, n = totals.get(kind_of(result.candidate), (0.0, 0))
+        weighted = gain + result.n_documents * result.gain
+        totals[kind_of(result.candidate)] = weighted, n + result.n_documents
+    return {kind: gain / (n + PRIOR_DOCUMENTS) for kind, (gain, n) in totals.items()}
+
+
+def expected_gain(result: RaceResult, gains: Mapping[str, float]) -> float:
+    """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
+    kind_gain = gains[kind_of(result.candidate)]
+    spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
+    weight = spread**2 / (spread**2 + result.error**2)
+    return kind_gain + weight * (result.gain - kind_gain)
+
+
+def kind_of(candidate: Candidate) -> str:
+    """How much it shows, whether its instruction was proposed, and its form of reasoning."""
+    proposed = "proposed" if candidate.round else "untuned"
+    return f"{proposed}, {candidate.demo_set.kind}, {candidate.reasoning}"
+
+
+def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
+    """What the candidate wrote beside the answers that people gave too, by item id."""
+    choices = evaluator.seed.answer.choices or ()
+    known = evaluator.known(candidate, items)
+    reasons = {}
+    for item, judgement in zip(known.items, evaluator.judgements(candidate, known), strict=True):
+        decided = judgement.score and not math.isnan(judgement.score)
+        answers = {nearest_choice(choices, value) for value in (judgement.score, item.human)}
+        if decided and len(answers) == 1 and (reason := reason_of(judgement)):
+            reasons[item.id] = reason
+    return reasons
 
 
 def _different(candidates: Iterable[Candidate]) -> list[Candidate]:

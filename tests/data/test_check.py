@@ -9,7 +9,7 @@ from jsonl import write_jsonl
 
 import data
 from data.check import main
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}

@@ -11,7 +11,7 @@ import judges
 import optimize
 from data.flags import read_bounds
 from judges.dimension import Dimension
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 

@@ -20,7 +20,7 @@ from judges.client.open import open_model
 from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
-from optimize.cli.tune import command as tune
+from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"

@@ -5,12 +5,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-
-from judges.catalog import find
-from judges.dimension import Dimension
-from judges.judge import Judge
-from judges.prompt import with_reasoning
-from optimize.run.labels import Labels, split_labels
 from optimize.run.run_budget import (
     FREE_CALLS,
     CallTokens,
@@ -20,6 +14,12 @@ from optimize.run.run_budget import (
     left_for_probes,
     search_options,
 )
+
+from judges.catalog import find
+from judges.dimension import Dimension
+from judges.judge import Judge
+from judges.prompt import with_reasoning
+from optimize.run.labels import Labels, split_labels
 from optimize.run.settings import Settings, SettingsError
 
 SUBJECT = find("relevance")

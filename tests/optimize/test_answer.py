@@ -4,9 +4,6 @@ import math
 from typing import Any
 
 import pytest
-from report_cases import outputs, pairs, plain, result, run_page, run_summary, text_of
-
-import data
 from optimize.answer import (
     run_answer,
     scale_warning,
@@ -17,6 +14,9 @@ from optimize.answer import (
 )
 from optimize.run.plain_figures import order_figures, scale_figures
 from optimize.screen import scorecard
+from report_cases import outputs, pairs, plain, result, run_page, run_summary, text_of
+
+import data
 from optimize.statistics.intervals import Interval, documents_for_difference
 
 CELL = {

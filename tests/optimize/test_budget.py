@@ -9,7 +9,7 @@ from openai_replies import Body
 from openai_server import WITHHELD, OpenAIServer, some_faults
 
 from judges.client.prices import find_price
-from optimize.cli.tune import command
+from optimize.__main__ import command
 
 LM = "openai/gpt-4.1-mini"
 BILLED = (*WITHHELD, "429", "500", "503")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from optimize.statistics.intervals import Interval
 
 from optimize.figures import abbreviated_names
 from optimize.report import charts
 from optimize.report.charts import abbreviated
+from optimize.statistics.intervals import Interval
 
 NAN = math.nan
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
+from optimize.run.final_table import FinalTable
 from processes import TIMEOUT
 
 import data
@@ -19,8 +20,7 @@ from data.tables.atomic_write import InUseError, in_use
 from judges.client.budget import BudgetSpentError
 from judges.judge import Judge
 from judges.loading import load
-from optimize.cli.tune import command
-from optimize.run.final_table import FinalTable
+from optimize.__main__ import command
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 

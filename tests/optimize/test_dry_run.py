@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai_server import OpenAIServer
 
-from optimize.cli.tune import command
+from optimize.__main__ import command
 from optimize.run.labels import prepare
 from optimize.run.settings import read_settings
 

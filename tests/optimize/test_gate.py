@@ -4,17 +4,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from optimize.statistics.bootstrap import stream
+from optimize.statistics.difference import mean_of_differences
 from search_world import SEED, judge, search, world, written_search
 
 from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemScore
+from optimize.search.evaluator import ItemScore, SearchOptions
 from optimize.search.gate import RISK, Finalist
-from optimize.search.objective import Level
-from optimize.search.problem import SearchOptions
-from optimize.statistics.intervals import mean_of_differences, stream
+from optimize.statistics.correlations import Level
 
 RUNS = 120
 

@@ -14,12 +14,9 @@ from judges.client.budget import Account, Budget
 from judges.client.protocol import FatalModelError
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.evaluator import Evaluator, ItemScore
+from optimize.search.evaluator import Evaluator, ItemScore, SearchOptions, objective
 from optimize.search.gate import SearchResult
 from optimize.search.gepa import BLOCK, examples, feedback, metric
-from optimize.search.objective import objective
-from optimize.search.problem import SearchOptions
-from optimize.search.trial_log import Trial
 
 
 def reflect(prompt: str, *_: object) -> str:

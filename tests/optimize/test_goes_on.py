@@ -16,12 +16,12 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import follow
 from openai_server import OpenAIServer, some_faults
+from optimize.cli import panel, tune
 from processes import until
 
 from judges.client.prices import find_price
 from judges.loading import load
 from optimize import compare
-from optimize.cli import panel, tune
 
 DOCUMENTS, SYSTEMS, CONCURRENCY = 24, 5, 8
 LM, ANOTHER = "openai/gpt-4.1-mini", "openai/gpt-4.1-nano"

@@ -8,9 +8,9 @@ import pytest
 from openai_replies import Body, error
 from openai_server import OpenAIServer
 
-from optimize.cli.tune import command
-from optimize.verify import command as verify
+from optimize.__main__ import command
 from optimize.run.settings import Settings, SettingsError
+from optimize.verify import command as verify
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
 KEYS = {"JUDGE_KEY": "sk-judge-0123456789abcdef", "WRITER_KEY": "sk-writer-0123456789abcdef"}

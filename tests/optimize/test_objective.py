@@ -4,16 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from optimize.statistics.levels import Level
 from scipy.stats import spearmanr
 
-from optimize.items import Item, Items
-from optimize.search.objective import (
-    LEVELS,
-    Level,
-    choose_level,
-    contrast,
-    objective,
-)
+from optimize.items import LEVELS, Item, Items, choose_level
+from optimize.search.evaluator import contrast, objective
 
 
 def items(human: list[list[float]]) -> Items:

@@ -10,7 +10,7 @@ from jsonl import write_jsonl
 from processes import run_python
 
 from dspy_judges.errors import UsageError
-from optimize.cli.tune import command, parser
+from optimize.__main__ import command, parser
 from optimize.run.settings import read_settings
 
 DIMENSION = """

@@ -13,7 +13,7 @@ import data
 from data.types import LabelledSet
 from judges.judge import Judge
 from judges.loading import load
-from optimize.cli.tune import command
+from optimize.__main__ import command
 
 FEW = ["--dimension", "relevance", "--max-calls", "1500"]
 FILES = {

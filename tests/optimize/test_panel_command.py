@@ -12,10 +12,10 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body
 from openai_server import OpenAIServer
+from optimize.cli import panel, verify
 
 from judges.loading import load
 from judges.scoring import SamplingPlan
-from optimize.cli import panel, verify
 from optimize.run.labels import load_labels, split_labelled
 
 DOCUMENTS, SYSTEMS = 24, 5

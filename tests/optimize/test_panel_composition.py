@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-
 from optimize.panel.composition import compose
 from optimize.panel.learn import learn_panel
 from optimize.panel.members import MemberScores

@@ -14,8 +14,7 @@ from optimize.panel.weights import Moments, weighted_mean
 from scipy.stats import spearmanr
 
 from optimize.items import read_scores
-from optimize.search.objective import Level
-from optimize.statistics.correlations import summary_level
+from optimize.statistics.correlations import Level, summary_level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 DOCUMENTS, SYSTEMS = 24, 8

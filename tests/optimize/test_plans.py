@@ -7,7 +7,7 @@ import pytest
 
 from judges import load
 from judges.scoring import SamplingPlan
-from optimize.cli.tune import command
+from optimize.__main__ import command
 from optimize.run.settings import Settings, SettingsError
 
 

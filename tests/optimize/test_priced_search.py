@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from optimize.run.pipeline import estimate
 from simulated_model import SimulatedModel, tuned
 
 from optimize.run.labels import prepare
-from optimize.run.pipeline import estimate
 from optimize.run.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -8,11 +8,10 @@ from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.prices import Price, token_bound
 from judges.judgement import NoScoreError
+from optimize.run.folder import TrialLog
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import Evaluator, SearchBudget
-from optimize.search.problem import SearchProblem
+from optimize.search.evaluator import Evaluator, SearchBudget, SearchProblem
 from optimize.search.proposer import PROPOSER, Proposer, describe, read_instruction
-from optimize.search.trial_log import TrialLog
 from optimize.statistics.intervals import stream
 
 TEXT = "Rate the kindness of the text; let its length not sway you."

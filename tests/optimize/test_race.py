@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from optimize.search.race import Race, RaceResult
 
 from judges.catalog import find
 from judges.judge import Judge
@@ -11,7 +12,6 @@ from judges.prompt import Prompt
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import Evaluator, ItemScore, SearchBudget
-from optimize.search.race import Race, RaceResult
 
 SYSTEMS = 8
 

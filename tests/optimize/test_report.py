@@ -6,13 +6,13 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from optimize.run.evidence import disagreements
 from report_cases import PROBES, outputs, pairs, plain, result, run_page, text_of
 
 from judges.judgement import Judgement
 from optimize.injection import Probes
 from optimize.measuring.scored import Scored
 from optimize.report import verification_report
-from optimize.run.evidence import disagreements
 
 NAN = math.nan
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- $x$ \\frac"

@@ -12,8 +12,12 @@ from scipy import stats
 
 from optimize.injection import Probes
 from optimize.measuring.scored import Scored
-from optimize.statistics.intervals import Interval, documents_for_difference, student_quantile
-from optimize.statistics.intervals import Vector
+from optimize.statistics.intervals import (
+    Interval,
+    Vector,
+    documents_for_difference,
+    student_quantile,
+)
 
 CELL = {"value": 0.5, "low": 0.3, "high": 0.7, "n_documents": 20, "n_outputs": 60, "n_failed": 0}
 

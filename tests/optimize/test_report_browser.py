@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from headless_chromium import CHROMIUM, look, opened
+from optimize.cli import compare
 from report_cases import PROBES, outputs, pairs, result
 
-from optimize.cli import compare
-from optimize.cli.tune import command
+from optimize.__main__ import command
 from optimize.report import compare_report, verification_report
 
 pytestmark = pytest.mark.skipif(

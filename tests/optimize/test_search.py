@@ -26,10 +26,9 @@ from optimize.search.evaluator import (
     Pricing,
     SearchBudget,
     SearchBudgetSpentError,
+    SearchOptions,
 )
 from optimize.search.gate import SearchResult
-from optimize.search.problem import SearchOptions
-from optimize.search.trial_log import Trial
 
 
 def test_the_planted_instruction_is_found_and_shipped() -> None:

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
+from optimize.run.spending import spending_summary
 
 from judges.client.budget import Account, Booking, Budget, Spending
 from judges.client.prices import Price
 from judges.client.protocol import Message, Sampling, Usage
-from optimize.run.spending import spending_summary
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 THIRD = Price(per_token_in=1 / 3e6, per_token_out=1 / 7e6)

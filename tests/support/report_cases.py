@@ -18,8 +18,7 @@ from optimize.figures import cell, cell_by_convention
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.measuring.scored import Scored
-from optimize.search.objective import Level
-from optimize.statistics.correlations import Correlation, dataset_level, summary_level
+from optimize.statistics.correlations import Correlation, Level, dataset_level, summary_level
 from optimize.statistics.intervals import stream
 
 SCALE = (1, 2, 3, 4, 5)

@@ -1,7 +1,8 @@
 """A small world for the search: its best instruction and best demonstrations are known."""
 
+import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,21 @@ from judges.client.budget import Account
 from judges.client.client import Client
 from judges.client.protocol import Sampling
 from judges.dimension import Dimension
+from judges.judgement import Judgement
 from judges.prompt import Prompt
 from optimize.items import Item, Items
-from optimize.search.choices import OptimizerName
-from optimize.search.evaluator import Evaluator, ItemScore, JudgeItems, Pricing, SearchBudget
+from optimize.run.settings import OptimizerName
+from optimize.search.evaluator import (
+    Evaluator,
+    Judged,
+    JudgeItems,
+    Pricing,
+    SearchBudget,
+    SearchOptions,
+    SearchProblem,
+)
 from optimize.search.gate import SearchResult
 from optimize.search.gate import search as search_with
-from optimize.search.problem import SearchOptions, SearchProblem
-from optimize.search.trial_log import Trial, TrialLog
 from optimize.statistics.intervals import stream
 
 SUBJECT = Dimension(
@@ -69,24 +77,62 @@ def shuffled(items: Items, seed: int) -> Items:
     )
 
 
-def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemScore]:
+def judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
     """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
     named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
     named = named or list(range(len(WORDS)))
     levels = len({demo["rating"] for demo in prompt.demos})
-    scored = []
+    judged = []
     for item in items:
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
         noise = float(stream(0, prompt.instruction, item.id).normal(0, 0.4 / (1 + levels)))
         weighed = sum(values[number] for number in named) / len(named)
-        scored.append(ItemScore(score=3 + 2 * (weighed - 0.5) + noise))
-    return scored
+        judged.append(Judged(Judgement(score=3 + 2 * (weighed - 0.5) + noise)))
+    return judged
+
+
+@dataclass(slots=True)
+class Watch:
+    """The same judge, which counts what it is asked for: a prompt and an item each.
+
+    It fails on a document where that is told, and stops the process after so many items.
+    """
+
+    fails_on: str | None = None
+    stops_after: int | None = None
+    asked: list[tuple[Prompt, Item]] = field(default_factory=list)
+
+    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+        self.asked += [(prompt, item) for item in items]
+        if self.stops_after is not None and len(self.asked) > self.stops_after:
+            raise KeyboardInterrupt
+        failed = Judged(Judgement.failed("it cannot say"))
+        return [
+            failed if item.document_id == self.fails_on else one
+            for item, one in zip(items, judge(prompt, items), strict=True)
+        ]
 
 
 def write_instruction(prompt: str, sampling: Sampling, before: int) -> str:
-    """Names any two of three qualities: the search has to find out which help."""
-    first, second = stream(1, sampling.seed).choice(WORDS[::2], 2, replace=False)
-    return f"[[ ## instruction ## ]]\nRate the {first} and the {second} of the text."
+    """Names any two of three qualities, in our form or as JSON for DSPy's GEPA."""
+    first, second = stream(1, sampling.seed, prompt).choice(WORDS[::2], 2, replace=False)
+    written = f"Rate the {first} and the {second} of the text."
+    if "Respond with a JSON object" in prompt:
+        return json.dumps({"new_instruction": written})
+    return f"[[ ## instruction ## ]]\n{written}"
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search ends with, its trials and lines, and what it has spent."""
+
+    result: SearchResult
+    trials: list[dict[str, Any]]
+    lines: list[str]
+    budget: SearchBudget
+
+    def of_stage(self, stage: str) -> list[dict[str, Any]]:
+        return [trial for trial in self.trials if trial["stage"] == stage]
 
 
 def search(
@@ -94,7 +140,6 @@ def search(
     dev: Items,
     *,
     optimizer: OptimizerName = "rank",
-    seed: int = 0,
     calls: float = 20_000,
     options: SearchOptions | None = None,
     by: JudgeItems = judge,
@@ -102,27 +147,28 @@ def search(
     proposal: float = 1,
     proposer: Model | None = None,
     account: Account | None = None,
-) -> tuple[SearchResult, list[Trial], Evaluator]:
+) -> Searched:
     """A search of the optimizer; without a proposer only labels are shown."""
-    log = TrialLog()
+    trials: list[dict[str, Any]] = []
+    lines: list[str] = []
     budget = SearchBudget(calls, proposal=proposal)
-    evaluator = Evaluator(seed=SEED, judge=by, calls_per_item=1, budget=budget, pricing=pricing)
-    client = None if proposer is None else Client(proposer, account=account)
     problem = SearchProblem(
-        evaluator=evaluator,
-        proposer=client,
+        evaluator=Evaluator(
+            seed=SEED, judge=by, budget=budget, pricing=pricing or Pricing(per_call=1)
+        ),
+        proposer=None if proposer is None else Client(proposer, account=account),
         train=train,
         dev=dev,
         level="summary",
-        options=options or SearchOptions(seed=seed, rounds=8, patience=4),
-        log=log,
+        options=options or SearchOptions(patience=4),
+        record_trial=lambda stage, number, **fields: trials.append(
+            {"stage": stage, "round": number, **fields}
+        ),
+        print_line=lines.append,
     )
-    result = search_with(optimizer, problem)
-    return result, log.trials, evaluator
+    return Searched(search_with(optimizer, problem), trials, lines, budget)
 
 
-def written_search(
-    train: Items, dev: Items, **settings: Any
-) -> tuple[SearchResult, list[Trial], Evaluator]:
+def written_search(train: Items, dev: Items, **settings: Any) -> Searched:
     """A search whose instructions `write_instruction` writes."""
     return search(train, dev, proposer=Model(write_instruction), **settings)

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judges.client.protocol import Completion, Message, Reply, Sampling
-from optimize.run.labels import prepare
 from optimize.run.pipeline import run
+
+from judges.client.protocol import Completion, Message, Reply, Sampling
 from optimize.run.folder import open_run, run_config
+from optimize.run.labels import prepare
 from optimize.run.settings import Settings
 
 

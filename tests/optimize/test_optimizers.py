@@ -1,0 +1,225 @@
+"""What holds for every optimizer: `rank` with a proposer and without one, and `gepa`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from behaving_model import Model
+from search_world import (
+    SEED,
+    SUBJECT,
+    WORDS,
+    Searched,
+    Watch,
+    judge,
+    search,
+    shuffled,
+    world,
+    write_instruction,
+)
+
+import judges
+from judges.client.budget import Budget
+from judges.client.prices import Price
+from judges.client.protocol import FatalModelError
+from judges.judge import Judge
+from judges.judgement import Judgement
+from judges.prompt import Prompt
+from optimize.items import Item, Items
+from optimize.search.candidates import LONGEST_INSTRUCTION
+from optimize.search.evaluator import Judged, Pricing, SearchOptions
+
+TRAIN, DEV = world(16), world(12, first=100)
+WRITTEN = ("rank", "gepa")
+
+
+def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
+    """A search of the optimizer; "labels" is `rank` where nobody writes instructions."""
+    if name == "labels":
+        options = SearchOptions(demo_sizes=(1000,), longest_demos=10**6)
+        return search(TRAIN, DEV, **{"options": options, **settings})
+    settings = {"calls": 4000, "options": SearchOptions(seed=1), **settings}
+    proposer = model or Model(write_instruction)
+    return search(TRAIN, DEV, optimizer=name, proposer=proposer, **settings)  # type: ignore[arg-type]
+
+
+every = pytest.mark.parametrize("name", [*WRITTEN, "labels"])
+writers = pytest.mark.parametrize("name", WRITTEN)
+
+
+@every
+def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name: str, tmp_path: Any) -> None:
+    found = run(name).result
+    assert found.n_tried
+    prompt = found.tuned.prompt(SEED)
+    replace(Judge.of(SUBJECT), prompt=prompt).save(tmp_path / "judge.json")
+    loaded = judges.load(tmp_path / "judge.json")
+    assert isinstance(loaded, Judge)
+    assert loaded.prompt == prompt
+    assert 0 < len(prompt.instruction) <= LONGEST_INSTRUCTION
+    assert (prompt.inputs, prompt.answer) == (SEED.inputs, SEED.answer)
+
+
+@writers
+def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
+    found = run(name)
+    assert found.result.choice.ship, found.result.choice.why
+    named = {word for word in WORDS if word in found.result.tuned.instruction}
+    assert named == {"kindness", "candour"}
+    assert found.result.n_proposed
+
+
+@every
+@pytest.mark.parametrize("calls", [0, 1, 60, 300, 1500])
+def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> None:
+    watch, model = Watch(), Model(write_instruction)
+    found = run(name, model, by=watch, calls=calls)
+    assert len(watch.asked) + model.calls == found.budget.spent == found.budget.calls <= calls
+    pairs = [(str(prompt.template()), item.id) for prompt, item in watch.asked]
+    assert len(pairs) == len(set(pairs))
+    assert found.result.choice.why
+
+
+@writers
+def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> None:
+    def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+        return [
+            Judged(one.judgement, 100 + 25 * len(prompt.demos), 1) for one in watch(prompt, items)
+        ]
+
+    watch, model = Watch(), Model(write_instruction)
+    price = Price(per_token_in=1, per_token_out=1)
+    pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
+    found = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
+    tokens = sum(101 + 25 * len(prompt.demos) for prompt, _ in watch.asked)
+    assert found.budget.spent == tokens + model.calls
+    # A candidate that proves dearer than its length says goes over by less than a race.
+    assert 75_000 < found.budget.spent <= 160_000
+
+
+@every
+def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> None:
+    first, again = run(name), run(name)
+    assert first.result == again.result
+    assert first.trials == again.trials
+    other = run(name, options=SearchOptions(seed=2, demo_sizes=(1000,)))
+    assert name == "labels" or other.trials != first.trials
+
+
+@every
+@pytest.mark.parametrize("after", [1, 150, 300])
+def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> None:
+    kept: dict[tuple[str, str], Judged] = {}
+
+    def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[Judged]]:
+        """Judges what no earlier start has, as a run's store does."""
+
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+            for item in items:
+                key = str(prompt.template()), item.id
+                if key not in kept:
+                    (kept[key],) = watch(prompt, [item])
+            return [kept[str(prompt.template()), item.id] for item in items]
+
+        return judge_items
+
+    whole, first, second = Watch(), Watch(stops_after=after), Watch()
+    expected = run(name, by=whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(name, by=stored(first))
+    went_on = run(name, by=stored(second))
+    assert (went_on.result, went_on.trials) == (expected.result, expected.trials)
+    # The item that the interrupt fell on is asked for again.
+    assert len(first.asked) + len(second.asked) == len(whole.asked) + 1
+
+
+@every
+def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: str) -> None:
+    found = run(name, by=Watch(fails_on="d100"))
+    gain = found.result.choice.gain
+    assert gain is not None
+    whole = run(name).result.choice.gain
+    assert whole is not None
+    assert gain.n_documents == whole.n_documents - 1
+
+    def fails_when_told(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+        told = prompt.instruction != SEED.instruction or bool(prompt.demos)
+        failed = Judged(Judgement.failed("it cannot say"))
+        return [
+            failed if told and item.system in ("s1", "s2") else one
+            for item, one in zip(items, judge(prompt, items), strict=True)
+        ]
+
+    failing = run(name, by=fails_when_told).result.choice
+    assert not failing.ship
+
+
+@writers
+def test_no_row_of_dev_is_seen_by_the_search(name: str) -> None:
+    watch, model = Watch(), Model(write_instruction)
+    found = run(name, model, by=watch)
+    dev = {item.texts["text"] for item in DEV.items}
+    proposals = "\n".join(model.seen)
+    assert not any(text in proposals for text in dev)
+    shown = {str(demo["text"]) for prompt, _ in watch.asked for demo in prompt.demos}
+    assert not shown & dev
+    # All of what is judged on dev comes after all of what is judged on train.
+    places = [item.texts["text"] in dev for _, item in watch.asked]
+    assert places == sorted(places)
+    assert found.result.on_dev
+
+
+@every
+def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
+    watch = Watch()
+    run(name, by=watch)
+    of_text = {item.texts["text"]: item.document_id for item in (*TRAIN.items, *DEV.items)}
+    assert name == "gepa" or any(prompt.demos for prompt, _ in watch.asked)
+    for prompt, item in watch.asked:
+        assert item.document_id not in {of_text[str(demo["text"])] for demo in prompt.demos}
+
+
+@writers
+@pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
+def test_proposals_that_cannot_be_read_end_well(name: str, reply: str) -> None:
+    found = run(name, Model(lambda *_: reply), calls=1500)
+    assert found.budget.spent <= 1500
+    assert found.result.choice.why
+
+
+@writers
+def test_a_proposer_without_money_leaves_the_best_so_far(name: str) -> None:
+    model = Model(write_instruction)
+    found = run(name, model, account=Budget(max_calls=3).account())
+    assert model.calls == 3
+    assert found.trials
+    assert found.result.choice.why
+
+
+@writers
+def test_a_wrong_key_of_the_proposer_ends_the_run(name: str) -> None:
+    def refuse(*_: object) -> str:
+        raise FatalModelError("wrong key")
+
+    with pytest.raises(FatalModelError, match="wrong key"):
+        run(name, Model(refuse))
+
+
+def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
+    # At a risk of 10 %, seven or more of 24 have a chance of 1 %.
+    shipped = 0
+    for seed in range(24):
+        train = shuffled(world(10, 6, seed=seed), seed)
+        dev = shuffled(world(10, 6, first=100, seed=seed), seed)
+        options = SearchOptions(seed=seed, rounds=2)
+        found = search(train, dev, proposer=Model(write_instruction), options=options)
+        shipped += found.result.choice.ship
+    assert shipped <= 6
+
+
+def test_where_nothing_is_ranked_nothing_ships() -> None:
+    alike = Items(tuple(replace(item, human=3.0) for item in TRAIN.items))
+    for name in WRITTEN:
+        found = search(alike, DEV, optimizer=name, proposer=Model(write_instruction), calls=900)  # type: ignore[arg-type]
+        assert not found.result.choice.ship
