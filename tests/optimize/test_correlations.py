@@ -2,7 +2,6 @@
 
 import json
 import math
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -112,34 +111,6 @@ def test_every_level_equals_scipy_on_ragged_tied_and_missing_data(
         for level in LEVELS:
             whole = correlation(level, *rows)
             assert rho(level, *rows) == pytest.approx(whole.value, abs=1e-12)
-
-
-def test_three_levels_equal_those_of_nlpstats_on_random_sets() -> None:
-    nlpstats = pytest.importorskip("nlpstats.correlations.correlations")  # 0.0.1
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        coefficient = COEFFICIENTS[seed % 3]
-        # Its matrices are (systems, inputs); an output that is not there is NaN on both sides.
-        x = rng.integers(1, 6, (6, 12)).astype(float)
-        # Whole numbers, because nlpstats lets the last bit of a mean break a tie.
-        z = np.round(x + rng.normal(0, 1.5, x.shape))
-        gone = rng.random(x.shape) < 0.1
-        x[gone], z[gone] = np.nan, np.nan
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", stats.ConstantInputWarning)
-            expected = (
-                nlpstats.system_level(x, z, coefficient),
-                nlpstats.input_level(x, z, coefficient),
-                nlpstats.global_level(x, z, coefficient),
-            )
-        judge, human = x[~gone], z[~gone]
-        system, document = (index[~gone] for index in np.indices(x.shape))
-        got = (
-            system_level(judge, human, system, coefficient=coefficient),
-            summary_level(judge, human, document, coefficient=coefficient, undefined="left_out"),
-            dataset_level(judge, human, coefficient=coefficient),
-        )
-        assert [level.value for level in got] == pytest.approx(expected, abs=1e-9)
 
 
 def test_undefined_documents_are_left_out_or_0_and_always_counted() -> None:

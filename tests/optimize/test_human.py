@@ -1,8 +1,6 @@
 """Annotators beside each other and the judge beside them: agreement, one annotator, reliability."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,52 +10,12 @@ from optimize.statistics.correlations import Level, summary_level
 from optimize.statistics.human import (
     annotator_agreement,
     krippendorff_alpha,
-    mean_of_others,
     one_annotator,
     reliability,
 )
 from optimize.statistics.intervals import Matrix, Vector
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 NAN = math.nan
-
-
-def experts(dimension: str) -> tuple[Matrix, list[str], list[str]]:
-    """The three experts' marks on all 1,600 summaries, with documents and systems."""
-    if not SHARED.exists():
-        pytest.skip("needs ../shared/data")
-    marks: dict[str, list[float]] = {}
-    with (SHARED / "summeval" / "expert_annotations.jsonl").open() as lines:
-        for row in map(json.loads, lines):
-            if row["dimension"] == dimension:
-                marks.setdefault(row["id"], []).append(row["rating"])
-    with (SHARED / "summeval" / "summeval.jsonl").open() as lines:
-        rows = list(map(json.loads, lines))
-    matrix = np.array([marks[row["id"]] for row in rows], dtype=float)
-    return matrix, [row["group"] for row in rows], [row["system"] for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("dimension", "lowest", "highest", "alpha"),
-    [
-        ("coherence", 0.61, 0.715, 0.576),
-        ("consistency", 0.80, 0.82, 0.899),
-        ("fluency", 0.635, 0.66, 0.738),
-        ("relevance", 0.44, 0.50, 0.493),
-    ],
-)
-def test_summevals_experts_agree_as_published(
-    dimension: str, lowest: float, highest: float, alpha: float
-) -> None:
-    marks, document, system = experts(dimension)
-    for expert in range(3):
-        # As published: documents that either side rates alike are left out.
-        others = mean_of_others(marks, expert)
-        value = summary_level(marks[:, expert], others, document, undefined="left_out").value
-        assert lowest <= value <= highest
-    # The README's alpha is over the 1,200 abstractive rows.
-    abstractive = [name not in {"M0", "M1", "M2", "M5"} for name in system]
-    assert krippendorff_alpha(marks[abstractive]) == pytest.approx(alpha, abs=0.0006)
 
 
 def people(rng: np.random.Generator, documents: int = 40) -> tuple[Vector, Matrix, Vector, Vector]:

@@ -15,7 +15,6 @@ from optimize.statistics.plain import (
     order_agreement,
     pair_accuracy,
     quadratic_kappa,
-    tied_share,
 )
 
 NAN = math.nan
@@ -103,12 +102,6 @@ def test_a_judge_that_is_mean_is_noticed_and_a_like_one_is_not() -> None:
     assert low.shift == pytest.approx(low.judge_mean - low.human_mean) == pytest.approx(-0.65)
     assert (low.n_outputs, low.n_documents) == (200, 50)
     assert compare_scales([NAN], [1]) is None
-
-
-def test_the_share_of_ties_is_that_of_pairs_within_documents() -> None:
-    # Document 1: 5, 5, 4: one tied pair of 3. Document 2: 1, 3: none of 1.
-    assert tied_share([5, 5, 4, NAN, 1, 3], [1, 1, 1, 1, 2, 2]) == pytest.approx(1 / 4)
-    assert math.isnan(tied_share([2], [1]))
 
 
 def test_scores_are_put_on_any_scale() -> None:
