@@ -149,12 +149,12 @@ def _errors(sums: Matrix) -> Matrix:
     def parts(counts: Vector, values: Vector) -> Vector:
         number = max(int((counts > 0).sum()), 2)
         mean = values.sum() / max(counts.sum(), 1)
-        added: Vector = (values - mean * counts) / max(counts.sum(), 1)
-        return added * np.sqrt(number / (number - 1))
+        factor = np.sqrt(number / (number - 1))
+        added: Vector = factor * (values - mean * counts) / max(counts.sum(), 1)
+        return added
 
     correction = parts(n_others, others) - parts(n, scores) if n_others.any() else np.zeros(n.size)
-    errors: Matrix = np.stack([parts(n, labels), correction])
-    return errors
+    return np.vstack([parts(n, labels), correction])
 
 
 def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) -> Matrix:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import mean_of_differences
+from optimize.statistics.intervals import mean_of_differences, stream
 from search_world import SEED, judge, search, world, written_search
 
 from judges.prompt import Prompt
