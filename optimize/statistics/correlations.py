@@ -185,7 +185,7 @@ def rho(
     system: ArrayLike | None = None,
 ) -> float:
     """Spearman's rho of a level by its name, by the primary convention, without an interval."""
-    rows = read_rows(judge, human, document, system)
+    rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
@@ -243,7 +243,8 @@ def read_rows(
                 "output needs a rating, and a failed judgement is NaN"
             )
     scored = ~np.isnan(scores)
-    document_names, document_codes = np.unique(documents[scored], return_inverse=True)
+    all_names, all_codes = np.unique(documents, return_inverse=True)
+    present, document_codes = np.unique(all_codes[scored], return_inverse=True)
     system_names, system_codes = np.unique(systems[scored], return_inverse=True)
     order = np.argsort(document_codes, kind="stable")
     return Rows(
@@ -251,10 +252,10 @@ def read_rows(
         human=ratings[scored][order],
         document=document_codes[order],
         system=system_codes[order],
-        n_documents=document_names.size,
+        n_documents=present.size,
         n_systems=system_names.size,
         n_failed=int((~scored).sum()),
-        n_unscored_documents=np.unique(documents).size - document_names.size,
+        n_unscored_documents=all_names.size - present.size,
     )
 
 
@@ -455,8 +456,9 @@ def contrast_judges(
     if a.shape != b.shape:
         raise ValueError(f"the judges scored {a.shape} and {b.shape} outputs")
     failed = np.isnan(a) | np.isnan(b)
+    only_systems = system if level == "system" else None
     rows_a, rows_b = (
-        read_rows(np.where(failed, np.nan, side), human, document, system) for side in (a, b)
+        read_rows(np.where(failed, np.nan, side), human, document, only_systems) for side in (a, b)
     )
     names = tuple(str(name) for name in np.unique(np.asarray(document)[~failed]))
     if level == "system":
