@@ -99,12 +99,13 @@ def mean_score(
     # Tuning the weight costs one degree of freedom, as fitting a slope does.
     freedom_left = freedom - (1 if weight > 0 else 0)
     wider = error * np.sqrt(freedom / max(freedom_left, 1))
-    value = labels_only + weight * correction
+    low, high = bounds or (-np.inf, np.inf)
+    value = float(np.clip(labels_only + weight * correction, low, high))
     return Estimate(
         value=value,
-        interval=_interval(value, centre + weight * correction, wider, freedom_left, bounds),
+        interval=_interval(value, centre + weight * correction, wider, freedom_left, low, high),
         labels_only=labels_only,
-        labels_only_interval=_interval(labels_only, centre, label_error, freedom, bounds),
+        labels_only_interval=_interval(labels_only, centre, label_error, freedom, low, high),
         judge_only=float(scores.mean()),
         weight=weight,
         n_labels=n,
@@ -178,16 +179,14 @@ def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) 
 
 
 def _interval(
-    value: float, centre: float, error: float, freedom: int, bounds: tuple[float, float] | None
+    value: float, centre: float, error: float, freedom: int, low: float, high: float
 ) -> Interval | None:
     """Around the centre, within the scale, with the value always in it."""
     if freedom < 1:
         return None
     reach = student_quantile(freedom) * error
-    low, high = min(centre - reach, value), max(centre + reach, value)
-    if bounds:
-        low, high = max(low, min(bounds[0], value)), min(high, max(bounds[1], value))
-    return Interval(float(low), float(high))
+    ends = np.clip([min(centre - reach, value), max(centre + reach, value)], low, high)
+    return Interval(float(ends[0]), float(ends[1]))
 
 
 def _agreement(label_error: float, error: float, n: int, total: int) -> float:

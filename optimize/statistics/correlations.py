@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
     Contrast,
     Interval,
     Matrix,
@@ -33,9 +34,6 @@ Mask = NDArray[np.bool_]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho; a judge that rates it alike has said nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
-# Over all outputs an interval takes so many documents with another label than the commonest one:
-# of 30 outputs of which 27 pass, 3 say what rho is.
-FEW_OTHERS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +41,8 @@ class Correlation:
     """A rank correlation and everything it was computed from.
 
     `interval` is None where it is withheld: below 15 documents (at system level 15 systems), where
-    nearly all labels or scores over all outputs are one, for a perfect or undefined value, and over
-    all outputs or systems for other coefficients than Spearman's. `undefined` is the convention on
+    nearly all labels or scores are one and the rho is over all outputs, for a perfect or undefined
+    value, and over all outputs or systems for other coefficients than Spearman's. `undefined` is the convention on
     what has no value (see `summary_level`). `n_outputs` counts outputs with a score; `n_documents`
     the documents that entered the value; `n_undefined`, at summary level, those with no value of
     their own, as one side is constant or fewer than two outputs have a score, and `n_zero` those of
@@ -351,11 +349,14 @@ def _rounded(means: Matrix) -> Matrix:
 
 
 def enough_contrast(rows: Rows) -> bool:
-    """Whether labels and scores over all outputs differ enough for an interval."""
+    """Whether 15 documents have another label, and another score, than the commonest of all.
+
+    An interval over all outputs takes them: of 30 outputs of which 27 pass, 3 say what rho is.
+    """
     for side in (rows.judge, rows.human):
         _, codes, counts = np.unique(side, return_inverse=True, return_counts=True)
         others = np.unique(rows.document[codes != counts.argmax()]) if counts.size else counts
-        if others.size < FEW_OTHERS:
+        if others.size < FEW_DOCUMENTS:
             return False
     return True
 
