@@ -42,11 +42,12 @@ class Correlation:
 
     `interval` is None where it is withheld: below 15 documents (at system level 15 systems), where
     nearly all labels or scores are one and the rho is over all outputs, for a perfect or undefined
-    value, and over all outputs or systems for other coefficients than Spearman's. `undefined` is the convention on
-    what has no value (see `summary_level`). `n_outputs` counts outputs with a score; `n_documents`
-    the documents that entered the value; `n_undefined`, at summary level, those with no value of
-    their own, as one side is constant or fewer than two outputs have a score, and `n_zero` those of
-    them that entered as 0; `n_failed` outputs that the judge gave no score.
+    value, and over all outputs or systems for other coefficients than Spearman's. `undefined` is
+    the convention on what has no value (see `summary_level`). `n_outputs` counts outputs with a
+    score; `n_documents` the documents that entered the value; `n_undefined`, at summary level,
+    those with no value of their own, as one side is constant or fewer than two outputs have a
+    score, and `n_zero` those of them that entered as 0; `n_failed` outputs that the judge gave no
+    score.
     """
 
     value: float
