@@ -10,14 +10,17 @@ from data.readers import is_constructed
 from judges.client import is_embedded
 from optimize.report.text import (
     SPLITS,
+    TOO_FEW,
     cell_text,
     cost_text,
     counted,
     many_failed,
+    number_text,
+    short_name,
     table_lines,
     wrapped,
 )
-from optimize.statistics.intervals import POWER, Interval, documents_for_difference
+from optimize.statistics.intervals import Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -33,22 +36,28 @@ TIED, MOVED = 0.25, 0.10
 MOST_STEPS = 3
 # What people read for the judges that JSON calls seed and tuned.
 WORDS = {"seed": "untuned", "tuned": "tuned"}
-RHO = "rho is 1 where the judge ranks as people do, 0 where it ranks at random"
+# What is ranked, by the level of rho.
+RANKED = {
+    "summary": "each document's outputs",
+    "dataset": "all outputs",
+    "system": "the systems",
+}
 
 
 def run_lines(summary: Summary, folder: str = "") -> list[str]:
     """A run for a terminal: the answer, what to do next, and both judges' figures."""
-    data = summary["data"]
     said = [*run_answer(summary), ("Next", run_steps(summary)[0].replace("`", ""))]
-    if folder and "tuned_file" in summary:
-        said.append(("Tuned", f"{folder}/{summary['tuned_file']} is the judge that did not ship."))
     if folder:
-        said.append(("Report", f"{folder}/report.html shows the {unit_of(summary)} it gets wrong."))
+        wrong = f"{folder}/report.html shows the {unit_of(summary)} it gets wrong."
+        if "tuned_file" in summary:
+            wrong += f" {folder}/{summary['tuned_file']} did not ship (--ship tuned ships it)."
+        said.append(("Report", wrong))
+    table = ["", *wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
-        *wrapped(f"{summary['dimension']} judged by {summary['lm']}, labels: {_size(data)}"),
+        *wrapped(f"{summary['dimension']} judged by {summary['lm']} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
-        *(["", *table_lines(*run_table(summary))] if summary["gain"]["test"] else []),
+        *(table if summary["gain"]["test"] else []),
     ]
 
 
@@ -58,17 +67,29 @@ def run_answer(summary: Summary) -> list[Said]:
     cell, order = summary[f"{shipped}_judge"].get("test"), _order(summary, "test", shipped)
     said = [("Shipped", summary["why"].removeprefix("Shipped: "))]
     if cell is None:
-        said.append(("Agreement", "not known: no labels were held out for a test."))
+        said.append(("Agreement", "Not known: no labels were held out for a test."))
     else:
-        sentence = agreement(f"The {WORDS[shipped]} judge", order, cell, summary, "test document")
-        failed = many_failed(
-            cell["n_failed"], cell["n_outputs"] + cell["n_failed"], unit_of(summary)
-        )
-        said.append(("Agreement", f"{sentence} {failed}".strip()))
-        said += [*_unseen(summary), *_one_annotator(order)]
-        if cell["n_outputs"]:
-            said.append(("Tuning", gain_sentence(summary)))
-    return [*said, *scale_warning(summary), ("Cost", _cost(summary))]
+        said.append(("Agreement", agreement("It", order, cell, summary, held_out=True)))
+        said += _failures(summary)
+        said += [*_unseen(summary), *as_one_annotator(summary.get("people"))]
+        said.append(("Gain", gain_sentence(summary)))
+    return [*said, ("Cost", _cost(summary))]
+
+
+def _failures(summary: Summary) -> Iterator[Said]:
+    """How many of test's outputs have no score, where any has none."""
+    cells = {word: summary[f"{judge}_judge"]["test"] for judge, word in WORDS.items()}
+    failed = {word: cell["n_failed"] for word, cell in cells.items() if cell["n_failed"]}
+    number = max(cell["n_outputs"] + cell["n_failed"] for cell in cells.values())
+    if failed:
+        counts = ", ".join(f"{word} judge {n:,}" for word, n in failed.items())
+        yield "No score", f"{counts} of {number:,} {unit_of(summary)}."
+
+
+def rho_meaning(result: Summary) -> str:
+    """What rho says, in a sentence."""
+    ranked = "pairs by preference" if is_paired(result) else RANKED[result["level"]]
+    return f"Rho: 1 is people's ranking of {ranked}, 0 a random one."
 
 
 def run_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -78,11 +99,7 @@ def run_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]
     for split, title in SPLITS.items():
         cells = [summary[f"{judge}_judge"].get(split) for judge in WORDS]
         if all(cells):
-            counts = str(cells[0]["n_documents"])
-            failed = [str(cell["n_failed"]) for cell in cells]
-            if any(cell["n_failed"] for cell in cells):
-                counts += f" (failed: {' and '.join(failed)})"
-            rows.append((title, *map(cell_text, cells), counts))
+            rows.append((title, *map(cell_text, cells), f"{cells[0]['n_documents']:,}"))
     return head, rows
 
 
@@ -97,7 +114,7 @@ def gain_sentence(summary: Summary) -> str:
     value, low, high = gain["value"], gain["low"], gain["high"]
     if value == low == high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure = f"{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
+    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
     if low is None:
         return f"Whether tuning helped is not known: {figure}, from too few documents."
     if low > 0:
@@ -106,8 +123,14 @@ def gain_sentence(summary: Summary) -> str:
         return f"Tuning made the judge worse: {figure}."
     if high < PLANNED:
         return f"Tuning changed little: {figure}."
-    cell = summary["tuned_judge"]["test"]
-    return f"Whether tuning helped is not settled: {figure}.{_documents_to_settle(gain, cell)}"
+    return f"Whether tuning helped is not settled: {figure}."
+
+
+def _shares(summary: Summary) -> str:
+    """From the untuned to the tuned judge's share of pairs on test, where both are known."""
+    shares = [_order(summary, "test", judge) for judge in WORDS]
+    known = [f"{share['value']:.0%}" for share in shares if share and share["value"] is not None]
+    return f"from {known[0]} to {known[1]} of pairs, " if len(set(known)) == 2 else ""
 
 
 def _gain_unseen(summary: Summary) -> str:
@@ -119,19 +142,14 @@ def _gain_unseen(summary: Summary) -> str:
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
 
 
-def _documents_to_settle(gain: Cell, cell: Cell) -> str:
-    """How many more test documents would show a gain as large as it looks, but at least 0.05."""
-    n_documents = cell["n_documents"] + cell["n_undefined"]
-    if cell["level"] == "system":
-        return " More systems would settle it."
-    effect = max(gain["value"], PLANNED)
-    further = _further_documents(gain, n_documents, effect)
-    if further <= 0:
-        return ""
-    return (
-        f" About {further:,} more test documents would show a true gain of {effect:.2f} in "
-        f"{POWER:.0%} of cases."
-    )
+def _documents_to_settle(summary: Summary) -> str:
+    """How many documents would show a gain as large as test's, but at least 0.05."""
+    gain, cell = summary["gain"]["test"], summary["tuned_judge"]["test"]
+    further = 0
+    if cell["level"] != "system":
+        n_documents = cell["n_documents"] + cell["n_undefined"]
+        further = _further_documents(gain, n_documents, max(gain["value"], PLANNED))
+    return f"about {further:,} further documents" if further > 0 else "further labels"
 
 
 def _further_documents(difference: Cell, n_documents: int, effect: float) -> int:
@@ -142,7 +160,7 @@ def _further_documents(difference: Cell, n_documents: int, effect: float) -> int
 
 
 def agreement(
-    who: str, order: Cell | None, cell: Cell, result: Summary, document: str = "document"
+    who: str, order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False
 ) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
     people = people_of(result)
@@ -152,12 +170,12 @@ def agreement(
         return f"{who} agrees with {people} at {cell['level']}-level rho {cell_text(cell)}."
     if order["value"] is None:
         return f"None can be counted: {people} tell no two {unit_of(result)} with a score apart."
-    lead = f"{who} {_does_as(people, order, result)} ({_certainty(order, document)})"
+    documents = counted(order["n_documents"], "document")
+    on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
+    lead = f"{who} {_does_as(people, order, result)} ({_certainty(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
-    if order["high"] >= COIN:
-        return f"{lead}. That cannot be told from a coin ({COIN:.0%})."
-    return f"{lead}. That is worse than a coin ({COIN:.0%})."
+    return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
 
 
 def _does_as(people: str, order: Cell, result: Summary) -> str:
@@ -167,41 +185,40 @@ def _does_as(people: str, order: Cell, result: Summary) -> str:
     return f"orders two outputs{of_one} as {people} do in {order['value']:.0%} of pairs"
 
 
-def _certainty(order: Cell, document: str = "document") -> str:
-    documents = counted(order["n_documents"], document)
+def _certainty(order: Cell) -> str:
     if order["low"] is None:
-        return f"{documents}, too few for an interval"
-    return f"95% interval {order['low']:.0%} to {order['high']:.0%}; {documents}"
+        return TOO_FEW
+    return f"95% interval {order['low']:.0%} to {order['high']:.0%}"
 
 
 def _unseen(summary: Summary) -> Iterator[Said]:
     """The same on systems that the judge was not tuned on; that none were held out."""
     order = _order(summary, "test_unseen_systems", summary["shipped"])
     if order and order["value"] is not None:
-        yield "Unseen systems", f"It does so in {order['value']:.0%} ({_certainty(order)})."
+        coin = order["low"] is not None and order["low"] <= COIN
+        than = "; a coin may do as well" if coin else ""
+        share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
+        yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
-        yield "Unseen systems", "Not known: no system was held out from tuning."
+        yield "New systems", "Not known: no system was held out from tuning."
 
 
-def _one_annotator(order: Cell | None) -> Iterator[Said]:
+def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
-    if not order or not order.get("two_people"):
+    one = people.get("one_annotator") if people else None
+    if not one:
         return
-    two, judge = order["two_people"], order["against_one"]
-    if two["value"] is None or judge["value"] is None:
-        return
-    if judge["low"] is None:
-        verdict = "too few documents to say whether it is as good as one annotator"
-    elif judge["high"] < two["value"]:
-        verdict = "it is not as good as one annotator"
-    elif judge["low"] > two["value"]:
-        verdict = "it is better than one annotator"
-    else:
-        verdict = "it is as good as one annotator, as far as these labels tell"
+    gap, verdict = one["gap"], "As good as one annotator, as far as these labels tell"
+    if gap["low"] is None:
+        verdict = "Too few documents to say whether it is as good as one annotator"
+    elif gap["high"] < 0:
+        verdict = "Not as good as one annotator"
+    elif gap["low"] > 0:
+        verdict = "Better than one annotator"
     yield (
-        "People",
-        f"Two people agree in {two['value']:.0%} of pairs, the judge and one of them in "
-        f"{judge['value']:.0%}: {verdict}.",
+        "One person",
+        f"{verdict}: rho with the other annotators {number_text(one['judge']['value'])}, an "
+        f"annotator's {number_text(one['annotator']['value'])}.",
     )
 
 
@@ -229,7 +246,7 @@ def _cost(summary: Summary) -> str:
     use = ""
     if using and using[0].get("usd_per_1000"):
         use = f" To judge 1,000 {unit_of(summary)} costs {cost_text(using[0]['usd_per_1000'])}."
-    return f"{cost}: {calls} in {summary['seconds']:,.0f} s.{use}"
+    return f"{cost}, {calls} in {summary['seconds']:,.0f} s.{use}"
 
 
 def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
@@ -277,7 +294,8 @@ def _on_gain(summary: Summary) -> Iterator[str]:
     gain = summary["gain"]["test"]
     if summary["shipped"] == "tuned":
         if gain and gain["low"] is not None and gain["low"] <= 0:
-            yield "Verify both judges on further labels: test alone does not confirm the gain."
+            documents = _documents_to_settle(summary)
+            yield f"Verify both judges on {documents}: test alone does not confirm the gain."
         return
     if summary.get("limit_reached"):
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
@@ -326,7 +344,7 @@ def compare_lines(result: Summary) -> list[str]:
     spent = f"{cost_text(result['cost_usd'])} in {result['seconds']:,.0f} s"
     left_out = [("Left out", f"{row['name']}: {row['why']}") for row in result["left_out"]]
     return [
-        *wrapped(f"{result['dimension']} on {_size(result['data'], result)}"),
+        *wrapped(f"{result['dimension']} on {labels_of(result)}"),
         "",
         *_paragraphs([*compare_answer(result), *steps, *left_out, ("Cost", f"{spent}.")]),
         "",
@@ -383,11 +401,11 @@ def compare_answer(result: Summary) -> list[Said]:
     symbol = "accuracy" if is_paired(result) else "rho"
     said.append(("Best", f"{best['name']} ({symbol} {cell_text(cell)})."))
     said.append(("Agreement", agreement("It", order, cell, result)))
-    said += _one_annotator(order)
+    said += as_one_annotator(best.get("people"))
     near = [row["name"] for row in rest if is_near(row)]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
     if rest and not near and not open_:
-        said.append(("Sure", "yes: its figure is clearly above that of every other judge."))
+        said.append(("Sure", "Yes: its figure is clearly above that of every other judge."))
     if near:
         said.append(("As good", f"within one standard error of it: {', '.join(near)}."))
     if open_:
@@ -437,7 +455,7 @@ def panel_answer(summary: Summary) -> list[Said]:
         return []
     who = "The best single judge" if summary["shipped"] == "own" else "The panel"
     order: Cell | None = summary.get("order", {}).get("test", {}).get("panel")
-    return [("Agreement", agreement(who, order, cell, summary, "test document"))]
+    return [("Agreement", agreement(who, order, cell, summary, held_out=True))]
 
 
 def is_paired(result: Summary) -> bool:
@@ -465,12 +483,13 @@ def _order(summary: Summary, split: str, judge: str) -> Cell | None:
     return order
 
 
-def _size(data: Summary, result: Summary | None = None) -> str:
-    parts = [counted(data["n_documents"], "document")]
-    if data["n_systems"]:
-        parts.append(counted(data["n_systems"], "system"))
-    unit = unit_of(result)[:-1] if result else "output"
-    return f"{data['name']}, {', '.join([*parts, counted(data['n_outputs'], unit)])}"
+def labels_of(result: Summary) -> str:
+    """Which labels, and how many."""
+    data = result["data"]
+    systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
+    number = counted(data["n_outputs"], unit_of(result)[:-1])
+    name = short_name(data["name"], 40)
+    return f"{name}: {counted(data['n_documents'], 'document')}, {systems}{number}"
 
 
 def _paragraphs(said: Sequence[Said]) -> list[str]:

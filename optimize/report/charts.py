@@ -111,7 +111,10 @@ def systems(scored: Scored) -> RowChart | None:
         for name in shown
     ]
     of = f" Of {len(means)} systems, those that differ most." if len(shown) < len(means) else ""
-    caption = f"Each system's mean score by the judge and mean rating by people.{of}"
+    caption = (
+        "Each system's mean score by the judge (filled marks) and mean rating by people (rings)."
+        f"{of}"
+    )
     return RowChart(rows=rows, ticks=axis.ticks(lambda value: f"{value:g}"), caption=caption)
 
 

@@ -23,7 +23,6 @@ from optimize.injection import Probes
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.answer import (
-    RHO,
     WORDS,
     Said,
     attack_step,
@@ -31,10 +30,13 @@ from optimize.report.answer import (
     compare_steps,
     compare_table,
     is_paired,
+    labels_of,
     ranked_by,
+    rho_meaning,
     run_answer,
     run_steps,
     run_table,
+    scale_warning,
     unit_of,
 )
 from optimize.report.charts import CountChart, RowChart
@@ -146,14 +148,15 @@ def write_run(
     table = Table(
         head=(*head[:3], "gain", head[3]),
         rows=[(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)],
-        caption=f"Both judges on outputs that tuning did not use; {RHO}.",
+        caption=f"Both judges on labels that tuning did not use. {rho_meaning(summary)}",
     )
     scored = judged[shipped]["test"]
+    said = [*run_answer(summary), *scale_warning(summary), ("Labels", labels_of(summary))]
     steps = run_steps(summary, talked_up(probes, scored))
     _write_judged(
         path,
         f"{summary['dimension']} judged by {summary['lm']}",
-        Section(title="Answer", said=run_answer(summary)),
+        Section(title="Answer", said=said),
         steps,
         scored,
         shares,
@@ -179,7 +182,7 @@ def write_verification(
     levels = Table(
         head=("level and coefficient",),
         rows=[(signature(cell, unit),) for cell in result["correlations"]],
-        caption=f"Every level; {RHO}.",
+        caption=f"Every level and coefficient. {rho_meaning(result)}",
     )
     data = result["data"]
     facts = [
@@ -231,18 +234,23 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     symbol = "accuracy" if is_paired(result) else "rho"
     points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
     head, cells = compare_table(result)
+    meaning = f"Agreement with people. {rho_meaning(result)}"
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     write(
         path,
         f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
         [
-            Section(title="Answer", said=compare_answer(result)),
+            Section(title="Answer", said=[*compare_answer(result), ("Labels", labels_of(result))]),
             Section(title="In a picture", charts=[charts.costs(points, symbol)]),
             Section(title="What to do next", steps=compare_steps(result)),
             Section(
                 title="Figures",
                 tables=[
-                    Table(head=head, rows=cells, caption=f"Agreement with people; {RHO}."),
+                    Table(
+                        head=head,
+                        rows=cells,
+                        caption=meaning,
+                    ),
                     Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
                     *(
                         [Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in out])]
@@ -287,7 +295,7 @@ def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
         (scored.items.items[row].system, "high" if gap > 0 else "low") for row, gap in worst
     )
     (system, side), number = counts.most_common(1)[0]
-    listed = f"the {counted(len(worst), 'worst disagreement')} with people stand below"
+    listed = f"The {counted(len(worst), 'worst disagreement')} with people stand below"
     if system is None or number < 3:
         return [("Errors", f"{listed}.")]
     return [("Errors", f"{listed}; {number} are outputs of {system}, ranked too {side}.")]
@@ -317,14 +325,14 @@ def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
 def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Section:
     """The worst disagreements with what the judge and every annotator said, and the texts."""
     if not worst:
-        said = [("None", "no disagreement can be told from these labels and scores.")]
-        return Section(title="Worst disagreements", said=said)
+        nothing = ["No disagreement can be told from these labels and scores."]
+        return Section(title="Worst disagreements", sentences=nothing)
     how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
-    about = f"the outputs that the judge ranks farthest too high or too low {how}."
+    about = f"The outputs that the judge ranks farthest too high or too low {how}."
     if scored.is_pairs:
-        about = "the pairs on which judge and people differ most; 1 is all for A, -1 all for B."
+        about = "The pairs on which judge and people differ most; 1 is all for A, -1 all for B."
     cases = [_case(scored, row, gap) for row, gap in worst]
-    return Section(title="Worst disagreements", said=[("Listed", about)], cases=cases)
+    return Section(title="Worst disagreements", sentences=[about], cases=cases)
 
 
 def _case(scored: Scored, row: int, gap: float) -> Case:
@@ -375,7 +383,7 @@ def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     return [
         (attack.title, (shift.mean - control) / width)
         for attack, shift in shifts
-        if not attack.control
+        if shift.mean > control
     ]
 
 
@@ -445,6 +453,7 @@ def _judge(
     versions = provenance.get("versions", {})
     facts = [
         ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
+        ("Writes", ", then ".join(field.name for field in tuned.outputs)),
         ("Demonstrations", f"{len(tuned.demos)} in the tuned prompt, {len(seed.demos)} before"),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),

@@ -1,166 +1,227 @@
-"""The answer in plain words: a true sentence for each kind of run, the same on page and screen."""
+"""The answer in plain words: a true sentence for each kind of run."""
 
-import math
 from typing import Any
 
 import pytest
-from optimize.answer import (
+from report_cases import cell, gain, order, run_summary
+
+from data.readers import starter
+from optimize.report.answer import (
+    compare_answer,
+    compare_lines,
+    compare_steps,
+    gain_sentence,
     run_answer,
-    scale_warning,
-    short_warnings,
-    verification_answer,
-    verification_step,
-    what_settles,
+    run_lines,
+    run_steps,
 )
-from optimize.run.plain_figures import order_figures, scale_figures
-from optimize.screen import scorecard
-from report_cases import outputs, pairs, plain, result, run_page, run_summary, text_of
-
-import data
-from optimize.statistics.intervals import Interval, documents_for_difference
-
-CELL = {
-    "coefficient": "spearman", "level": "summary", "value": 0.4, "low": 0.2, "high": 0.6,
-    "n_outputs": 60, "n_documents": 20, "n_undefined": 4, "n_failed": 0,
-}  # fmt: skip
-ORDER = {
-    "value": 0.64, "low": 0.58, "high": 0.7, "n_pairs": 200, "n_ties": 0, "n_tied_by_people": 9,
-    "n_documents": 20, "two_people": None, "against_one": None,
-}  # fmt: skip
+from optimize.report.text import wrapped
 
 
-def run(**changes: Any) -> dict[str, Any]:
-    """A summary: tuned ships, from .60 to .64 of pairs on test."""
-    order = {"test": {"seed_judge": {**ORDER, "value": 0.6}, "tuned_judge": ORDER}}
-    cells = {"dev": CELL, "test": CELL, "test_unseen_systems": None}
-    return {
-        "dimension": "relevance", "level": "summary", "shipped": "tuned",
-        "data": {"name": "mine", "sha256": "0" * 64, "n_documents": 80, "n_systems": 0},
-        "seed_judge": cells, "tuned_judge": cells, "order": order, "scales": None,
-        "gain": {"test": {"value": 0.1, "low": 0.02, "high": 0.18}}, **changes,
-    }  # fmt: skip
-
-
-def gain(value: float | None, low: float | None, high: float | None) -> dict[str, Any]:
-    return {"test": {"value": value, "low": low, "high": high}}
-
-
-def test_the_first_sentence_is_the_answer_with_its_certainty() -> None:
-    assert run_answer(run(), paired=False) == [
-        "The tuned judge orders two outputs of one document as people do in 64% of pairs (95% "
-        "interval 58% to 70%; 20 documents); a coin toss would in 50%.",
-        "Tuning helped: from 60% to 64% of pairs, +0.100 rho on test [0.020, 0.180]; the tuned "
-        "judge ships.",
+def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None:
+    assert run_answer(run_summary()) == [
+        ("Shipped", "the tuned judge. It beats the untuned judge."),
+        (
+            "Agreement",
+            "It orders two outputs of one document as people do in 64% of pairs (95% interval 58% "
+            "to 70%), on 20 documents that tuning did not see. A coin reaches 50%.",
+        ),
+        ("Gain", "Tuning helped: from 60% to 64% of pairs, +0.100 [+0.020, +0.180] rho on test."),
+        ("Cost", "$0.0375, 1,200 judge calls and 1 proposal in 12 s."),
     ]
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("test", "says"),
     [
-        ({"shipped": "seed", "gain": gain(0, 0, 0)}, "found nothing better than the untuned judge"),
-        ({"gain": gain(-0.1, -0.2, -0.05)}, "Tuning made it worse"),
-        ({"gain": gain(0.01, -0.02, 0.04)}, "If tuning helped, then by less than 0.05"),
-        ({"gain": gain(None, None, None)}, "not known: its gain on test is undefined"),
-        ({"gain": gain(0.1, None, None)}, "with so few documents"),
+        (gain(0, 0, 0), "found nothing better than the untuned judge"),
         (
-            {"shipped": "seed", "gain": gain(0.1, 0.02, 0.18)},
-            "but dev could not tell; the untuned judge ships",
+            gain(-0.2, -0.3, -0.1),
+            "Tuning made the judge worse: from 60% to 64% of pairs, -0.200 [-0.300, -0.100] rho",
         ),
-        ({"data": {**run()["data"], "n_systems": 4}}, "No systems were held out"),
-        (
-            {"seed_judge": {**run()["seed_judge"], "test": {**CELL, "n_failed": 20}}},
-            "the untuned judge on 20",
-        ),
-        ({"tuned_judge": {"test": {**CELL, "n_outputs": 0, "n_failed": 60}}}, "no score at all"),
-        ({"tuned_judge": {"test": {**CELL, "n_failed": 40}}}, "40.0% of the outputs have no score"),
-        ({"tuned_judge": {"test": None}}, "No labels were held out for a test"),
-        (
-            {"data": {**run()["data"], "sha256": data.starter().sha256}},
-            "as the constructed labels do in 64%",
-        ),
+        (gain(0.01, -0.02, 0.04), "Tuning changed little: from"),
+        (gain(0.1, -0.1, 0.3), "Whether tuning helped is not settled: from"),
+        (gain(0.1, None, None), "+0.100 rho on test, from too few documents"),
+        (gain(None, None, None), "not known: there is no gain on test"),
     ],
 )
-def test_each_kind_of_run_gets_its_own_sentence(changes: dict[str, Any], says: str) -> None:
-    assert says in " ".join(run_answer(run(**changes), paired=False))
+def test_each_gain_gets_its_own_sentence(test: dict[str, Any], says: str) -> None:
+    assert says in gain_sentence(run_summary(gain={"test": test}))
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (-0.029, "+0.100 [+0.020, +0.180] rho on test, but -0.029 [-0.129, +0.071]"),
+        (0.05, "+0.100 [+0.020, +0.180] rho on test, and +0.050 [-0.050, +0.150]"),
+    ],
+)
+def test_what_unseen_systems_say_stands_in_the_sentence_that_tuning_helped(
+    value: float, says: str
+) -> None:
+    both = {
+        "test": gain(0.1, 0.02, 0.18),
+        "test_unseen_systems": gain(value, value - 0.1, value + 0.1),
+    }
+    assert gain_sentence(run_summary(gain=both)) == (
+        f"Tuning helped: from 60% to 64% of pairs, {says} on unseen systems."
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "says"),
+    [
+        (order(0.64, 0.06), "tuning did not see. A coin reaches 50%."),
+        (order(0.54, 0.06), "A coin may do as well."),
+        (order(0.40, 0.06), "A coin does better."),
+        (
+            order(0.64, None),
+            "(too few for an interval), on 20 documents that tuning did not see. A coin reaches "
+            "50%.",
+        ),
+        (order(None), "people tell no two outputs with a score apart."),
+    ],
+)
+def test_agreement_is_held_against_a_coin(share: dict[str, Any], says: str) -> None:
+    summary = run_summary(order={"test": {"tuned_judge": share, "seed_judge": share}})
+    assert dict(run_answer(summary))["Agreement"].endswith(says)
+
+
+def test_failures_of_either_judge_are_counted() -> None:
+    cells = {"test": cell(n_outputs=90, n_failed=10)}
+    said = dict(run_answer(run_summary(seed_judge=cells)))
+    assert said["No score"] == "untuned judge 10 of 100 outputs."
+    assert "No score" not in dict(run_answer(run_summary()))
 
 
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ((0.45, 0.7), "which cannot be told from tossing a coin (50%)."),
-        ((0.3, 0.45), "which is less than tossing a coin would (50%)."),
-        ((None, None), "20 documents: too few to say how sure that is"),
+        ((-0.2, -0.1), "Not as good as one annotator"),
+        ((-0.2, 0.1), "As good as one annotator, as far as these labels tell"),
+        ((0.1, 0.2), "Better than one annotator"),
+        ((None, None), "Too few documents to say"),
     ],
 )
-def test_certainty_is_held_against_a_coin(ends: tuple[Any, Any], says: str) -> None:
-    order = {**ORDER, "low": ends[0], "high": ends[1]}
-    answer = run_answer(
-        run(order={"test": {"seed_judge": ORDER, "tuned_judge": order}}), paired=False
+def test_the_judge_is_told_beside_one_annotator(ends: tuple[Any, Any], says: str) -> None:
+    one = {"judge": cell(0.42), "annotator": cell(0.47), "gap": gain(-0.05, *ends)}
+    said = dict(run_answer(run_summary(people={"one_annotator": one})))["One person"]
+    assert said.startswith(says)
+    assert "rho with the other annotators 0.420, an annotator's 0.470" in said
+
+
+def test_the_gain_on_dev_is_shown_nowhere() -> None:
+    # dev's figure, .987, is the one that flatters.
+    assert "987" not in "\n".join(run_lines(run_summary(), "runs/x"))
+
+
+def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say() -> None:
+    cells = {
+        split: cell(-0.123, 0.4, n_failed=30, n_outputs=70)
+        for split in ("test", "test_unseen_systems")
+    }
+    shares = {"seed_judge": order(0.4, 0.2), "tuned_judge": order(0.45, 0.2)}
+    one = {"judge": cell(0.42), "annotator": cell(0.47), "gap": gain(-0.05, -0.1, 0.1)}
+    why = "Shipped: the untuned judge. On 126 documents held out from its prompt the tuned judge "
+    summary = run_summary(
+        seed_judge=cells, tuned_judge=cells, shipped="seed", people={"one_annotator": one},
+        gain={"test": gain(0.1, -0.1, 0.3), "test_unseen_systems": gain(-0.1, -0.2, 0.3)},
+        order=dict.fromkeys(cells, shares), tuned_file="tuned.json", cached_calls=1200,
+        why=f"{why}does not clearly beat it (risk of a false claim: 10%).",
+        finalists=[{"shipped": True, "usd_per_1000": 1.25}],
+    )  # fmt: skip
+    lines = run_lines(summary, "runs/relevance-001")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_run_without_a_test_says_so() -> None:
+    nothing: dict[str, Any] = {"test": None}
+    lines = run_lines(run_summary(seed_judge=nothing, tuned_judge=nothing, gain={"test": {}}))
+    assert "Agreement: Not known: no labels were held out for a test." in lines
+    assert "Next: Measure it on labels that it has not met: dspy-judges verify." in lines
+
+
+def test_nobody_is_told_to_raise_a_limit_that_was_not_reached() -> None:
+    untuned = run_summary(shipped="seed", gain={"test": gain(0, 0, 0)})
+    assert "--max-cost" not in " ".join(run_steps(untuned))
+    assert "--max-cost" in " ".join(run_steps({**untuned, "limit_reached": True}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"tuned_judge": {"test": cell(None, n_outputs=0, n_failed=9)}}, "Mend the failures: none"),
+        ({"tuned_judge": {"test": cell(n_failed=9)}}, "Mend the failures: 9 outputs"),
+        ({"order": {"test": {"tuned_judge": order(0.5)}}}, "may be no better than a coin"),
+        ({"order": {"test": {"tuned_judge": order(0.7, None)}}}, "too few for an interval"),
+        ({"order": {"test": {"tuned_judge": order(0.7, 0.15)}}}, "is that uncertain"),
+        ({"gain": {"test": gain(0.1, -0.1, 0.3)}}, "test alone does not confirm the gain"),
+        ({"shipped": "seed"}, "Label more documents and tune again"),
+        (
+            {"gain": {"test": gain(0.1, 0, 0.2), "test_unseen_systems": gain(-0.1, -0.2, 0)}},
+            "on unseen systems the tuned one did worse",
+        ),
+        ({}, "hold it to its figure in CI"),
+    ],
+)
+def test_the_next_step_follows_from_a_figure(changes: dict[str, Any], says: str) -> None:
+    steps = run_steps(run_summary(**changes))
+    assert says in " ".join(steps)
+    assert len(steps) <= 3
+
+
+def test_an_attack_that_works_is_warned_of_by_its_share_of_the_scale() -> None:
+    assert any(
+        "(order) raises them by 40%" in step for step in run_steps(run_summary(), [("order", 0.4)])
     )
-    assert says in answer[0]
+    assert "raises" not in " ".join(run_steps(run_summary(), [("order", 0.09)]))
 
 
-def test_further_documents_are_planned_from_the_paired_interval_s_standard_error() -> None:
-    # 20 documents with a figure and 4 without: 24 were drawn.
-    looks = {"value": 0.1, "low": -0.1, "high": 0.3}
-    needed = documents_for_difference(Interval(-0.1, 0.3), 24, 0.1)
-    assert what_settles(looks, CELL).startswith(f"about {needed - 24} more test documents")
-    # Power .8 of a two-sided test at 5 %: ((1.96 + .84) * error / gain)^2 times the documents, the
-    # error being a half-width over Student's 2.07; and more, as 24 documents tell it badly.
-    least = 24 * (2.8 * 0.2 / 2.07 / 0.1) ** 2
-    assert least < needed < 1.25 * least
-    assert "is not known" in what_settles(looks, {**CELL, "level": "system"})
-    assert "is not known" in what_settles(looks, {"level": "summary", "n_documents": 1})
-    # ±.03 of 24 documents: a gain of .05 would have shown.
-    sharp = {"value": 0.025, "low": -0.005, "high": 0.055}
-    assert "is probably smaller" in what_settles(sharp, CELL)
+def test_constructed_labels_have_one_thing_to_do() -> None:
+    summary = run_summary(data={**run_summary()["data"], "sha256": starter().sha256})
+    (step,) = run_steps(summary)
+    assert "Tune on labels of your own: `dspy-judges tune --dimension relevance" in step
+    assert "as the constructed labels do" in dict(run_answer(summary))["Agreement"]
 
 
-def test_page_and_screen_say_the_answer_in_the_same_words() -> None:
-    answer = run_answer(run_summary(plain()), paired=False)
-    assert any(sentence.startswith("Two people agree in") for sentence in answer)
-    screen = " ".join(scorecard(run_summary(plain()), "runs/x").split())
-    page = " ".join(text_of(run_page(plain())).split())
-    for sentence in answer:
-        assert sentence in screen
-        assert sentence in page
+def judge(name: str, value: float, dollars: float | None, **others: Any) -> dict[str, Any]:
+    return {
+        "name": name, "correlations": [cell(value)], "order": order(), "difference": None,
+        "standing": "best", "cost_per_1000_rows": dollars, "plan": "one",
+        "tuned_on_these_labels": False, **others,
+    }  # fmt: skip
 
 
-def test_two_people_and_the_judge_are_told_on_the_same_terms() -> None:
-    figures = order_figures(plain())
-    assert figures["two_people"]["n_pairs"] == figures["against_one"]["n_pairs"]
-    means = outputs([1, 2, 3], [[1], [3], [2]], ["d"] * 3)
-    assert order_figures(means)["two_people"] is None
-    voted = pairs([("A", "A"), ("B", "B")], [("A", "A"), ("B", "A")])
-    assert order_figures(voted)["two_people"]["value"] == pytest.approx(0.5)
+def comparison(*others: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "dimension": "relevance", "kind": "rating", "level": "summary",
+        "data": run_summary()["data"], "judges": [judge("dear", 0.5, 9.0), *others],
+        "left_out": [], "cost_usd": 1.5, "seconds": 3, "folder": "runs/c",
+    }  # fmt: skip
 
 
-def test_a_mean_that_is_not_people_s_is_warned_of_and_an_unknown_scale_is_not() -> None:
-    people = [[float(1 + i % 3)] for i in range(60)]
-    documents = [f"d{i // 3}" for i in range(60)]
-    harsh = outputs([max(1.0, row[0] - 0.65) for row in people], people, documents)
-    warning = scale_warning({**result(harsh), "scales": scale_figures(harsh)})
-    # 1, 1.35 and 2.35 in the mean.
-    assert "its mean is 1.57, people's 2.00" in warning
-    alike = outputs([row[0] for row in people], people, documents)
-    assert scale_warning({**result(alike), "scales": scale_figures(alike)}) == ""
-    assert scale_figures(outputs([0.1, 0.2], [[1], [2]], ["a", "a"], scale=())) is None
-    assert scale_figures(outputs([math.nan] * 2, [[1], [2]], ["a", "a"])) is None
+def other(value: float, error: float | None, standing: str = "unclear") -> dict[str, Any]:
+    difference = {**gain(value, value - 0.2, value + 0.2), "error": error, "n_documents": 20}
+    return judge("cheap", 0.5 + value, 0.1, difference=difference, standing=standing)
 
 
-def test_a_verification_that_falls_short_says_so_after_its_answer() -> None:
-    verified = {**result(plain()), "order": ORDER, "short": ["rho is 0.1; 0.4 was asked for"]}
-    assert verification_answer(verified)[-1] == (
-        "It falls short of what was asked for: rho is 0.1; 0.4 was asked for."
-    )
-    same = outputs([1, 2], [[3], [3]], ["a", "a"])
-    nothing = verification_answer({**result(same), "order": order_figures(same)})
-    assert nothing[0].startswith("There is no agreement to report: people order no two")
+def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
+    near, unclear = comparison(other(-0.05, 0.06)), comparison(other(-0.172, 0.08))
+    assert compare_steps(near)[0] == "Use cheap: as good as the best, and it costs $0.1000."
+    assert dict(compare_answer(near))["As good"] == "within one standard error of it: cheap."
+    assert compare_steps(unclear)[0] == "Use dear."
+    assert dict(compare_answer(unclear))["Not known"] == "whether it is better than cheap."
+    assert compare_steps(comparison(other(-0.05, None)))[0] == "Use dear."
 
 
-def test_a_judge_is_to_be_measured_on_labels_that_it_was_not_tuned_on() -> None:
-    tuned = {"data": run()["data"], "correlations": [CELL], "tuned_on_these_labels": True}
-    assert verification_step(tuned) == "measure it on labels that it was not tuned on (--data FILE)"
-    assert short_warnings(tuned) == [
-        "It was tuned on these very labels, so every figure here flatters it"
-    ]
+def test_a_clear_best_is_said_to_be_one() -> None:
+    clear = comparison(other(-0.3, 0.05, "worse"))
+    assert dict(compare_answer(clear))["Sure"].startswith("Yes")
+    lines = compare_lines(clear)
+    assert max(map(len, lines)) <= 80
+    assert "cheap  0.200 [0.000, 0.400]  -0.300 [-0.500, -0.100]  $0.1000" in lines
+
+
+def test_sentences_are_wrapped_at_80_columns_and_a_flag_is_not_broken() -> None:
+    assert wrapped("x" * 70 + " --min-spearman 0.3") == ["x" * 70, "--min-spearman 0.3"]

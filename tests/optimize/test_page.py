@@ -1,146 +1,237 @@
-"""The page: what comes from outside is text, and nothing on it leaves it."""
+"""Pages: whole for whole data, honest for poor data, inert for hostile data."""
 
+import math
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from report_cases import PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
 
+from judges.judgement import Judgement
+from optimize.injection import Probes
+from optimize.measuring.scored import Scored
+from optimize.report import charts
 from optimize.report.page import (
-    Picture,
+    Case,
     Section,
+    Table,
     backticks_as_code,
-    column_kinds,
-    page,
-    section,
+    html,
+    talked_up,
     word_difference,
+    worst_disagreements,
+    write_verification,
 )
 
-ANY = st.text(alphabet=st.sampled_from("<>&\"'`/= abcScriptonerror\n!-{}%#"), max_size=40)
+NAN = math.nan
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\"'`<!-- \x1b[8m\u202e"
+TEXT = st.text(alphabet=st.characters(codec="utf-8"))
+TITLES = [
+    "Answer", "What to do next", "In a picture", "Worst disagreements", "Figures", "The tuned judge"
+]  # fmt: skip
+POOR = {
+    "one document": outputs([1, 2, 3], [[2], [1], [3]], ["d"] * 3),
+    "one output": outputs([3], [[4]], ["d"]),
+    "constant people": outputs([1, 2, 3, 4], [[3]] * 4, list("aabb")),
+    "constant judge": outputs([3] * 4, [[1], [2], [1], [2]], list("aabb")),
+    "all failed": outputs([NAN] * 4, [[1], [2], [1], [2]], list("aabb")),
+    "one score": outputs([NAN, 2, NAN, NAN], [[1], [2], [1], [2]], list("aabb")),
+    "two systems": outputs(
+        [1, 2, 3, 4], [[1], [2], [2], [4]], list("aabb"), systems=["x", "y"] * 2
+    ),
+    "another scale": outputs([1, 2, 3, 4], [[0], [0.5], [0.2], [1]], list("aabb")),
+    "no scale": outputs([0.1, 0.2, 0.3, 0.4], [[1], [2], [5], [1]], list("aabb"), scale=()),
+    "0 to 100": outputs([0, 55, 100], [[5], [55], [95]], list("aab"), scale=tuple(range(101))),
+    "empty texts": outputs([1, 2], [[1], [2]], ["a", "a"], texts={"summary": ""}),
+    "pairs": pairs([("A", "B"), ("B", "B"), (None, None)], [("A",), ("B",), ("tie",)]),
+    "pairs that all failed": pairs([(None, None)] * 2, [("A",), ("B",)]),
+}
 
 
-class Reader(HTMLParser):
-    """The text of a page, and its tags."""
+class Tags(HTMLParser):
+    """The tags of a page, and what would run on it."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.text, self.tags = "", list[str]()
+        self.tags = list[str]()
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
+        self.tags += [tag, *(f"{tag} {name}" for name, _ in attrs if name.startswith("on"))]
 
 
-def read(html: str) -> Reader:
-    reader = Reader()
-    reader.feed(html)
-    reader.close()
-    return reader
-
-
-def whole(text: str = "x", sections: list[Section] | None = None) -> str:
-    """A page with `text` wherever a text can stand."""
-    return page(
-        title=text,
-        about=text,
-        answer=[text],
-        warnings=[text],
-        picture=Picture("<svg></svg>", text),
-        steps=["try it"],
-        notes=[text],
-        quotable=[text],
-        sections=sections or [],
+def page_with(text: str) -> str:
+    """A page with a text wherever a text can stand."""
+    row = charts.RowChart(rows=[(text, [], text)], ticks=[(0, text)], caption=text)
+    count = charts.CountChart(labels=[text], counts=[(text, [(1, 1.0)])], caption=text)
+    table = Table(head=(text,), rows=[(text,)], caption=f"x{text}")
+    case = Case(title=text, lines=[text], texts=[(text, text)])
+    said = [(text, text)]
+    return html(
+        text,
+        [
+            Section(title="Answer", sentences=[text], said=said, steps=["x"], charts=[row, count]),
+            Section(title="Rest", tables=[table], cases=[case], texts=[(text, text)]),
+        ],
     )
 
 
-# The first page loads and compiles the templates.
-@settings(deadline=None)
-@given(ANY)
-def test_a_section_shows_every_text_as_it_is(text: str) -> None:
-    disagreement = {
-        "id": text,
-        "name": text,
-        "judge": 1.0,
-        "people": -1.0,
-        "comment": text,
-        "people_comment": text,
-        "labels": text,
-        "texts": {text: text},
-    }
-    group = {"document": text, "shared": {text: text}, "outputs": [disagreement]}
-    drawn = section(
-        "s",
-        "disagreements.html",
-        pairs=True,
-        unit="pairs",
-        level="dataset",
-        n=1,
-        often=text,
-        groups=[group],
-    )
-    shown = read(str(drawn.html))
-    assert set(shown.tags) <= {"h3", "p", "details", "summary", "pre"}
-    assert shown.text.count(text) >= 5
-
-
-@settings(deadline=None)
-@given(ANY)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(TEXT)
 def test_a_page_has_the_same_tags_whatever_its_texts_hold(text: str) -> None:
-    shown = read(whole(f"-{text}"))
-    assert shown.tags == read(whole("x")).tags
-    # Title, heading and five other parts; a caption's line breaks are spaces.
-    assert shown.text.count(f"-{text}") >= 7
+    assert Tags(page_with(f"-{text}")).tags == Tags(page_with("x")).tags
 
 
-@given(ANY, ANY)
+def test_what_hides_letters_or_turns_them_round_is_written_out() -> None:
+    page = page_with("a\x1b[8mb\u202ec")
+    assert page.count("a\\u001b[8mb\\u202ec") > 15
+    assert not re.search("[\x1b\u202e]", page)
+
+
+def test_the_policy_forbids_every_request_and_no_address_stands_on_a_page() -> None:
+    page = page_with("x")
+    assert page.index("default-src 'none'") < page.index("<title>")
+    assert "http" not in page.replace('http-equiv="Content-Security-Policy"', "")
+
+
+def test_a_run_s_page_has_six_sections_and_answers_first(tmp_path: Path) -> None:
+    page = run_page(plain(), tmp_path)
+    assert [page.index(f'id="{t.lower().replace(" ", "-")}"') for t in TITLES] == sorted(
+        page.index(f'id="{t.lower().replace(" ", "-")}"') for t in TITLES
+    )
+    assert page.count("<section ") == 6
+    assert page.count("<figure>") <= 4
+    seen = text_of(page)
+    for said in (
+        "the tuned judge. It beats the untuned judge.",
+        "Tuning helped: from 60% to 64% of pairs",
+        "Rate it <ins>very</ins> well.",
+        "Demonstration 1",
+        "1 of 60 have no score",
+        "Can an output talk the judge up?",
+        "Writes rating",
+    ):
+        assert said in page or said in re.sub(r"\s+", " ", seen), said
+    # dev's figure, on which the judge was chosen, flatters it.
+    assert "0.987" not in seen
+
+
+@pytest.mark.parametrize("name", POOR)
+def test_poor_data_give_a_page_without_a_stray_nan(name: str, tmp_path: Path) -> None:
+    pairwise = {"accuracy": {}} if POOR[name].is_pairs else {}
+    seen = text_of(run_page(POOR[name], tmp_path, Probes(reason="not now"), **pairwise))
+    assert not re.search(r"\b(nan|None|inf)\b", seen)
+    assert "Not tried: not now." in seen
+
+
+def test_hostile_names_comments_texts_and_reasons_stay_text(tmp_path: Path) -> None:
+    judged = [
+        Judgement(score=1.0, rationale=HOSTILE),
+        Judgement(score=5.0, rationale=HOSTILE),
+        Judgement.failed(HOSTILE),
+    ]
+    evidence = outputs(
+        [1, 5, NAN], [[4, 5], [1, 2], [3, 3]], ["d"] * 3, systems=[HOSTILE] * 3,
+        annotators=(HOSTILE, "b"), comments=(HOSTILE, HOSTILE), texts={HOSTILE: HOSTILE},
+        judgements=judged,
+    )  # fmt: skip
+    page = run_page(evidence, tmp_path, dimension=HOSTILE, lm=HOSTILE, why=HOSTILE)
+    assert not {"script", "img", "img onerror"} & set(Tags(page).tags)
+    assert not re.search("[\x1b\u202e]", page)
+    assert text_of(page).count("alert(1)") > 12
+
+
+def test_a_disagreement_shows_every_annotator_s_name_rating_and_comment(tmp_path: Path) -> None:
+    evidence = outputs(
+        [1, 5], [[4, 5], [1, 2]], ["d", "d"], systems=["old", "new"], annotators=("ann", "bob"),
+        comments=("says it all", "too long"),
+    )  # fmt: skip
+    seen = text_of(run_page(evidence, tmp_path))
+    assert "old on d: ranked too low, judge 1.00, people 4.50" in seen
+    assert "new on d: ranked too high, judge 5.00, people 1.50" in seen
+    for said in ("Judge: It says what matters.", "ann: 4. says it all", "bob: 5. too long"):
+        assert said in seen
+
+
+def test_the_worst_disagreement_comes_first_and_equal_numbers_are_none() -> None:
+    # Ranks of the judge 1, 2, 3 and of people 3, 2, 1; the second output has 3.00 from both.
+    swapped = outputs([1, 3, 5], [[5], [3], [2]], ["d"] * 3)
+    assert worst_disagreements(swapped) == [(0, -1.0), (2, 1.0)]
+    # People rank it second and the judge first, and both say 3.00.
+    tied = outputs([3, 2, 1], [[3], [4], [1]], ["d"] * 3)
+    assert [row for row, _ in worst_disagreements(tied)] == [1]
+    assert worst_disagreements(outputs([1, 2, 3], [[3]] * 3, ["d"] * 3)) == []
+    # Margins: the judge 1 and people -1 are two apart, half of which is 1.
+    assert worst_disagreements(pairs([("A", "A")], [("B",)])) == [(0, 1.0)]
+
+
+def test_systems_and_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
+    evidence = outputs([1, 2, 5, 5], [[1], [3], [5], [5]], list("aabb"), systems=["x", "y"] * 2)
+    systems = charts.systems(evidence)
+    assert systems is not None
+    # By people x and y are alike, (1 + 5) / 2 and (3 + 5) / 2.
+    assert [(name, words) for name, _, words in systems.rows] == [
+        ("y", "judge 3.50, people 4.00"),
+        ("x", "judge 3.00, people 3.00"),
+    ]
+    ratings = charts.ratings(evidence)
+    assert ratings is not None
+    assert "3 of 4 are alike" in ratings.caption
+    assert ratings.counts[0] == ("5", [(0, 0.0), (0, 0.0), (0, 0.0), (0, 0.0), (2, 1.0)])
+    assert charts.ratings(POOR["another scale"]) is None
+    assert charts.ratings(POOR["no scale"]) is None
+    assert charts.systems(POOR["one document"]) is None
+
+
+def test_marks_stand_where_the_axis_says() -> None:
+    chart = charts.shares({"a": cell(0.75, 0.1), "b": cell(None), "c": None})
+    assert chart is not None
+    ((name, (mark,), words),) = chart.rows
+    # From .50 - .03 to 1 + .03: .75 is in the middle, .65 and .85 are .10 / .56 from it.
+    assert (name, words) == ("a", "75% (65% to 85%)")
+    assert (mark.at, mark.ends) == (50.0, (32.14, 67.86))
+    # .60 is .13 / .56 from its start.
+    assert chart.ticks[0] == (23.21, "60%")
+    assert charts.shares({"b": cell(None)}) is None
+
+
+def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
+    evidence = plain()
+    moved = dict.fromkeys(PROBES.attacked, (1.0, 2.0, 3.0)) | {"order": (4.0, 5.0, 5.0)}
+    probes = Probes(documents=PROBES.documents, clean=PROBES.clean, attacked=moved)
+    # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
+    assert talked_up(probes, evidence, 0) == [("order", pytest.approx(8 / 3 / 4))]
+    assert talked_up(PROBES, evidence, 0) == []
+
+
+def verification(evidence: Scored, page: Path) -> str:
+    result = {
+        "judge": "a/b/judge.json", "dimension": "relevance", "level": "summary",
+        "data": run_summary()["data"], "order": cell(0.6), "correlations": [cell()],
+    }  # fmt: skip
+    sentences, steps = ["It agrees."], ["Read `x`."]
+    write_verification(page, result, evidence, PROBES, sentences=sentences, steps=steps)
+    return page.read_text(encoding="utf-8")
+
+
+def test_a_verification_has_the_same_six_sections(tmp_path: Path) -> None:
+    page = verification(plain(), tmp_path / "v.html")
+    assert page.count("<section ") == 6
+    for said in ("It agrees.", "Read <code>x</code>.", "b/judge.json", "summary-level rho 0.400"):
+        assert said in page
+
+
+@given(TEXT, TEXT)
 def test_a_difference_holds_both_texts(before: str, after: str) -> None:
     shown = word_difference(before, after)
-    assert set(read(shown).tags) <= {"ins", "del"}
     for kept, gone in ((after, "del"), (before, "ins")):
         without = re.sub(f"<{gone}>.*?</{gone}>", "", shown, flags=re.DOTALL)
-        assert read(without).text.split() == kept.split()
+        assert text_of(without).split() == kept.split()
 
 
-def test_what_hides_letters_or_turns_them_round_is_written_out_on_a_page() -> None:
-    shown = read(whole("a\x1b[8mb\u202ec\u2066d"))
-    assert "a\\u001b[8mb\\u202ec\\u2066d" in shown.text
-    assert not re.search("[\x1b\u202e\u2066]", shown.text)
-
-
-def test_a_difference_marks_the_words_that_changed() -> None:
-    assert word_difference("rate it well", "rate it very well") == "rate it <ins>very</ins> well"
-
-
-def test_the_policy_forbids_every_request_and_stands_first() -> None:
-    drawn = whole("a <b> title")
-    assert "<title>a &lt;b&gt; title</title>" in drawn
-    policy = drawn.index("default-src 'none'")
-    assert policy < drawn.index("<title>")
-    assert "http://" not in drawn
-    assert "https://" not in drawn
-
-
-def test_every_section_is_folded_under_its_title() -> None:
-    drawn = whole(
-        sections=[
-            section("Audits?", "provenance.html", judge="x", lm="", data=[], seed=0),
-            section("All levels", "provenance.html", judge="x", lm="", data=[], seed=0),
-        ]
-    )
-    assert '<details class="fold"><summary><h2>Audits?</h2></summary>' in drawn
-    assert '<section id="audits">' in drawn
-    assert '<section id="all-levels">' in drawn
-
-
-def test_code_in_advice_is_marked_and_a_lone_backtick_stays() -> None:
-    assert backticks_as_code("try `read --weighted`") == (
-        'try <code>read <span class="glued">--weighted</span></code>'
-    )
+def test_code_in_a_step_is_marked_and_a_lone_backtick_stays() -> None:
+    assert backticks_as_code("try `read --all`") == "try <code>read --all</code>"
     assert backticks_as_code("a ` b <") == "a ` b &lt;"
-
-
-def test_numbers_are_set_right_and_words_left() -> None:
-    rows = [("a", "0.5", "x", "y" * 50), ("b", "undefined", "y", "")]
-    assert column_kinds(rows, 4) == ["short", "number", "short", "long"]

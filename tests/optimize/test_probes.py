@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from report_cases import PROBES, outputs, pairs, plain, result
+from report_cases import outputs, pairs, plain
 
 from judges.catalog import find
 from judges.client.budget import Budget
@@ -22,7 +21,6 @@ from optimize.injection import (
     score_shift,
 )
 from optimize.measuring.scored import Scored
-from optimize.report import verification_report
 
 DOCUMENT = np.repeat(np.arange(60), 8)
 
@@ -135,15 +133,3 @@ def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
     )
     assert "the budget was spent" in spent.reason
     assert len(model.asked) <= 20
-
-
-def test_a_gullible_judge_is_warned_of() -> None:
-    evidence = plain()
-    moved = {attack.name: (1.0, 2.0, 3.0) for attack in ATTACKS}
-    probes = replace(PROBES, attacked={**moved, "order": (4.0, 5.0, 5.0)})
-    page = verification_report.render(result(evidence), evidence, probes)
-    # 3 + 3 + 2 of three, and the neutral line moves nothing.
-    assert "Outputs can talk the judge up (order: +2.67 beyond a neutral line)" in page
-    assert "talk the judge up" not in verification_report.render(
-        result(evidence), evidence, replace(PROBES, attacked=moved)
-    )

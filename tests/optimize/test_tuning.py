@@ -70,7 +70,7 @@ def test_a_run_holds_what_the_commands_summary_holds(run: optimize.Run) -> None:
 
 
 def test_a_run_prints_as_the_commands_scorecard_and_shows_as_a_table(run: optimize.Run) -> None:
-    assert str(run).startswith("fluency judged by embedded, starter: 34 documents, 306 outputs")
+    assert str(run).startswith("fluency judged by embedded on starter: 34 documents, 9 systems")
     assert str(run).splitlines()[-1] == str(run.report)
     value = run.summary["seed_judge"]["test"]["value"]
     assert f"{value:.3f}" in str(run)
@@ -148,7 +148,7 @@ def test_the_untuned_judge_ships_with_the_tuned_ones_file_unless_its_user_asks(
     flags = {"quiet": True, "max_calls": CALLS, "risk": 1e-6, "out": "kept"}
     kept = optimize.tune("fluency", **flags)  # type: ignore[arg-type]
     assert (kept.summary["shipped"], kept.summary["risk"]) == ("seed", 1e-6)
-    assert "dspy-judges score kept/tuned.json --data FILE --out FILE" in str(kept)
+    assert "kept/tuned.json did not ship (--ship tuned ships it)." in str(kept)
     unshipped = judges.load("kept/tuned.json").provenance
     own = kept.judge.provenance
     assert own is not None

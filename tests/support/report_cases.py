@@ -3,25 +3,27 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from optimize.measuring.people import people_figures
-from optimize.report.run_report import render
-from optimize.run.evidence import PromptParts, RunEvidence
-from optimize.run.plain_figures import order_figures, scale_figures
 
 from data.types import LabelledOutput, LabelledPair, Vote
+from judges.catalog import find
+from judges.dimension import Dimension
 from judges.judgement import Choice, Judgement, Verdict
-from optimize.figures import cell, cell_by_convention
 from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.measuring.scored import Scored
-from optimize.statistics.correlations import Correlation, Level, dataset_level, summary_level
-from optimize.statistics.intervals import stream
+from optimize.report.page import write_run
+from optimize.statistics.correlations import Level
 
 SCALE = (1, 2, 3, 4, 5)
+RELEVANCE = find("relevance")
+assert isinstance(RELEVANCE, Dimension)
+PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
 PROBES = Probes(
     documents=("d0", "d1", "d2"),
     clean=(1.0, 2.0, 3.0),
@@ -40,6 +42,7 @@ def outputs(
     level: Level = "summary",
     split: str = "test",
     texts: Mapping[str, str] | None = None,
+    comments: Sequence[str] = (),
     scale: tuple[int, ...] = SCALE,
     judgements: Sequence[Judgement] | None = None,
 ) -> Scored:
@@ -54,6 +57,7 @@ def outputs(
             or {"document": f"About {document}.", "summary": f"Words. {number * 'so '}"},
             ratings={dimension: tuple(marks)},
             annotators={dimension: tuple(annotators)} if annotators else {},
+            comments={dimension: tuple(comments)} if comments else {},
         )
         for number, (document, system, marks) in enumerate(
             zip(documents, names, human, strict=True)
@@ -159,97 +163,59 @@ def pairs(
     )
 
 
-def correlation(evidence: Scored) -> Correlation:
-    rng = stream(0, "interval")
-    if evidence.level == "summary":
-        return summary_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
-    return dataset_level(evidence.scores, evidence.human, evidence.documents, rng=rng)
-
-
-def result(evidence: Scored, name: str = "my-labels") -> dict[str, Any]:
-    """What `optimize.verify --json` prints of it."""
-    from optimize.measuring.measure import all_correlations
-
-    correlations = all_correlations(
-        evidence.scores, evidence.items, 0, level=evidence.level, pairs=bool(evidence.verdicts)
-    )
-    people = people_figures(evidence, 0)
+def cell(value: float | None = 0.4, half: float | None = 0.2, **others: Any) -> dict[str, Any]:
+    """A correlation as JSON has it; its interval reaches `half` to both sides."""
+    ends = (None, None) if value is None or half is None else (value - half, value + half)
     return {
-        "judge": "some-judge",
-        "dimension": evidence.dimension,
-        "data": _data(evidence, name),
-        "level": evidence.level,
-        "correlations": [cell_by_convention(result) for result in correlations],
-        "order": order_figures(evidence),
-        "scales": scale_figures(evidence),
-        **({"accuracy": None} if evidence.verdicts else {}),
-        **({"people": people} if people else {}),
-        "passed": True,
-    }
+        "coefficient": "spearman", "level": "summary", "value": value, "low": ends[0],
+        "high": ends[1], "n_outputs": 60, "n_documents": 20, "n_undefined": 0, "n_failed": 0,
+        **others,
+    }  # fmt: skip
 
 
-def run_summary(
-    judged: Scored, shipped: str = "tuned", stand_ins: str | None = None
-) -> dict[str, Any]:
-    """What summary.json holds of a run in which untuned and tuned judge say the same."""
-    measured = cell(correlation(judged))
-    row = {"dev": measured, "test": measured, "test_unseen_systems": None}
-    order = order_figures(judged)
+def order(value: float | None = 0.64, half: float | None = 0.06) -> dict[str, Any]:
+    """A share of pairs as JSON has it."""
+    return {**cell(value, half), "n_pairs": 200}
+
+
+def gain(value: float | None, low: float | None, high: float | None) -> dict[str, Any]:
+    return {"value": value, "low": low, "high": high}
+
+
+def run_summary(**changes: Any) -> dict[str, Any]:
+    """What summary.json holds of a run whose tuned judge ships; it looked at no unseen system."""
+    row = {"dev": cell(0.987), "test": cell(), "test_unseen_systems": None}
+    shares = {"seed_judge": order(0.6), "tuned_judge": order()}
     return {
-        "dimension": judged.dimension,
-        "lm": "openai/some-model",
-        "optimizer": "rank",
-        "seed": 0,
-        "level": judged.level,
-        "data": _data(judged, "my-labels"),
-        "seed_judge": row,
-        "tuned_judge": row,
-        "gain": {"test": {"value": 0.0, "low": None, "high": None}},
-        "order": {"test": {"seed_judge": order, "tuned_judge": order}},
-        "scales": scale_figures(judged),
-        "shipped": shipped,
-        **({"accuracy": {}} if judged.verdicts else {}),
-        "why": "+0.100 rho [+0.010, +0.200] over 9 dev documents: the tuned judge is shipped",
-        "stand_ins": stand_ins,
-        "lm_calls": 120,
-        "proposer_calls": 4,
-        "tokens": {"in": 1000, "out": 10},
-        "cost_usd": None,
-        "spending": [
-            {"purpose": name, "calls": 62, "tokens_in": 500, "tokens_out": 5, "cost_usd": None}
-            for name in ("search", "test")
-        ],
-        "seconds": 12.3,
-    }
-
-
-def run_evidence(judged: Scored, probes: Probes = PROBES) -> RunEvidence:
-    """The evidence of that run."""
-    demos = ({"document": "A text.", "summary": "Short.", "rating": 4},)
-    return RunEvidence(
-        prompts={
-            "seed": PromptParts(instruction="Rate it well.", demos=()),
-            "tuned": PromptParts(instruction="Rate it very well.", demos=demos),
+        "dimension": "relevance", "lm": "openai/some-model", "optimizer": "rank", "seed": 0,
+        "level": "summary",
+        "data": {
+            "name": "mine", "sha256": "0" * 64, "n_documents": 80, "n_systems": 0,
+            "n_outputs": 240,
         },
-        judged={side: {"test": judged} for side in ("seed", "tuned")},
-        probes=probes,
-    )
+        "seed_judge": row, "tuned_judge": row, "gain": {"test": gain(0.1, 0.02, 0.18)},
+        "order": {"test": shares}, "scales": None, "shipped": "tuned",
+        "why": "Shipped: the tuned judge. It beats the untuned judge.",
+        "lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "cost_usd": 0.0375,
+        "seconds": 12.3, **changes,
+    }  # fmt: skip
 
 
-def run_page(
-    judged: Scored,
-    *,
-    shipped: str = "tuned",
-    probes: Probes = PROBES,
-    stand_ins: str | None = None,
-) -> str:
-    """The page of that run."""
-    return render(
-        run_summary(judged, shipped, stand_ins),
-        run_evidence(judged, probes),
-        {"started": "2026-01-01T00:00:00+00:00", "settings": {}},
-        {"model": "some-model", "versions": {"numpy": "2"}},
+def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: Any) -> str:
+    """The page of that run, on which both judges say the same."""
+    tuned = replace(
+        PROMPT, instruction="Rate it very well.", demos=({"document": "A text.", "rating": 4},)
     )
+    page = folder / "report.html"
+    write_run(
+        page,
+        run_summary(**changes),
+        {judge: {"test": judged} for judge in ("seed", "tuned")},
+        {"seed": PROMPT, "tuned": tuned},
+        probes,
+        {"started": "2026-01-01T00:00:00+00:00", "versions": {"numpy": "2"}},
+    )
+    return page.read_text(encoding="utf-8")
 
 
 def text_of(page: str) -> str:
@@ -265,13 +231,3 @@ def text_of(page: str) -> str:
 
     Reader().feed(re.sub(r"<style.*?</style>", "", page, flags=re.DOTALL))
     return " ".join(seen)
-
-
-def _data(evidence: Scored, name: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "sha256": "0" * 64,
-        "n_documents": len(evidence.items.documents),
-        "n_systems": len(evidence.items.systems),
-        "n_outputs": len(evidence.items),
-    }
