@@ -105,8 +105,7 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
 
 def read(found: Mapping[str, Any]) -> Figures:
     """The value and interval of each."""
-    pairs = ((n, f if isinstance(f, tuple) else (f.value, f.interval)) for n, f in found.items())
-    return dict(pairs)
+    return {n: f if isinstance(f, tuple) else (f.value, f.interval) for n, f in found.items()}
 
 
 def print_table(
