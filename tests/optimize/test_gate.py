@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import mean_of_differences
 from search_world import SEED, judge, search, world, written_search
 
 from judges.prompt import Prompt
@@ -15,6 +13,7 @@ from optimize.search.candidates import Candidate
 from optimize.search.evaluator import ItemScore, SearchOptions
 from optimize.search.gate import RISK, Finalist
 from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import mean_of_differences, stream
 
 RUNS = 120
 

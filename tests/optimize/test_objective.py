@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from optimize.statistics.levels import Level
+from optimize.statistics.correlations import Level
 from scipy.stats import spearmanr
 
 from optimize.items import LEVELS, Item, Items, choose_level

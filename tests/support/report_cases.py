@@ -18,7 +18,7 @@ from optimize.injection import ATTACKS, Probes
 from optimize.items import Item, Items
 from optimize.measuring.scored import Scored
 from optimize.report.page import write_run
-from optimize.search.objective import Level
+from optimize.statistics.correlations import Level
 
 SCALE = (1, 2, 3, 4, 5)
 RELEVANCE = find("relevance")
