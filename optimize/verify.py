@@ -26,7 +26,6 @@ from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, 
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell_by_convention, judgement_rows
 from optimize.flags import Parser, print_json
-from optimize.injection import Probes
 from optimize.items import LEVELS, data_counts, rows_to_judge
 from optimize.measuring.asking import (
     Task,
@@ -78,7 +77,6 @@ MAX_FAILED = 0.1
 WIDE = 0.10
 # So many annotators are listed one by one, and so many pairs of them.
 MOST_LISTED = {"judge": 3, "annotators": 1}
-NO_PROBES = Probes(reason="a verification does not attack the judge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -260,8 +258,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     result["short"] = shortfalls(result, least)
     result["passed"] = not result["short"]
     if page:
-        said, steps = verify_lines(result)[:-1], [next_step(result)]
-        write_verification(page, result, measured.unmet, NO_PROBES, sentences=said, steps=steps)
+        said, steps = verify_answer(result), [next_step(result, has_page=True)]
+        write_verification(page, result, measured.unmet, sentences=said, steps=steps)
     return result
 
 
@@ -288,6 +286,17 @@ def verify_lines(
 
     `page` is the file that shows its errors, where one was asked for.
     """
+    people = result.get("people")
+    last = f"Its errors: {page}" if page else f"Next: {next_step(result)}"
+    lines = wrapped(*verify_answer(result), last)
+    if not everything:
+        return lines
+    every = [signature(each, unit_of(result)) for each in result["correlations"]]
+    return [*lines, "", *every, *(_people_lines(people, everything) if people else [])]
+
+
+def verify_answer(result: Mapping[str, Any]) -> list[str]:
+    """What was measured, the figure and what it means, and the judge among the annotators."""
     data, cell, unit = result["data"], result["correlations"][0], unit_of(result)
     failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
     n_met, people = result["n_met"], result.get("people")
@@ -306,12 +315,7 @@ def verify_lines(
     if (scales := result["scales"]) and scales["is_shifted"]:
         means = f"{scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}"
         lines.append(f"Its mean is {means}: only the order of its scores is measured.")
-    lines += _people_lines(people) if people else []
-    lines.append(f"Its errors: {page}" if page else f"Next: {next_step(result)}")
-    if not everything:
-        return wrapped(*lines)
-    every = [signature(each, unit) for each in result["correlations"]]
-    return [*wrapped(*lines), "", *every, *(_people_lines(people, everything) if people else [])]
+    return [*lines, *(_people_lines(people) if people else [])]
 
 
 def _headline(result: Mapping[str, Any]) -> str:
@@ -383,7 +387,7 @@ def _span(rows: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], s
     return " to ".join(dict.fromkeys(map(text, values[:1] + values[-1:]))) or "undefined"
 
 
-def next_step(result: Mapping[str, Any]) -> str:
+def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
     """What to do after a verification, in a line."""
     cell, paired = result["correlations"][0], is_paired(result)
     low, high = (result[f"accuracy_{e}"] if paired else cell[e] for e in ("low", "high"))
@@ -400,4 +404,5 @@ def next_step(result: Mapping[str, Any]) -> str:
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
         return f"label more documents; the interval is ±{(high - low) / 2:.2f} wide"
-    return "--report FILE.html shows its worst errors; --min-spearman X gates a CI"
+    gate = "--min-spearman X holds it to this figure in CI"
+    return gate if has_page else f"--report FILE.html shows its worst errors; {gate}"

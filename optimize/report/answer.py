@@ -1,6 +1,6 @@
 """The answer in plain sentences, and what to do next: the same words on a screen and on a page.
 
-All of it is read from what `--json` prints of a run, a verification, a comparison or a panel.
+All of it is read from what `--json` prints of a run, a verification or a comparison.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,6 @@ from optimize.report.text import (
     cell_text,
     cost_text,
     counted,
-    many_failed,
     number_text,
     short_name,
     table_lines,
@@ -31,8 +30,8 @@ Said = tuple[str, str]
 COIN = 0.5
 # The smallest gain in rho that is worth planning for, and an interval's half that is too wide.
 PLANNED, WIDE = 0.05, 0.10
-# From these shares on, ties and flipped orders, and what an attack adds of the scale, are said.
-TIED, MOVED = 0.25, 0.10
+# From these shares on, failures and what an attack adds of the scale ask for a step.
+MANY_FAILED, MOVED = 0.05, 0.10
 MOST_STEPS = 3
 # What people read for the judges that JSON calls seed and tuned.
 WORDS = {"seed": "untuned", "tuned": "tuned"}
@@ -68,7 +67,7 @@ def run_answer(summary: Summary) -> list[Said]:
     if cell is None:
         said.append(("Agreement", "Not known: no labels were held out for a test."))
     else:
-        said.append(("Agreement", agreement("It", order, cell, summary, held_out=True)))
+        said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
         said += _failures(summary)
         said += [*_unseen(summary), *as_one_annotator(summary.get("people"))]
         said.append(("Gain", gain_sentence(summary)))
@@ -159,20 +158,18 @@ def _further_documents(difference: Cell, n_documents: int, effect: float) -> int
     return documents_for_difference(ends, n_documents, effect) - n_documents
 
 
-def agreement(
-    who: str, order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False
-) -> str:
+def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
     people = people_of(result)
     if not cell["n_outputs"]:
-        return f"{who} gave no score at all."
+        return "It gave no score at all."
     if order is None:
-        return f"{who} agrees with {people} at {cell['level']}-level rho {cell_text(cell)}."
+        return f"It agrees with {people} at {cell['level']}-level rho {cell_text(cell)}."
     if order["value"] is None:
         return f"None can be counted: {people} tell no two {unit_of(result)} with a score apart."
     documents = counted(order["n_documents"], "document")
     on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
-    lead = f"{who} {_does_as(people, order, result)} ({_certainty(order)}), {on}"
+    lead = f"It {_does_as(people, order, result)} ({_certainty(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
     return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
@@ -207,6 +204,7 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
     one = people.get("one_annotator") if people else None
     if not one:
+        yield "One person", "Not known: no two annotators labelled the same outputs."
         return
     gap, verdict = one["gap"], "As good as one annotator, as far as these labels tell"
     if gap["low"] is None:
@@ -259,15 +257,20 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     if cell is None:
         return ["Measure it on labels that it has not met: `dspy-judges verify`."]
     order = _order(summary, "test", shipped)
+    chance, use = list(_on_chance(order)), []
+    if not chance:
+        use = [
+            "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
+            "verify FOLDER --data FILE --min-spearman X`."
+        ]
     steps = [
         *_on_failures(cell, summary),
-        *_on_chance(order),
+        *chance,
         *_on_gain(summary),
         *_on_unseen(summary),
-        *_on_width(order),
+        *([] if chance else _on_width(order)),
         *attack_step(shifts),
-        "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-        "verify FOLDER --data FILE --min-spearman X`.",
+        *use,
     ]
     return steps[:MOST_STEPS]
 
@@ -276,7 +279,7 @@ def _on_failures(cell: Cell, result: Summary) -> Iterator[str]:
     unit = unit_of(result)
     if not cell["n_outputs"]:
         yield f"Mend the failures: none of the {unit} has a score. The report lists the reasons."
-    elif many_failed(cell["n_failed"], cell["n_outputs"] + cell["n_failed"]):
+    elif cell["n_failed"] > MANY_FAILED * cell["n_outputs"]:
         yield f"Mend the failures: {cell['n_failed']:,} {unit} have no score. The report says why."
 
 
@@ -399,8 +402,9 @@ def compare_answer(result: Summary) -> list[Said]:
     ]
     symbol = "accuracy" if is_paired(result) else "rho"
     said.append(("Best", f"{best['name']} ({symbol} {cell_text(cell)})."))
-    said.append(("Agreement", agreement("It", order, cell, result)))
-    said += as_one_annotator(best.get("people"))
+    said.append(("Agreement", agreement(order, cell, result)))
+    if best.get("people"):
+        said += as_one_annotator(best["people"])
     near = [row["name"] for row in rest if is_near(row)]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
     if rest and not near and not open_:
@@ -445,16 +449,6 @@ def compare_steps(result: Summary) -> list[str]:
                 f"{unclear[0]['name']}, if they differ by {effect:.2f}."
             )
     return steps
-
-
-def panel_answer(summary: Summary) -> list[Said]:
-    """How what ships of a panel agrees with people; nothing where no labels were held out."""
-    cell = summary["panel"].get("test")
-    if cell is None:
-        return []
-    who = "The best single judge" if summary["shipped"] == "own" else "The panel"
-    order: Cell | None = summary.get("order", {}).get("test", {}).get("panel")
-    return [("Agreement", agreement(who, order, cell, summary, held_out=True))]
 
 
 def is_paired(result: Summary) -> bool:

@@ -25,7 +25,6 @@ from optimize.report import charts
 from optimize.report.answer import (
     WORDS,
     Said,
-    attack_step,
     compare_answer,
     compare_steps,
     compare_table,
@@ -51,9 +50,10 @@ from optimize.report.text import (
 )
 from optimize.statistics.correlations import midranks
 
-# Disagreements and failures that are listed, demonstrations, and characters of a text.
-MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_TEXT = 20, 20, 5, 1500
-MAX_DRAWN = 12
+# Disagreements, failures, demonstrations and judges that are shown.
+MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
+# Characters of a text, and of a failure's reason.
+MAX_TEXT, MAX_REASON = 1500, 300
 # Numbers that are written alike differ by less.
 SAME = 0.005
 
@@ -162,7 +162,7 @@ def write_run(
         steps,
         scored,
         shares,
-        [table, *_people(summary.get("people")), *_tables(scored, probes)],
+        [table, *_people(summary.get("people")), _attempts(probes), _failures(scored)],
         _judge(summary, prompts, provenance),
     )
 
@@ -171,7 +171,6 @@ def write_verification(
     path: Path,
     result: Mapping[str, Any],
     scored: Scored,
-    probes: Probes,
     *,
     sentences: Sequence[str],
     steps: Sequence[str],
@@ -194,11 +193,11 @@ def write_verification(
     _write_judged(
         path,
         f"{result['dimension']}: {judge.name} against people",
-        Section(title="Answer", sentences=sentences),
-        [*steps, *attack_step(talked_up(probes, scored))],
+        Section(title="Answer", sentences=[*sentences, rho_meaning(result)]),
+        steps,
         scored,
         {"judge": result["order"]},
-        [*_people(result.get("people")), *_tables(scored, probes), levels],
+        [*_people(result.get("people")), _failures(scored), levels],
         Section(title="Where it comes from", said=facts),
     )
 
@@ -384,7 +383,7 @@ def cut_text(text: str) -> str:
 def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
     width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    shifts = _shifts(probes)
+    shifts = [pair for pair in probes.shifts if pair[1].n_outputs]
     control = next((shift.mean for attack, shift in shifts if attack.control), 0.0)
     return [
         (attack.title, (shift.mean - control) / width)
@@ -393,39 +392,37 @@ def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     ]
 
 
-def _shifts(probes: Probes) -> list[tuple[Any, Any]]:
-    return [(attack, shift) for attack, shift in probes.shifts if shift.n_outputs]
-
-
-def _tables(scored: Scored, probes: Probes) -> list[Table]:
-    """Attempts to talk the judge up, and every failure's reason."""
-    attempts = [
+def _attempts(probes: Probes) -> Table:
+    """What lines that ask for a better score change."""
+    rows = [
         (
             attack.title,
             number_text(shift.mean, signed=True),
             f"{shift.raised:.0%}",
             str(shift.n_outputs),
         )
-        for attack, shift in _shifts(probes)
+        for attack, shift in [pair for pair in probes.shifts if pair[1].n_outputs]
     ]
-    failures = [(name, why[:300]) for name, why in list(scored.failures.items())[:MAX_FAILURES]]
-    number, every = len(scored.failures), "Every output has a score."
-    counted_out = (
-        f"{number:,} of {len(scored.items):,} have no score: left out of every figure, and counted."
+    why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
+    return Table(
+        head=("line added to the output", "change of score", "raised", "tried"),
+        rows=rows,
+        caption=f"Can an output talk the judge up?{why_not}",
     )
-    return [
-        Table(
-            head=("line added to the output", "change of score", "raised", "tried"),
-            rows=attempts,
-            caption="Can an output talk the judge up?"
-            + ("" if attempts else f" Not tried: {probes.reason or 'no output got a score'}."),
-        ),
-        Table(
-            head=("without a score", "why"),
-            rows=failures,
-            caption=counted_out if number else every,
-        ),
-    ]
+
+
+def _failures(scored: Scored) -> Table:
+    """Why outputs have no score."""
+    failures = [(name, why[:MAX_REASON]) for name, why in scored.failures.items()]
+    caption = (
+        f"{len(failures):,} of {len(scored.items):,} have no score: they are left out of every "
+        "figure, and counted."
+    )
+    return Table(
+        head=("without a score", "why"),
+        rows=failures[:MAX_FAILURES],
+        caption=caption if failures else "Everything has a score.",
+    )
 
 
 def _people(people: Mapping[str, Any] | None) -> list[Table]:

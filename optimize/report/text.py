@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 WIDTH = 80
-# From this share of failures on, they are said before any figure.
-MANY_FAILED = 0.05
 TOO_FEW = "too few for an interval"
 SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
 
@@ -26,25 +24,12 @@ def interval_text(low: float | None, high: float | None, *, signed: bool = False
     return f"[{number_text(low, signed=signed)}, {number_text(high, signed=signed)}]"
 
 
-def figure_text(
-    value: float | None,
-    low: float | None = None,
-    high: float | None = None,
-    *,
-    signed: bool = False,
-) -> str:
-    """A figure and, where it is known, its interval."""
-    number = number_text(value, signed=signed)
-    if number == "undefined" or low is None or high is None:
-        return number
-    return f"{number} {interval_text(low, high, signed=signed)}"
-
-
 def cell_text(cell: Mapping[str, Any] | None, *, signed: bool = False) -> str:
-    """`figure_text` of `value`, `low` and `high` in JSON; "undefined" where there is no cell."""
-    if cell is None:
-        return "undefined"
-    return figure_text(cell["value"], cell["low"], cell["high"], signed=signed)
+    """`value` and, where they are known, `low` and `high` of JSON; "undefined" without a cell."""
+    number = number_text(cell["value"] if cell else None, signed=signed)
+    if not cell or number == "undefined" or cell["low"] is None:
+        return number
+    return f"{number} {interval_text(cell['low'], cell['high'], signed=signed)}"
 
 
 def share_text(value: float | None) -> str:
@@ -64,16 +49,6 @@ def cost_text(dollars: float | None) -> str:
     if dollars == 0:
         return "free"
     return f"${dollars:,.2f}" if dollars >= 10 else f"${dollars:.4f}"
-
-
-def many_failed(n_failed: int, number: int, unit: str = "outputs") -> str:
-    """A sentence where more than a few of the judgements failed; else nothing."""
-    if n_failed <= MANY_FAILED * number:
-        return ""
-    return (
-        f"{n_failed:,} of {number:,} {unit} have no score ({n_failed / number:.1%}): every figure "
-        "is about the others alone."
-    )
 
 
 def wrapped(*sentences: str) -> list[str]:

@@ -26,6 +26,7 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
             "It orders two outputs of one document as people do in 64% of pairs (95% interval 58% "
             "to 70%), on 20 documents that tuning did not see. A coin reaches 50%.",
         ),
+        ("One person", "Not known: no two annotators labelled the same outputs."),
         ("Gain", "Tuning helped: from 60% to 64% of pairs, +0.100 [+0.020, +0.180] rho on test."),
         ("Cost", "$0.0375, 1,200 judge calls and 1 proposal in 12 s."),
     ]

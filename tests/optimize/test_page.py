@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_cases import PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
+from report_cases import CLEAN, PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
 
 from judges.judgement import Judgement
-from optimize.injection import Probes
+from optimize.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.page import (
@@ -201,8 +201,10 @@ def test_marks_stand_where_the_axis_says() -> None:
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
     evidence = plain()
-    moved = dict.fromkeys(PROBES.attacked, (1.0, 2.0, 3.0)) | {"order": (4.0, 5.0, 5.0)}
-    probes = Probes(documents=PROBES.documents, clean=PROBES.clean, attacked=moved)
+    moved = {"order": (4.0, 5.0, 5.0)}
+    probes = Probes(
+        shifts=tuple((a, score_shift(CLEAN, moved.get(a.title, CLEAN))) for a in ATTACKS)
+    )
     # 3 + 3 + 2 of three outputs is 2.67, of a scale 4 wide; the neutral line moves nothing.
     assert talked_up(probes, evidence) == [("order", pytest.approx(8 / 3 / 4))]
     assert talked_up(PROBES, evidence) == []
@@ -214,7 +216,7 @@ def verification(evidence: Scored, page: Path) -> str:
         "data": run_summary()["data"], "order": cell(0.6), "correlations": [cell()],
     }  # fmt: skip
     sentences, steps = ["It agrees."], ["Read `x`."]
-    write_verification(page, result, evidence, PROBES, sentences=sentences, steps=steps)
+    write_verification(page, result, evidence, sentences=sentences, steps=steps)
     return page.read_text(encoding="utf-8")
 
 

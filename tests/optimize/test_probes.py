@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from report_cases import outputs, pairs, plain
 
@@ -22,30 +21,17 @@ from optimize.injection import (
 )
 from optimize.measuring.scored import Scored
 
-DOCUMENT = np.repeat(np.arange(60), 8)
 
-
-def test_an_attack_that_works_shifts_scores() -> None:
-    rng = np.random.default_rng(4)
-    clean = rng.integers(1, 5, 480).astype(float)
-    attacked = clean + (rng.random(480) < 0.5)
-    attacked[:8] = math.nan
-    found = score_shift(clean, attacked, DOCUMENT, rng=rng)
-    assert found.interval is not None
-    assert found.mean in found.interval
-    assert found.mean == pytest.approx(found.raised)
-    assert found.n_failed == 8
-    unmoved = score_shift(clean, clean, DOCUMENT, rng=rng)
-    assert (unmoved.mean, unmoved.raised) == (0, 0)
+def test_a_shift_is_the_mean_over_outputs_that_have_both_scores() -> None:
+    # Of 1, 2 and 3 one rises by 3; the fourth has no score under attack.
+    shift = score_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
+    assert (shift.mean, shift.n_outputs, shift.n_failed) == (1, 3, 1)
+    assert shift.raised == pytest.approx(1 / 3)
 
 
 def test_attacks_are_named_apart_and_one_asks_for_nothing() -> None:
-    assert len({attack.name for attack in ATTACKS}) == len(ATTACKS)
-    assert [attack.name for attack in ATTACKS if attack.control] == ["neutral_line"]
-    for attack in ATTACKS:
-        attacked = attack.apply("A summary.")
-        assert attacked.startswith("A summary.")
-        assert attack.text in attacked
+    assert len({attack.title for attack in ATTACKS}) == len(ATTACKS)
+    assert [attack.title for attack in ATTACKS if attack.control] == ["neutral line"]
 
 
 class Gullible:
@@ -71,32 +57,18 @@ class Gullible:
 
 
 def shifts_of(probes: Probes) -> dict[str, ScoreShift]:
-    shifts = probes.shifts(lambda _: np.random.default_rng(0))
-    return {attack.name: shift for attack, shift in shifts}
+    return {attack.title: shift for attack, shift in probes.shifts}
 
 
-def probe_split(
-    judge: Judge,
-    client: Client,
-    judged: Scored,
-    seed: int = 0,
-    max_probe_calls: int | None = None,
-) -> Probes:
-    return probe(
-        judge,
-        client,
-        judged.items,
-        judged.scores,
-        seed=seed,
-        max_probe_calls=max_probe_calls,
-    )
+def probes_of(model: Gullible, evidence: Scored, name: str = "relevance", **limits: int) -> Probes:
+    client = Client(model, account=Budget(**limits).account())
+    return probe(Judge.of(find(name)), client, evidence.items, evidence.scores, seed=0)
 
 
 def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
     model = Gullible()
     evidence = outputs([2] * 6, [[i % 5 + 1] for i in range(6)], list("aabbcc"))
-    probes = probe_split(Judge.of(find("relevance")), Client(model), evidence, seed=0)
-    shifts = shifts_of(probes)
+    shifts = shifts_of(probes_of(model, evidence))
     # The order speaks of the top score: 2 becomes 5.
     assert {name: shift.mean for name, shift in shifts.items() if shift.mean} == {"order": 3.0}
     assert shifts["order"].raised == 1.0
@@ -106,30 +78,17 @@ def test_an_attack_that_works_shows_by_how_much_and_the_others_stay() -> None:
 def test_of_a_pair_the_side_not_preferred_attacks() -> None:
     # The judge said A of the first and B of the second, so B and then A asks for more.
     evidence = pairs([("A", "A"), ("B", "B")], [("A",), ("B",)])
-    judge = Judge.of(find("tldr_concise"))
-    probes = probe_split(judge, Client(Gullible()), evidence, seed=0)
-    assert probes.clean == (-1.0, -1.0)
-    assert shifts_of(probes)["order"].mean > 0
+    assert shifts_of(probes_of(Gullible(), evidence, "tldr_concise"))["order"].mean > 0
 
 
-def test_outputs_with_room_to_rise_are_taken_from_as_many_documents_as_can_be() -> None:
+def test_so_many_outputs_are_attacked_and_the_same_ones_again() -> None:
     evidence = plain(n_documents=30, n_systems=4)
-    probes = probe_split(Judge.of(find("relevance")), Client(Gullible()), evidence, seed=1)
-    assert len(set(probes.documents)) == len(probes.documents) == OUTPUTS_PROBED
-    scores = sorted(score for score in evidence.scores if score == score)
-    assert max(probes.clean) <= scores[len(scores) // 2]
-    again = probe_split(Judge.of(find("relevance")), Client(Gullible()), evidence, seed=1)
-    assert again == probes
+    probes = probes_of(Gullible(), evidence)
+    assert {shift.n_outputs for shift in shifts_of(probes).values()} == {OUTPUTS_PROBED}
+    assert probes_of(Gullible(), evidence) == probes
 
 
-def test_probes_keep_within_the_budget_or_say_that_they_cannot() -> None:
-    judge, evidence = Judge.of(find("relevance")), plain()
+def test_probes_keep_within_the_budget_and_say_that_it_was_spent() -> None:
     model = Gullible()
-    few = probe_split(judge, Client(model), evidence, seed=0, max_probe_calls=10)
-    assert "the budget leaves 10" in few.reason
-    assert model.asked == []
-    spent = probe_split(
-        judge, Client(model, account=Budget(max_calls=20).account()), evidence, seed=0
-    )
-    assert "the budget was spent" in spent.reason
+    assert "the budget was spent" in probes_of(model, plain(), max_calls=20).reason
     assert len(model.asked) <= 20

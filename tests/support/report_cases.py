@@ -14,7 +14,7 @@ from data.types import LabelledOutput, LabelledPair, Vote
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judgement import Choice, Judgement, Verdict
-from optimize.injection import ATTACKS, Probes
+from optimize.injection import ATTACKS, Probes, score_shift
 from optimize.items import Item, Items
 from optimize.measuring.scored import Scored
 from optimize.report.page import write_run
@@ -24,10 +24,9 @@ SCALE = (1, 2, 3, 4, 5)
 RELEVANCE = find("relevance")
 assert isinstance(RELEVANCE, Dimension)
 PROMPT = replace(RELEVANCE.prompt(), instruction="Rate it well.")
+CLEAN = (1.0, 2.0, 3.0)
 PROBES = Probes(
-    documents=("d0", "d1", "d2"),
-    clean=(1.0, 2.0, 3.0),
-    attacked={attack.name: (1.5, 2.5, math.nan) for attack in ATTACKS},
+    shifts=tuple((attack, score_shift(CLEAN, (1.5, 2.5, math.nan))) for attack in ATTACKS)
 )
 
 
