@@ -187,9 +187,10 @@ def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set
         met |= {items.items[row].id for row in rows_met(judge, items)}
     if met:
         print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
-    field = "pairs" if isinstance(task.labelled, LabelledPairs) else "outputs"
-    kept = tuple(item for item in task.labelled.items if item.id not in met)
-    unmet: Any = replace(task.labelled, **{field: kept})
+    # Any, since mypy solves for one kind of labels at a time.
+    labelled: Any = task.labelled
+    field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
+    unmet = replace(labelled, **{field: tuple(i for i in labelled.items if i.id not in met)})
     parts = {name: set(ids) for name, ids in data.split(unmet, seed=seed).ids().items()}
     return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 
