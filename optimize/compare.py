@@ -279,7 +279,9 @@ def expectation_lines(entries: Sequence[Entry]) -> list[str]:
     paid = [entry for entry in entries if entry.expected]
     lines = [f"{entry.name}: {total_estimate(entry.expected)}" for entry in paid]
     everything = total_estimate([each for entry in paid for each in entry.expected])
-    return [*lines, *([f"all together: {everything}"] if len(paid) > 1 else [])] or ["free"]
+    return [*lines, *([f"all together: {everything}"] if len(paid) > 1 else [])] or [
+        "no paid model is asked: free"
+    ]
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:

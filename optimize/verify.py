@@ -361,7 +361,7 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
         if everything or len(rows) <= most:
             names = [row.get("annotators") or ["judge", row["annotator"]] for row in rows]
             groups = {
-                " and ".join(map(short_name, name)): [row]
+                " and ".join(map(_called, name)): [row]
                 for name, row in zip(names, rows, strict=True)
             }
         lines += [
@@ -381,6 +381,11 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
     return lines
 
 
+def _called(annotator: str) -> str:
+    """What people read for an annotator, who may be known by a number alone."""
+    return f"annotator {annotator}" if annotator.isdecimal() else short_name(annotator)
+
+
 def _span(rows: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], str]) -> str:
     """A figure, of several rows the lowest and the highest."""
     values = sorted(row[key] for row in rows if row[key] is not None)
@@ -397,12 +402,12 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
         return "measure it on labels of your own (--data FILE)"
     if result["tuned_on_these_labels"]:
         return "measure it on labels that it was not tuned on (--data FILE)"
+    of = "systems" if cell["level"] == "system" else "documents"
     if low is None and abs(cell["value"] or 0) < 1:
-        of = "systems" if cell["level"] == "system" else "documents"
         return f"label more {of}; these are too few for an interval"
     if low is not None and low <= (COIN if paired else 0):
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
-        return f"label more documents; the interval is ±{(high - low) / 2:.2f} wide"
+        return f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide"
     gate = "--min-spearman X holds it to this figure in CI"
     return gate if has_page else f"--report FILE.html shows its worst errors; {gate}"
