@@ -2,11 +2,11 @@
 
 import sys
 
-from dspy_judges.startup import run
+from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
     # First, so that no file of the working folder is imported in a library's place.
-    sys.exit(run("optimize.compare:command"))
+    sys.exit(start("optimize.compare:command"))
 
 import argparse
 import math
@@ -31,15 +31,14 @@ from judges.cli.table import total_estimate
 from judges.client import check_name, is_embedded
 from judges.dimension import Comparison
 from judges.loading import load
-from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
+from judges.terminal import print_error, print_lines, print_note
 from optimize.figures import DIGITS, json_number, value_cell
 from optimize.flags import (
     ANNOTATIONS,
-    INTERRUPTED_RUN,
     Parser,
     add_label_flags,
     add_level_flag,
-    print_json,
+    run,
 )
 from optimize.items import data_counts, read_scores
 from optimize.measuring.asking import (
@@ -123,21 +122,12 @@ def add_task_flags(group: Any) -> None:
 
 def command(arguments: Sequence[str]) -> int:
     """Measure and print all judges; returns 1 where one could not be measured."""
+
+    def faults(result: Mapping[str, Any]) -> list[str]:
+        return [f"not measured: {row['name']}: {row['why']}" for row in result["left_out"]]
+
     flags = parser().parse_intermixed_args(arguments)
-
-    def print_result() -> int:
-        if (result := compare(flags)) is None:
-            return DONE
-        if flags.json:
-            print_json(result)
-        else:
-            print_lines(compare_lines(result))
-        for row in result["left_out"]:
-            print_error(f"{NAME}: not measured: {row['name']}: {row['why']}")
-        return FAILED if result["left_out"] else DONE
-
-    how: Any = {"verbose": flags.verbose, "quiet": flags.quiet}
-    return run_command(NAME, print_result, interrupted=INTERRUPTED_RUN, **how)
+    return run(NAME, flags, compare, compare_lines, faults)
 
 
 def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
@@ -279,7 +269,9 @@ def expectation_lines(entries: Sequence[Entry]) -> list[str]:
     paid = [entry for entry in entries if entry.expected]
     lines = [f"{entry.name}: {total_estimate(entry.expected)}" for entry in paid]
     everything = total_estimate([each for entry in paid for each in entry.expected])
-    return [*lines, *([f"all together: {everything}"] if len(paid) > 1 else [])] or ["free"]
+    return [*lines, *([f"all together: {everything}"] if len(paid) > 1 else [])] or [
+        "no paid model is asked: free"
+    ]
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:

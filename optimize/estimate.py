@@ -29,9 +29,8 @@ NAME = "dspy-judges estimate"
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="The mean that people would give to all outputs and to each system's, from\n"
-        "few labels and many judgements; of pass or fail the true rate. The labelled\n"
-        "outputs must be a random part of all.",
+        description="Means as people would give them, from few labels and many judgements; of\n"
+        "pass or fail the true rate. The labelled outputs must be a random part of all.",
         allow_abbrev=False,
     )
     add = command_parser.add_argument
@@ -86,9 +85,8 @@ def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
     names, values = mapping(flags.map) or None, values_of(flags.values)
     shipped = shipped_labels(flags.data)
     if shipped is None:
-        return data.read_labels(
-            flags.data, map=names, values=values, dimensions=[flags.dimension], texts=()
-        )
+        reading: Any = {"map": names, "values": values, "texts": ()}
+        return data.read_labels(flags.data, dimensions=[flags.dimension], **reading)
     if names or values:
         raise SettingsError(READING_NEEDS_A_FILE)
     if not isinstance(shipped, data.LabelledSet):
@@ -106,9 +104,7 @@ def _judged(
         raise LabelError(f"{scores.name}: no id is that of an output in {labelled.name}")
     unjudged, unknown = len(labelled.outputs) - len(outputs), len(scores_by_id) - len(outputs)
     if unjudged or unknown:
-        print_error(
-            f"{unjudged} outputs have no score and {unknown} scores no output: both are left out"
-        )
+        print_error(f"{unjudged} outputs have no score and {unknown} scores no output: left out")
     return outputs, np.array([scores_by_id[output.id] for output in outputs])
 
 
@@ -119,7 +115,7 @@ def _bounds(labels: Vector, scores: Vector, dimension: str) -> tuple[float, floa
     if isinstance(subject, Dimension) and labels.size:
         low, high = subject.scale[0], subject.scale[-1]
         if low <= labels.min() and labels.max() <= high:
-            return float(low), float(high)
+            return low, high
     if set(labels) <= {0.0, 1.0} and (0 in labels or scores.max(initial=0) <= 1):
         return 0.0, 1.0
     seen = np.concatenate([labels, scores])

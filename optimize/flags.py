@@ -6,10 +6,18 @@ from typing import Any, get_args
 
 from data.tables.formats import READ_ENDINGS
 from judges.cli.flags import Parser as OneLineParser
-from judges.terminal import DONE, QUIET, print_lines, print_output, run_command
+from judges.terminal import (
+    DONE,
+    FAILED,
+    QUIET,
+    print_error,
+    print_lines,
+    print_output,
+    run_command,
+)
 from optimize.run.settings import Level
 
-Result = Mapping[str, object]
+Result = Mapping[str, Any]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
@@ -55,17 +63,29 @@ def print_json(result: Result) -> None:
 def run(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], Result],
+    compute: Callable[[argparse.Namespace], Result | None],
     lines: Callable[[Result], Sequence[str]],
+    faults: Callable[[Result], Sequence[str]] = lambda result: (),
+    *,
+    interrupted: str = INTERRUPTED_RUN,
 ) -> int:
-    """Exit code of a command that prints what `compute` returns as JSON, or as `lines`."""
+    """Exit code of a command that prints what `compute` returns as JSON, or as `lines`.
+
+    It is 1 where there are `faults`, which are printed too. None has been printed already.
+    """
 
     def print_result() -> int:
-        result = compute(flags)
+        if (result := compute(flags)) is None:
+            return DONE
         if flags.json:
             print_json(result)
         else:
             print_lines(lines(result))
-        return DONE
+        for fault in faults(result):
+            print_error(f"{name}: {fault}")
+        return FAILED if faults(result) else DONE
 
-    return run_command(name, print_result, quiet=flags.quiet)
+    verbose = bool(getattr(flags, "verbose", False))
+    return run_command(
+        name, print_result, verbose=verbose, quiet=flags.quiet, interrupted=interrupted
+    )

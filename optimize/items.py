@@ -211,8 +211,8 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
         if values and len(annotators) != len(values):
             raise AnnotationsError(
-                f"{labelled.name}: {labelled.outputs[row].id!r} has {len(values)} ratings on "
-                f"{dimension!r} and {len(annotators)} annotators' names: say who gave which"
+                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings "
+                f"on {dimension!r} and {len(annotators)} annotators' names: say who gave which"
             )
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value

@@ -2,11 +2,11 @@
 
 import sys
 
-from dspy_judges.startup import run
+from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
     # First, so that no file of the working folder is imported in a library's place.
-    sys.exit(run("optimize.panel:command"))
+    sys.exit(start("optimize.panel:command"))
 
 import argparse
 import math
@@ -24,7 +24,7 @@ from data.types import LabelledPairs
 from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
-from judges.terminal import DONE, print_lines, print_note, run_command
+from judges.terminal import print_lines, print_note
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -36,7 +36,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, json_number, value_cell
-from optimize.flags import INTERRUPTED_RUN, Parser, print_json
+from optimize.flags import Parser, run
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
@@ -95,23 +95,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
-    flags = parser().parse_intermixed_args(arguments)
-
-    def print_result() -> int:
-        summary = join(flags)
-        if summary is not None and flags.json:
-            print_json(summary)
-        elif summary is not None:
-            print_lines(panel_lines(summary))
-        return DONE
-
-    return run_command(
-        NAME,
-        print_result,
-        verbose=flags.verbose,
-        quiet=flags.quiet,
-        interrupted=INTERRUPTED_RUN,
-    )
+    return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
 
 
 def join(flags: argparse.Namespace) -> dict[str, Any] | None:
@@ -187,9 +171,10 @@ def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set
         met |= {items.items[row].id for row in rows_met(judge, items)}
     if met:
         print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
-    field = "pairs" if isinstance(task.labelled, LabelledPairs) else "outputs"
-    kept = tuple(item for item in task.labelled.items if item.id not in met)
-    unmet: Any = replace(task.labelled, **{field: kept})
+    # Any, since mypy solves for one kind of labels at a time.
+    labelled: Any = task.labelled
+    field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
+    unmet = replace(labelled, **{field: tuple(i for i in labelled.items if i.id not in met)})
     parts = {name: set(ids) for name, ids in data.split(unmet, seed=seed).ids().items()}
     return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 

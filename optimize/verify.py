@@ -2,11 +2,11 @@
 
 import sys
 
-from dspy_judges.startup import run
+from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
     # First, so that no file of the working folder is imported in a library's place.
-    sys.exit(run("optimize.verify:command"))
+    sys.exit(start("optimize.verify:command"))
 
 import argparse
 import os
@@ -22,10 +22,10 @@ from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
-from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
+from judges.terminal import print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell_by_convention, judgement_rows
-from optimize.flags import Parser, print_json
+from optimize.flags import Parser, run
 from optimize.items import LEVELS, data_counts, rows_to_judge
 from optimize.measuring.asking import (
     Task,
@@ -225,17 +225,13 @@ def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print it; returns 1 where it falls short."""
     flags = parser().parse_args(arguments)
 
-    def print_result() -> int:
-        result = verify(flags)
-        if flags.json:
-            print_json(result)
-        else:
-            print_lines(verify_lines(result, everything=flags.all, page=flags.report))
-        for reason in result["short"]:
-            print_error(f"{NAME}: falls short: {reason}")
-        return DONE if result["passed"] else FAILED
+    def lines(result: Mapping[str, Any]) -> list[str]:
+        return verify_lines(result, everything=flags.all, page=flags.report)
 
-    return run_command(NAME, print_result, verbose=flags.verbose, quiet=flags.quiet)
+    def faults(result: Mapping[str, Any]) -> list[str]:
+        return [f"falls short: {reason}" for reason in result["short"]]
+
+    return run(NAME, flags, verify, lines, faults, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
@@ -361,7 +357,7 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
         if everything or len(rows) <= most:
             names = [row.get("annotators") or ["judge", row["annotator"]] for row in rows]
             groups = {
-                " and ".join(map(short_name, name)): [row]
+                " and ".join(map(_called, name)): [row]
                 for name, row in zip(names, rows, strict=True)
             }
         lines += [
@@ -381,6 +377,11 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
     return lines
 
 
+def _called(annotator: str) -> str:
+    """What people read for an annotator, who may be known by a number alone."""
+    return f"annotator {annotator}" if annotator.isdecimal() else short_name(annotator)
+
+
 def _span(rows: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], str]) -> str:
     """A figure, of several rows the lowest and the highest."""
     values = sorted(row[key] for row in rows if row[key] is not None)
@@ -397,12 +398,12 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
         return "measure it on labels of your own (--data FILE)"
     if result["tuned_on_these_labels"]:
         return "measure it on labels that it was not tuned on (--data FILE)"
+    of = "systems" if cell["level"] == "system" else "documents"
     if low is None and abs(cell["value"] or 0) < 1:
-        of = "systems" if cell["level"] == "system" else "documents"
         return f"label more {of}; these are too few for an interval"
     if low is not None and low <= (COIN if paired else 0):
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
-        return f"label more documents; the interval is ±{(high - low) / 2:.2f} wide"
+        return f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide"
     gate = "--min-spearman X holds it to this figure in CI"
     return gate if has_page else f"--report FILE.html shows its worst errors; {gate}"

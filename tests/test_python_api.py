@@ -73,7 +73,7 @@ def test_measure_takes_a_frame_and_gives_one_back() -> None:
     measured = optimize.measure("relevance", pd.DataFrame(ROWS), map=MAP)
     frame = measured.judgements
     assert list(frame["id"]) == [row["Nr"] for row in ROWS]
-    assert frame.set_index("id")["score"].to_dict() == measured.scores
+    assert frame["score"].tolist() == measured.scored.scores.tolist()
     people = [np.nanmean([row["Anna"], row["Ben"]]) for row in ROWS]
     assert list(frame["human"]) == pytest.approx(people)
     assert list(frame["text_summary"]) == [row["summary"] for row in ROWS]

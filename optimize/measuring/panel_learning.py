@@ -113,7 +113,11 @@ def learn_panel(
     mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
     scored = ~np.isnan(mapped).any(axis=1)
     labelled = _Labelled(
-        *(vector[scored] for vector in (mapped, human, document, system, group)),
+        mapped[scored],
+        human[scored],
+        document[scored],
+        system[scored],
+        group[scored],
         learns=not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS,
     )
     everyone = np.ones(len(names), bool)

@@ -6,7 +6,7 @@
 `intervals`     `Interval`, `Contrast`, `stream`, `documents_for_difference`; an interval is None
                 below 15 documents, at system level below 15 systems
 `plain`         `pair_accuracy`, `contrast_accuracy`, `order_agreement`, `compare_scales`,
-                `tied_share`, `nearest_ratings`, `quadratic_kappa`
+                `nearest_ratings`, `quadratic_kappa`
 `human`         `annotator_agreement`, `one_annotator`, `reliability`, `krippendorff_alpha`
 `corrected`     `mean_score`, `labels_needed`: true means from few labels and many judgements
 """

@@ -99,12 +99,13 @@ def mean_score(
     # Tuning the weight costs one degree of freedom, as fitting a slope does.
     freedom_left = freedom - (1 if weight > 0 else 0)
     wider = error * np.sqrt(freedom / max(freedom_left, 1))
-    value = labels_only + weight * correction
+    low, high = bounds or (-np.inf, np.inf)
+    value = float(np.clip(labels_only + weight * correction, low, high))
     return Estimate(
         value=value,
-        interval=_interval(value, centre + weight * correction, wider, freedom_left, bounds),
+        interval=_interval(value, centre + weight * correction, wider, freedom_left, low, high),
         labels_only=labels_only,
-        labels_only_interval=_interval(labels_only, centre, label_error, freedom, bounds),
+        labels_only_interval=_interval(labels_only, centre, label_error, freedom, low, high),
         judge_only=float(scores.mean()),
         weight=weight,
         n_labels=n,
@@ -149,12 +150,12 @@ def _errors(sums: Matrix) -> Matrix:
     def parts(counts: Vector, values: Vector) -> Vector:
         number = max(int((counts > 0).sum()), 2)
         mean = values.sum() / max(counts.sum(), 1)
-        added: Vector = (values - mean * counts) / max(counts.sum(), 1)
-        return added * np.sqrt(number / (number - 1))
+        factor = np.sqrt(number / (number - 1))
+        added: Vector = factor * (values - mean * counts) / max(counts.sum(), 1)
+        return added
 
     correction = parts(n_others, others) - parts(n, scores) if n_others.any() else np.zeros(n.size)
-    errors: Matrix = np.stack([parts(n, labels), correction])
-    return errors
+    return np.vstack([parts(n, labels), correction])
 
 
 def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) -> Matrix:
@@ -178,16 +179,14 @@ def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) 
 
 
 def _interval(
-    value: float, centre: float, error: float, freedom: int, bounds: tuple[float, float] | None
+    value: float, centre: float, error: float, freedom: int, low: float, high: float
 ) -> Interval | None:
     """Around the centre, within the scale, with the value always in it."""
     if freedom < 1:
         return None
     reach = student_quantile(freedom) * error
-    low, high = min(centre - reach, value), max(centre + reach, value)
-    if bounds:
-        low, high = max(low, min(bounds[0], value)), min(high, max(bounds[1], value))
-    return Interval(float(low), float(high))
+    ends = np.clip([min(centre - reach, value), max(centre + reach, value)], low, high)
+    return Interval(float(ends[0]), float(ends[1]))
 
 
 def _agreement(label_error: float, error: float, n: int, total: int) -> float:

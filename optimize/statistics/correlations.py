@@ -33,8 +33,8 @@ Mask = NDArray[np.bool_]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho; a judge that rates it alike has said nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
-# Over all outputs an interval takes so many documents with another label than the commonest one:
-# of 30 outputs of which 27 pass, 3 say what rho is.
+# Over all outputs an interval takes so many documents with another label than the commonest one: of
+# 30 outputs of which 27 pass, 3 say what rho is.
 FEW_OTHERS = 10
 
 
@@ -43,12 +43,13 @@ class Correlation:
     """A rank correlation and everything it was computed from.
 
     `interval` is None where it is withheld: below 15 documents (at system level 15 systems), where
-    nearly all labels or scores over all outputs are one, for a perfect or undefined value, and over
-    all outputs or systems for other coefficients than Spearman's. `undefined` is the convention on
-    what has no value (see `summary_level`). `n_outputs` counts outputs with a score; `n_documents`
-    the documents that entered the value; `n_undefined`, at summary level, those with no value of
-    their own, as one side is constant or fewer than two outputs have a score, and `n_zero` those of
-    them that entered as 0; `n_failed` outputs that the judge gave no score.
+    nearly all labels or scores are one and the rho is over all outputs, for a perfect or undefined
+    value, and over all outputs or systems for other coefficients than Spearman's. `undefined` is
+    the convention on what has no value (see `summary_level`). `n_outputs` counts outputs with a
+    score; `n_documents` the documents that entered the value; `n_undefined`, at summary level,
+    those with no value of their own, as one side is constant or fewer than two outputs have a
+    score, and `n_zero` those of them that entered as 0; `n_failed` outputs that the judge gave no
+    score.
     """
 
     value: float
@@ -185,7 +186,7 @@ def rho(
     system: ArrayLike | None = None,
 ) -> float:
     """Spearman's rho of a level by its name, by the primary convention, without an interval."""
-    rows = read_rows(judge, human, document, system)
+    rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
@@ -243,7 +244,8 @@ def read_rows(
                 "output needs a rating, and a failed judgement is NaN"
             )
     scored = ~np.isnan(scores)
-    document_names, document_codes = np.unique(documents[scored], return_inverse=True)
+    all_names, all_codes = np.unique(documents, return_inverse=True)
+    present, document_codes = np.unique(all_codes[scored], return_inverse=True)
     system_names, system_codes = np.unique(systems[scored], return_inverse=True)
     order = np.argsort(document_codes, kind="stable")
     return Rows(
@@ -251,10 +253,10 @@ def read_rows(
         human=ratings[scored][order],
         document=document_codes[order],
         system=system_codes[order],
-        n_documents=document_names.size,
+        n_documents=present.size,
         n_systems=system_names.size,
         n_failed=int((~scored).sum()),
-        n_unscored_documents=np.unique(documents).size - document_names.size,
+        n_unscored_documents=all_names.size - present.size,
     )
 
 
@@ -350,7 +352,7 @@ def _rounded(means: Matrix) -> Matrix:
 
 
 def enough_contrast(rows: Rows) -> bool:
-    """Whether labels and scores over all outputs differ enough for an interval."""
+    """Whether 10 documents have another label, and another score, than the commonest of all."""
     for side in (rows.judge, rows.human):
         _, codes, counts = np.unique(side, return_inverse=True, return_counts=True)
         others = np.unique(rows.document[codes != counts.argmax()]) if counts.size else counts
@@ -455,8 +457,9 @@ def contrast_judges(
     if a.shape != b.shape:
         raise ValueError(f"the judges scored {a.shape} and {b.shape} outputs")
     failed = np.isnan(a) | np.isnan(b)
+    only_systems = system if level == "system" else None
     rows_a, rows_b = (
-        read_rows(np.where(failed, np.nan, side), human, document, system) for side in (a, b)
+        read_rows(np.where(failed, np.nan, side), human, document, only_systems) for side in (a, b)
     )
     names = tuple(str(name) for name in np.unique(np.asarray(document)[~failed]))
     if level == "system":

@@ -146,9 +146,7 @@ def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contra
     )
 
 
-def documents_for_difference(
-    interval: Interval, n: int, difference: float, power: float = POWER
-) -> int:
+def documents_for_difference(interval: Interval, n: int, difference: float) -> int:
     """About how many documents show a true `difference` by an interval that leaves out 0.
 
     `interval` is what `n` documents gave for such a difference: its width tells how much documents
@@ -162,5 +160,5 @@ def documents_for_difference(
     numbers = np.unique(np.geomspace(2, MAX_DOCUMENTS, 10_000).astype(int))
     ratio = difference / error * np.sqrt(numbers / n)
     width_error = np.sqrt(1 + ratio**2 / (2 * (n - 1)))
-    suffices = ratio >= stdtrit(numbers - 1, 0.975) + ndtri(power) * width_error
+    suffices = ratio >= stdtrit(numbers - 1, 0.975) + ndtri(POWER) * width_error
     return int(numbers[np.argmax(suffices)] if suffices.any() else MAX_DOCUMENTS)

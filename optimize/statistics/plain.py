@@ -148,16 +148,6 @@ def _beside_others(sides: Matrix) -> Matrix:
     return counts
 
 
-def tied_share(scores: ArrayLike, document: ArrayLike) -> float:
-    """The share of pairs within documents that are scored alike (NaN: failed); NaN without one."""
-    values = np.asarray(scores, dtype=float)
-    rows = read_rows(values, np.zeros(values.size), document)
-    sizes = np.bincount(rows.document)
-    pairs = float((sizes * (sizes - 1)).sum())
-    alike = np.unique(np.stack([rows.document, rows.judge]), axis=1, return_counts=True)[1]
-    return float((alike * (alike - 1)).sum() / pairs) if pairs else np.nan
-
-
 def _interval(low: float, high: float) -> Interval | None:
     return None if np.isnan(low) else Interval(low, high)
 

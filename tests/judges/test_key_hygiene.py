@@ -258,7 +258,8 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
     main(["show", f"no{ESCAPES}such"])
     main(["score", "theirs.json", "--data", "labels.jsonl", "--out", "o.jsonl"])
     main(["score", "own.yaml", "--data", f"{ESCAPES}.jsonl", "--out", "o.jsonl"])
-    verify(["own.yaml", "--data", "labels.jsonl"])
+    # A progress line returns the cursor.
+    verify(["own.yaml", "--data", "labels.jsonl", "--quiet"])
     out, err = capsys.readouterr()
     for mark in ("\x1b", "\x9b", "\u202e", "\r"):
         assert mark not in out + err

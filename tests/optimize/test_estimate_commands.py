@@ -9,7 +9,6 @@ from jsonl import read_jsonl, write_jsonl
 
 import data
 from optimize import estimate as estimate_command
-from optimize.items import annotation_matrix, read_scores
 
 
 @pytest.fixture
@@ -75,13 +74,26 @@ def test_estimates_are_printed_with_interval_and_counts(
     files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert estimate_command.command(files) == 0
-    first, second, third, *systems = capsys.readouterr().out.splitlines()
-    assert first.startswith("clarity mean of all outputs: ")
-    assert [line.partition(":")[0] for line in systems] == ["plain", "tuned"]
+    first, counts, alone, needed, *systems = capsys.readouterr().out.splitlines()
+    assert first.startswith("clarity: true mean of all outputs 2.")
     # The judge failed on both outputs of one document.
-    assert first.endswith("n=40 labels, 78 judgements, 59 documents (2 failed)")
-    assert "labels alone" in second
-    assert "wide takes" in third
+    assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
+    assert alone.startswith("  labels alone 2.")
+    assert needed.startswith("  An interval half as wide takes ")
+    assert [line.partition(":")[0] for line in systems] == ["plain", "tuned"]
+
+
+def test_a_rate_of_few_labels_that_all_pass_is_not_certain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(200)]
+    labelled = [{**row, "ratings": {"ok": 1}} for row in rows[:16]] + rows[16:]
+    scores = [{"id": str(n), "dimension": "ok", "score": int(n % 10 > 0)} for n in range(200)]
+    flags = ["--data", write_jsonl(tmp_path / "l.jsonl", labelled), "--dimension", "ok"]
+    assert estimate_command.command([*flags, "--scores", write_jsonl(tmp_path / "s", scores)]) == 0
+    first, _, _, needed = capsys.readouterr().out.splitlines()
+    assert first == "ok: true rate of all outputs 1.000 [0.827, 1.000]"
+    assert needed.split()[-3] != "0"
 
 
 def test_bad_scores_are_named(
@@ -96,15 +108,6 @@ def test_bad_scores_are_named(
         write_jsonl(tmp_path / "scores.jsonl", rows)
         assert estimate_command.command(files) == 1
         assert message in capsys.readouterr().err
-
-
-def test_annotators_are_told_by_name_or_place(tmp_path: Path, files: list[str]) -> None:
-    labelled = data.read_labels(files[1])
-    matrix, names = annotation_matrix(labelled, "clarity")
-    assert matrix.shape == (120, 3)
-    assert len(names) == 3
-    assert np.isnan(matrix[2:6]).all()
-    assert np.isnan(read_scores(Path(files[3]), "clarity")["7-plain"])
 
 
 def test_the_starter_set_is_estimated_by_its_name(

@@ -1,0 +1,137 @@
+"""Means from few labels and many judgements: valid, narrower, equal to ppi-python's."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from optimize.statistics.corrected import labels_needed, mean_score
+from optimize.statistics.intervals import Vector
+
+ONE_TO_FIVE = (1.0, 5.0)
+Pool = tuple[Vector, Vector, Vector]
+
+
+def pool(
+    rng: np.random.Generator, documents: int, labelled: int, cuts: tuple[float, ...], noise: float
+) -> Pool:
+    """Two outputs a document, some documents labelled, 5 % failures, a judge that is too kind."""
+    document = np.repeat(np.arange(documents), 2)
+    level, taste = 0.5 * rng.normal(size=(2, documents))[:, document]
+    quality = level + 0.86 * rng.normal(size=document.size)
+    human = 1.0 + np.searchsorted(cuts, quality)
+    score = 1.0 + np.searchsorted(
+        cuts, quality + 0.4 + taste + noise * rng.normal(size=document.size)
+    )
+    score[rng.random(document.size) < 0.05] = math.nan
+    chosen = np.isin(document, rng.choice(documents, labelled, replace=False))
+    return np.where(chosen, human, math.nan), score, document
+
+
+EVEN, MOST_PASS = (-1.3, -0.5, 0.5, 1.3), (-1.28,)
+
+
+@pytest.mark.parametrize(("labelled", "most"), [(20, 0.985), (50, 0.97)])
+@pytest.mark.parametrize("cuts", [EVEN, MOST_PASS])
+def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(
+    cuts: tuple[float, ...], labelled: int, most: float
+) -> None:
+    rng, bounds = np.random.default_rng(0), (1.0, 1.0 + len(cuts))
+    truth = mean_score(*pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)).labels_only
+    held = []
+    for _ in range(500):
+        result = mean_score(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds)
+        assert result.interval is not None
+        held.append(truth in result.interval)
+    # At 95 % itself 500 hits have a standard deviation of one point; of few labels of which nearly
+    # all pass no interval covers just that.
+    assert 0.93 - 0.01 <= np.mean(held) <= most + 0.01
+
+
+def test_sixteen_labels_that_all_pass_prove_little() -> None:
+    label = np.append(np.ones(16), np.full(284, math.nan))
+    score = (np.arange(300) % 10 > 0).astype(float)
+    result = mean_score(label, score, bounds=(0, 1))
+    assert result.value == 1
+    assert result.interval is not None
+    # Agresti and Coull's for 16 of 16: 17/18 - 2.11 sqrt(17/18 * 1/18 / 17).
+    assert result.interval.low == pytest.approx(
+        17 / 18 - stats.t.ppf(0.975, 17) * (17 / 18**2 / 17) ** 0.5
+    )
+    assert result.interval.high == 1
+    needed = labels_needed(result, (1 - result.interval.low) / 2)
+    assert needed is not None
+    assert needed > 60
+
+
+def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected() -> None:
+    rng = np.random.default_rng(2)
+    truth = mean_score(*pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2)).labels_only
+    widths, held = [], 0
+    for _ in range(40):
+        result = mean_score(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE)
+        assert result.interval is not None
+        assert result.labels_only_interval is not None
+        widths.append([i.high - i.low for i in (result.interval, result.labels_only_interval)])
+        held += truth in result.interval
+        assert result.judge_only > truth + 0.2
+    ours, labels = np.mean(widths, axis=0)
+    assert ours < 0.9 * labels
+    assert held >= 34
+
+
+def test_independent_outputs_agree_with_ppi_python() -> None:
+    ppi = pytest.importorskip("ppi_py")  # 0.2.3
+    rng = np.random.default_rng(5)
+    labels = rng.normal(size=60)
+    scores, others = labels + rng.normal(size=60), 1.5 * rng.normal(size=900)
+    result = mean_score(np.append(labels, np.full(900, math.nan)), np.append(scores, others))
+    weight = result.weight
+    theirs = ppi.ppi_mean_pointestimate(labels, scores, others, lam=weight)
+    assert result.value == pytest.approx(float(theirs[0]), abs=1e-12)
+    low, high = (float(end[0]) for end in ppi.ppi_mean_ci(labels, scores, others, 0.05, lam=weight))
+    assert result.interval is not None
+    # It takes the normal quantile and variances over n, and no degree of freedom for the weight.
+    ratio = stats.t.ppf(0.975, 58) / stats.norm.ppf(0.975)
+    assert result.interval.high - result.value == pytest.approx(
+        (high - low) / 2 * ratio * (60 / 58) ** 0.5, rel=0.01
+    )
+
+
+def test_labels_alone_give_students_interval_over_documents() -> None:
+    labels = [4.0, 2, 5, 3, 3]
+    expected = stats.ttest_1samp(labels, 0).confidence_interval()
+    once = mean_score(labels, labels)
+    # Each output twice under its document: no more is known than before.
+    twice = mean_score(labels * 2, labels * 2, list(range(5)) * 2)
+    for result in (once, twice):
+        assert result.interval is not None
+        ends = result.interval.low, result.interval.high
+        assert ends == pytest.approx((expected.low, expected.high))
+
+
+def test_labels_needed_make_the_width_they_promise() -> None:
+    result = mean_score(*pool(np.random.default_rng(8), 4000, 100, EVEN, 0.6))
+    assert result.interval is not None
+    target = (result.interval.high - result.interval.low) / 2
+    needed = labels_needed(result, target)
+    assert needed is not None
+    # Half the width takes about four times the labels, somewhat fewer as fewer remain unlabelled.
+    assert 3.3 * result.n_labels < needed < 4.2 * result.n_labels
+    again = mean_score(*pool(np.random.default_rng(9), 4000, needed // 2, EVEN, 0.6))
+    assert again.interval is not None
+    assert again.interval.high - again.interval.low == pytest.approx(target, rel=0.15)
+    assert labels_needed(result, 1e-6) is None
+
+
+def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing() -> None:
+    result = mean_score([1, 2, 3, math.nan], [1, 2, math.nan, 4])
+    assert (result.n_labels, result.n_judgements, result.n_failed) == (2, 1, 1)
+    with pytest.raises(ValueError, match="1 labels on 1 documents"):
+        mean_score([1, math.nan], [1, 2])
+    with pytest.raises(ValueError, match=r"\(2,\), \(1,\)"):
+        mean_score([1, 2], [1])
+    constant = mean_score([1, 2, 3, 4, math.nan, math.nan], [3] * 6)
+    assert (constant.weight, constant.value) == (0, 2.5)
+    assert constant.interval == constant.labels_only_interval
