@@ -36,11 +36,11 @@ from optimize.compare import (
     read_judges,
     read_task,
 )
-from optimize.figures import DIGITS, Cell, json_number, value_cell
+from optimize.figures import DIGITS, Cell, value_cell
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
-from optimize.measuring.panel_learning import Gain, Kind, PanelFit, Part, learn_panel
+from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
 from optimize.report.text import (
@@ -229,7 +229,7 @@ def learn_and_measure(
         "data": data_counts(task.labelled, first.items),
         "own": fit.own,
         "shipped": fit.kind,
-        "gain": _gain_cell(fit.gain),
+        "gain": fit.gain._asdict(),
         **{
             split: _beside(panel.of_rows(rows[split]), scored[fit.own].of_rows(rows[split]))
             for split in parts
@@ -277,22 +277,14 @@ def _total(entries: Sequence[Entry], key: str) -> float | None:
     return None if None in dollars else round(math.fsum(dollars), DIGITS)
 
 
-def _gain_cell(gain: Gain) -> Cell:
-    return {
-        "value": json_number(gain.value, DIGITS),
-        "error": json_number(gain.error, DIGITS),
-        "n": gain.n_documents,
-    }
-
-
 def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:
     """A member in summary.json: its weight in what ships (0: none), and what it adds to a panel."""
     weights = {part.name: part.weight for part in fit.parts}
     return {
         **entry.described(),
         "weight": round(weights.get(entry.name, 0.0), DIGITS),
-        "alone": json_number(fit.alone.get(entry.name, math.nan), DIGITS),
-        "adds": _gain_cell(fit.adds[entry.name]) if entry.name in fit.adds else None,
+        "alone": fit.alone.get(entry.name),
+        "adds": fit.adds[entry.name]._asdict() if entry.name in fit.adds else None,
         "passed_over": fit.passed_over.get(entry.name),
     }
 
