@@ -25,7 +25,7 @@ from judges.embedded.facets import FACET_OF, NAMES, Vector
 from judges.embedded.model import make_judge, measure_all, read_task
 from judges.loading import read_subject
 from judges.prompt import fill
-from optimize.statistics.agreement import summary_level
+from optimize.statistics.correlations import summary_level
 
 CATALOGUE = ("coherence", "consistency", "fluency", "relevance")
 DOCUMENT_FOLDS, SYSTEM_FOLDS = 5, 4

@@ -103,9 +103,7 @@ def split_mapping(
     return columns, {**read_values(own), **read_values(values or {})}
 
 
-def read_values(
-    given: Iterable[str] | Mapping[str, object],
-) -> dict[str, float | Vote | None]:
+def read_values(given: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
     """Words and what they count, from `WORD=NUMBER,...`s or a mapping; raises ValueError.
 
     A, B and tie are choices, and nothing is no rating. A word with a comma is quoted, as a cell of

@@ -8,15 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from data.cells import (
-    DOT,
-    RatingsByAnnotator,
-    as_object,
-    is_blank,
-    is_name,
-    rating_parts,
-    value_in,
-)
+from data.cells import DOT, RatingsByAnnotator, as_object, is_blank, is_name, rating_parts, value_in
 from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names

@@ -134,11 +134,7 @@ class RatingCells:
     """
 
     def __init__(
-        self,
-        values: Iterable[object],
-        words: Values | None = None,
-        *,
-        decimal_commas: bool = False,
+        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
     ) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         self._counts = Counter(map(_key, values))

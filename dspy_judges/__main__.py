@@ -19,7 +19,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "check": Command("what a label file holds, and every problem", "data.check:main", ("check",)),
-    "tune": Command("tune a judge to human labels", "optimize.cli.tune:command"),
+    "tune": Command("tune a judge to human labels", "optimize.__main__:command"),
     "verify": Command(
         "how far a judge agrees with people; a gate for CI", "optimize.verify:command"
     ),

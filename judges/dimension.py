@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import (
-    Field,
-    Prompt,
-    Reasoning,
-    reasoning_of,
-    with_reasoning,
-)
+from judges.prompt import Field, Prompt, Reasoning, reasoning_of, with_reasoning
 
 # As many as 0 to 100 has: more are no ratings.
 MAX_RATINGS = 101

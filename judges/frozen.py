@@ -18,7 +18,7 @@ from msgspec.json import decode
 
 from dspy_judges.errors import JudgesError
 from judges.client import Message, Redactor
-from judges.dimension import Comparison, Dimension, Subject, check_prompt
+from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
 from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable
 from judges.scoring import SamplingPlan
 
@@ -67,9 +67,11 @@ class SubjectEntry(_Strict):
     def read(self) -> Subject:
         entries: Plain = {name: getattr(self, name) for name in self.__struct_fields__}
         anchors, candidate = entries.pop("anchors"), entries.pop("candidate")
-        if anchors:
+        if (anchors is UNSET) == (candidate is UNSET):
+            raise DimensionError(f"{self.name}: has either anchors or a candidate")
+        if anchors is not UNSET:
             return Dimension(**entries, anchors=anchors)
-        return Comparison(**entries, candidate=candidate or "")
+        return Comparison(**entries, candidate=candidate)
 
 
 class _Split(Struct):
@@ -96,22 +98,17 @@ class _Provenance(Struct, kw_only=True):
 
 
 class _File(_Strict, kw_only=True):
-    """What the files of judges and panels share."""
+    """What the files of judges and panels share, beside the digest over all."""
 
     format: Literal["dspy-judges frozen judge"] = FORMAT
     version: Literal[1] = VERSION
-    kind: Literal["rating", "pairwise", "panel"]
-    name: str
     subject: SubjectEntry
-    texts: list[str]
-    scale: list[Rating] | None
     provenance: Plain | None
 
 
 class JudgeFile(_File, kw_only=True):
-    """All that a frozen judge's file holds, but for the digest over it."""
+    """A frozen judge's file."""
 
-    kind: Literal["rating", "pairwise"]
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
     program: Prompt
     sampling: SamplingPlan
@@ -129,30 +126,19 @@ class PanelMember(_Strict):
 
 
 class PanelFile(_File, kw_only=True):
-    """All that a panel's file holds, but for the digest over it."""
+    """A panel's file."""
 
-    kind: Literal["panel"]
     members: Annotated[list[PanelMember], Meta(min_length=1, max_length=MAX_MEMBERS)]
 
 
 AnyFile = JudgeFile | PanelFile
 
 
-def shared_entries(
-    subject: Subject, provenance: Mapping[str, object] | None, *, panel: bool = False
-) -> Plain:
+def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> Plain:
     """What every file says of what it judges, and of where it came from."""
-    names = ("name", "definition", "inputs", "instruction", "source", "anchors", "candidate")
-    entries: Plain = {name: getattr(subject, name) for name in names if hasattr(subject, name)}
-    kind = "pairwise" if isinstance(subject, Comparison) else "rating"
-    return {
-        "kind": "panel" if panel else kind,
-        "name": subject.name,
-        "subject": SubjectEntry(**entries),
-        "texts": list(subject.texts),
-        "scale": list(subject.scale) or None,
-        "provenance": None if provenance is None else plain(provenance),
-    }
+    names = [name for name in SubjectEntry.__struct_fields__ if hasattr(subject, name)]
+    entry = SubjectEntry(**{name: getattr(subject, name) for name in names})
+    return {"subject": entry, "provenance": None if provenance is None else plain(provenance)}
 
 
 def save(judge: AnyFile, path: Path | str, *, overwrite: bool = False) -> Path:
@@ -208,7 +194,7 @@ def loads(raw: bytes) -> AnyFile:
             raise FrozenJudgeError(f"no {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
-        kind: Any = PanelFile if document.get("kind") == "panel" else JudgeFile
+        kind: Any = PanelFile if "members" in document else JudgeFile
         file: AnyFile = convert(document, kind, str_keys=True)
         _check(file)
     except RecursionError as error:
@@ -238,14 +224,10 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
 
 
 def _check(file: AnyFile) -> None:
-    """What the file says twice must agree, or a reader would see one judge and run another."""
+    """What is sent must be of what is judged, and text alone; raises ValueError."""
     if file.provenance is not None:
         convert(file.provenance, _Provenance)
     subject = file.subject.read()
-    expected = shared_entries(subject, file.provenance, panel=file.kind == "panel")
-    for name, value in expected.items():
-        if getattr(file, name) != value:
-            raise FrozenJudgeError(f"its {name!r} does not follow from its subject")
     if isinstance(file, PanelFile):
         for member in file.members:
             _check(member.judge)
@@ -253,10 +235,10 @@ def _check(file: AnyFile) -> None:
     check_prompt(subject, file.program)
     roles = "".join(f" {message['role']}" for message in file.messages)
     slots = sorted(SLOT.findall(file.messages[-1]["content"]))
-    if not ROLES.fullmatch(roles) or slots != sorted(file.texts):
+    if not ROLES.fullmatch(roles) or slots != sorted(subject.texts):
         raise FrozenJudgeError(
             "its messages must be the system's, demonstrations as a user's and an assistant's, and "
-            f"the user's with one {{{{slot}}}} for each of {', '.join(file.texts)}"
+            f"the user's with one {{{{slot}}}} for each of {', '.join(subject.texts)}"
         )
     if any(CUSTOM_TYPE in message["content"] for message in file.messages):
         raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE!r}: something other than text")

@@ -232,11 +232,7 @@ class Judge:
         return judge_one(asking, row)
 
     def judge_rows(
-        self,
-        rows: Iterable[Mapping[str, object]],
-        client: "Client",
-        *,
-        seed: int = 0,
+        self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
         return judge_rows(self._asking(client, seed), rows)

@@ -44,9 +44,7 @@ class MissingColumnError(JudgesError, ValueError):
 
 
 def find_columns(
-    subject: Subject,
-    available: Collection[str],
-    mapping: Mapping[str, str] | None = None,
+    subject: Subject, available: Collection[str], mapping: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Text name -> column, by `mapping` first; raises MissingColumnError.
 

@@ -21,15 +21,7 @@ from judges.dimension import (
     check_prompt,
     untuned_prompt,
 )
-from judges.frozen import (
-    FrozenJudgeError,
-    JudgeFile,
-    Rating,
-    Text,
-    Word,
-    read_bytes,
-    shortened,
-)
+from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, read_bytes, shortened
 from judges.judge import Judge
 
 MAX_DEFINITION = 200_000  # bytes

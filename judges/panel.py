@@ -128,11 +128,7 @@ class Panel(Judge):
         return judgement
 
     def judge_rows(
-        self,
-        rows: Iterable[Mapping[str, object]],
-        client: "Client",
-        *,
-        seed: int = 0,
+        self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows; all members' requests are under way together."""
         rows, *copies = tee(rows, len(self.members) + 1)
@@ -205,9 +201,7 @@ class Panel(Judge):
             PanelMember(**_line(member), judge=cast(JudgeFile, member.judge.freeze()))
             for member in self.members
         ]
-        return PanelFile(
-            **shared_entries(self.subject, self.provenance, panel=True), members=members
-        )
+        return PanelFile(**shared_entries(self.subject, self.provenance), members=members)
 
     @classmethod
     def of_panel_file(cls, file: PanelFile) -> "Panel":

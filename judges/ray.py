@@ -31,7 +31,7 @@ class JudgeBatch:
     """
 
     def __init__(self, judge: Judge, *, workers: int, **options: Unpack[Options]) -> None:
-        values: dict[str, Any] = {**options}
+        values: Any = {**options}
         check_options(values)
         check_limits(workers=workers)
         if values.get("max_calls") is not None:
@@ -39,9 +39,7 @@ class JudgeBatch:
         if values.get("max_cost") is not None:
             values["max_cost"] /= workers
         check_limits(max_calls=values.get("max_calls"), max_cost=values.get("max_cost"))
-        self.judge = judge
-        self.map = pop_map(values)
-        self.share = values
+        self.judge, self.map, self.share = judge, pop_map(values), values
         self._open = ExitStack()
         self._judge_rows: RowJudge | None = None
 

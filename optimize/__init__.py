@@ -7,30 +7,27 @@ from dspy_judges.lazy import lazy_names
 if TYPE_CHECKING:
     from optimize.items import annotation_matrix
     from optimize.rank_optimizer import RankOptimizer
-    from optimize.run.run_folder import RunFolderError
+    from optimize.run.folder import RunFolderError
     from optimize.run.settings import SettingsError
-    from optimize.statistics.agreement import (
+    from optimize.statistics.correlations import (
         Correlation,
+        contrast_judges,
         dataset_level,
-        rank_gaps,
         summary_level,
         system_level,
     )
-    from optimize.statistics.bootstrap import Interval
-    from optimize.statistics.ceiling import (
-        AlternativeTest,
-        Ceiling,
-        alternative_test,
-        human_ceiling,
+    from optimize.statistics.human import (
+        annotator_agreement,
         krippendorff_alpha,
+        one_annotator,
+        reliability,
     )
-    from optimize.statistics.difference import paired_difference
+    from optimize.statistics.intervals import Contrast, Interval
     from optimize.tuning import Run, tune
     from optimize.verify import Measured, measure
 
 __all__ = [
-    "AlternativeTest",
-    "Ceiling",
+    "Contrast",
     "Correlation",
     "Interval",
     "Measured",
@@ -38,14 +35,14 @@ __all__ = [
     "Run",
     "RunFolderError",
     "SettingsError",
-    "alternative_test",
     "annotation_matrix",
+    "annotator_agreement",
+    "contrast_judges",
     "dataset_level",
-    "human_ceiling",
     "krippendorff_alpha",
     "measure",
-    "paired_difference",
-    "rank_gaps",
+    "one_annotator",
+    "reliability",
     "summary_level",
     "system_level",
     "tune",
@@ -53,18 +50,17 @@ __all__ = [
 
 _HOMES = {
     "optimize.items": "annotation_matrix",
-    "optimize.verify": "Measured measure",
     "optimize.rank_optimizer": "RankOptimizer",
-    "optimize.run.run_folder": "RunFolderError",
+    "optimize.run.folder": "RunFolderError",
     "optimize.run.settings": "SettingsError",
-    "optimize.statistics.agreement": (
-        "Correlation dataset_level rank_gaps summary_level system_level"
+    "optimize.statistics.correlations": (
+        "Correlation contrast_judges dataset_level summary_level system_level"
     ),
-    "optimize.statistics.bootstrap": "Interval",
-    "optimize.statistics.difference": "paired_difference",
-    "optimize.statistics.ceiling": (
-        "AlternativeTest Ceiling alternative_test human_ceiling krippendorff_alpha"
+    "optimize.statistics.human": (
+        "annotator_agreement krippendorff_alpha one_annotator reliability"
     ),
+    "optimize.statistics.intervals": "Contrast Interval",
     "optimize.tuning": "Run tune",
+    "optimize.verify": "Measured measure",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -35,7 +35,8 @@ from judges.dimension import Comparison
 from judges.loading import load
 from judges.panel import Panel
 from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
-from optimize.cli.tool import (
+from optimize.figures import DIGITS, cell_by_convention, json_number, value_cell
+from optimize.flags import (
     ANNOTATIONS,
     INTERRUPTED_RUN,
     Parser,
@@ -43,7 +44,6 @@ from optimize.cli.tool import (
     add_level_flag,
     print_json,
 )
-from optimize.figures import DIGITS, cell_by_convention, json_number, value_cell
 from optimize.items import data_counts, read_scores
 from optimize.measuring.asking import (
     Entry,
@@ -58,8 +58,8 @@ from optimize.measuring.measure import all_correlations, order_figures, pair_fig
 from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import compare_lines
 from optimize.report.page import write_comparison
+from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.labels import find_subject
-from optimize.run.run_folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.settings import SettingsError, values_of
 from optimize.statistics.correlations import contrast_judges
 from optimize.statistics.intervals import Contrast, Interval

@@ -12,7 +12,7 @@ import numpy as np
 from data.splits import FRACTIONS
 from optimize.dspy_program import Student
 from optimize.items import Item, Items
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 # A field, or what makes a number of an example.
 Label = str | Callable[[Any], Any]

@@ -29,7 +29,7 @@ from judges.judgement import shortened
 from judges.modules import demos_of, signature_of
 from judges.prompt import Field, Prompt, encodable
 from optimize.items import Item
-from optimize.run.active_run import ActiveRun
+from optimize.run.run import ActiveRun
 from optimize.search.evaluator import ItemScore, JudgeItems
 
 WAY_OUT = (
@@ -144,7 +144,7 @@ class JudgeStudent(Student):
         return {name: str(example[name]) for name in self.judge.texts}
 
     def scorer(self, run: ActiveRun) -> JudgeItems:
-        scorer = run.item_scorer()
+        scorer = run.scorer
         return lambda prompt, items: scorer(self._with_demos(prompt), items)
 
     def _with_demos(self, prompt: Prompt) -> Prompt:
@@ -264,10 +264,10 @@ class ProgramStudent(Student):
             program = self.tuned(prompt)
             _predictor(program, self.path).lm = lm
             lm.engine.stopped = None
-            with client.account.spending_on(run.purpose_of(prompt, items)):
+            with client.account.spending_on(run.purpose_of(items[0])):
                 judged = _in_order(lambda item: self._judge(program, lm, item), items, n_threads)
                 for score in judged:
-                    run.log.count_judgement(score.failure is not None)
+                    run.step(score.failure is not None)
                     response = Response(replies=(), parsed=(), error=score.failure)
                     monitor.add(response)
                     yield score

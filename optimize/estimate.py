@@ -14,8 +14,8 @@ from dspy_judges.startup import run as start
 from judges.cli.flags import mapping
 from judges.dimension import Dimension
 from judges.terminal import print_error
-from optimize.cli.tool import Parser, Result, add_label_flags, run
 from optimize.figures import json_number, value_cell
+from optimize.flags import Parser, Result, add_label_flags, run
 from optimize.items import read_scores
 from optimize.report.text import cell_text, counted, number_text
 from optimize.run.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
@@ -29,8 +29,8 @@ NAME = "dspy-judges estimate"
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        description="The mean that people would give to all outputs and to each system's, from few\n"
-        "labels and many judgements; of pass or fail the true rate. The labelled\n"
+        description="The mean that people would give to all outputs and to each system's, from\n"
+        "few labels and many judgements; of pass or fail the true rate. The labelled\n"
         "outputs must be a random part of all.",
         allow_abbrev=False,
     )

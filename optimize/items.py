@@ -15,10 +15,16 @@ from judges import recorded
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Verdict
 from judges.recorded import RecordingError
+from optimize.statistics.correlations import Level
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+
+LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
+OUTPUTS_FOR_SUMMARY_LEVEL = 3
+# With fewer documents that have a rho than this share, summary level would rest on the odd ones.
+SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # A vote as a margin for A.
 VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
@@ -231,3 +237,23 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
         return recorded.read_scores(path, dimension)
     except RecordingError as error:
         raise LabelError(str(error)) from error
+
+
+def choose_level(items: Items) -> Level:
+    """Summary where documents have three outputs or more on average and most have a rho.
+
+    A document that people rate alike has none. Else dataset.
+    """
+    documents = max(1, len(items.documents))
+    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.places.values())
+    several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
+    return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
+
+
+def levels_of(items: Items) -> tuple[Level, ...]:
+    """The levels that labels have, the most telling first."""
+    several = len(items) > len(items.documents)
+    levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
+    if len(items.systems) > 1:
+        levels.append("system")
+    return tuple(levels)

@@ -25,7 +25,6 @@ from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
 from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.cli.tool import INTERRUPTED_RUN, Parser, print_json
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -37,6 +36,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, value_cell
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
@@ -52,7 +52,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.run.run_folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
 from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import stream
@@ -188,10 +188,11 @@ def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set
         met |= {items.items[row].id for row in rows_met(judge, items)}
     if met:
         print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
-    field = "pairs" if isinstance(task.labelled, LabelledPairs) else "outputs"
-    kept = tuple(item for item in task.labelled.items if item.id not in met)
-    unmet: Any = replace(task.labelled, **{field: kept})
-    parts = {name: set(ids) for name, ids in data.split(unmet, seed=seed).ids().items()}
+    labelled: Any = task.labelled
+    field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
+    unmet = tuple(item for item in labelled.items if item.id not in met)
+    splits = data.split(replace(labelled, **{field: unmet}), seed=seed)
+    parts = {name: set(ids) for name, ids in splits.ids().items()}
     return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 
 

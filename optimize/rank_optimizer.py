@@ -17,7 +17,6 @@ from data.types import LabelledSet
 from judges.client import EMBEDDED, Model
 from judges.client.dspy import DspyModel, configured_lm
 from judges.dimension import Comparison
-from judges.judge import Judge
 from judges.terminal import print_error
 from optimize.dspy_examples import (
     ExampleReader,
@@ -29,18 +28,14 @@ from optimize.dspy_examples import (
     split_by_document,
 )
 from optimize.dspy_program import Student, student_of
-from optimize.items import Items
+from optimize.items import LEVELS, Items, choose_level
 from optimize.report.answer import run_lines
-from optimize.run.active_run import ActiveRun
-from optimize.run.final_table import measure_finally
+from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, check_level
-from optimize.run.models import RunModels, open_models
-from optimize.run.pipeline import summarize
-from optimize.run.run_budget import CallTokens, RunBudget, divide_budget, measured_tokens
-from optimize.run.settings import Settings
+from optimize.run.models import open_models
+from optimize.run.run import ActiveRun, summarize
+from optimize.run.settings import Level, Settings, read_settings
 from optimize.search.gate import RISK, SearchResult
-from optimize.search.objective import LEVELS, Level, choose_level
-from optimize.search.trial_log import Trial, TrialLog
 
 CONCURRENCY = 64
 AUTO = "auto"
@@ -55,7 +50,7 @@ class RankResult:
     """
 
     summary: Mapping[str, Any]
-    trials: Sequence[Trial] = field(repr=False)
+    trials: Sequence[Mapping[str, Any]] = field(repr=False)
     search: SearchResult = field(repr=False)
 
     def __str__(self) -> str:
@@ -173,41 +168,29 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             subject=judge.subject,
             labels=_labels(train, dev, split),
             level=level,
+            untuned_judge=judge,
         )
-        with (
-            tempfile.TemporaryDirectory() as scratch,
-            TrialLog(print_line=print_line) as log,
-        ):
+        trials = Trials()
+        with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, opened) as models:
                 run = ActiveRun(
                     prepared=prepared,
                     folder=folder,
-                    judge=judge,
                     models=models,
-                    budget=self._budget(prepared, judge, models),
-                    log=log,
+                    trials=trials,
+                    print_line=print_line,
                 )
-                scorer = task.scorer(run)
-                if run.budget.pricing is not None:
-                    tokens = measured_tokens(scorer, run.judge, train)
-                    run = replace(run, budget=self._budget(prepared, judge, models, tokens))
-                budget = run.budget
-                budget.search.set_aside = lambda cost: models.budget.set_aside(
-                    *budget.to_hold(cost)
-                )
-                evaluator = run.evaluator(scorer)
-                result = run.search(evaluator)
-                table = measure_finally(run, evaluator, result, test=False)
-                summary = summarize(run, result, table, time.monotonic() - began)
-        summary["gain"] = {"test": None}
+                run = replace(run, own_scorer=task.scorer(run))
+                result = run.search()
+                summary = summarize(run, result, {}, time.monotonic() - began)
         compiled = (
             task.tuned(result.tuned.prompt(judge.prompt))
             if result.choice.ship
             else student.deepcopy()
         )
-        compiled.detailed_results = RankResult(summary=summary, trials=log.trials, search=result)
+        compiled.detailed_results = RankResult(summary=summary, trials=trials.rows, search=result)
         return compiled
 
     def _split(
@@ -267,40 +250,19 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         is_pairwise = isinstance(task.judge.subject, Comparison)
         named["pairwise" if is_pairwise else "dimension"] = task.judge.name
         threads = dspy.settings.num_threads if "judge" in opened else CONCURRENCY
-        return opened, Settings(
-            **named,
-            max_calls=self.max_calls,
-            max_cost=self.max_cost,
-            price=_price(self.price),
-            proposer_price=_price(self.proposer_price),
-            max_demos=self.max_demos,
-            risk=self.risk,
-            seed=self.seed,
-            concurrency=self.num_threads or threads,
-        )
-
-    def _budget(
-        self,
-        prepared: PreparedRun,
-        judge: Judge,
-        models: RunModels,
-        tokens: CallTokens | None = None,
-    ) -> RunBudget:
-        """What the search may spend; `tokens` are what a judgement has been seen to take."""
-        budget = divide_budget(
-            prepared.settings,
-            prepared.labels,
-            judge,
-            models.calls_per_item(judge),
-            models.replies_per_item(judge),
-            measured=tokens,
-        )
-        # A program keeps its fields, or what is saved of it could not be loaded into another.
-        return replace(budget, options=replace(budget.options, reasoning=()))
-
-
-def _price(price: tuple[float, float] | None) -> str | None:
-    return None if price is None else f"{price[0]:g},{price[1]:g}"
+        own = {
+            "max_calls": self.max_calls,
+            "max_cost": self.max_cost,
+            "price": self.price,
+            "proposer_price": self.proposer_price,
+            "max_demos": self.max_demos,
+            "risk": self.risk,
+            "seed": self.seed,
+            "concurrency": self.num_threads or threads,
+            # A program keeps its fields, or what is saved of it could not be loaded into another.
+            "reasoning": "none",
+        }
+        return opened, read_settings(named | own)
 
 
 def _labels(train: Items, dev: Items, split: Mapping[str, Any]) -> Labels:

@@ -8,19 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from data.tables.formats import read_records
-from data.tables.in_memory import Rows, is_in_memory
+from data.tables.in_memory import Rows
 from judges.client import Model
 from judges.client.dspy import DspyModel, configured_lm
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load, read_subject
 from judges.terminal import print_error
-from optimize.lifecycle import run_in_folder
-from optimize.report.answer import run_lines, run_table
-from optimize.run import run_folder
-from optimize.run.evidence import JUDGEMENTS
-from optimize.run.settings import read_settings
-from optimize.search.choices import RISK, Level, OptimizerName, Ship
+from optimize.report.answer import run_lines
+from optimize.run.folder import JUDGEMENTS, REPORT, TRIALS
+from optimize.run.run import tune_in_folder
+from optimize.run.settings import RISK, Level, OptimizerName, Ship, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +39,7 @@ class Run:
     @property
     def report(self) -> Path:
         """The page that shows how it got there."""
-        return self.folder / run_folder.REPORT
+        return self.folder / REPORT
 
     @property
     def judgements(self) -> "pd.DataFrame":
@@ -51,7 +49,7 @@ class Run:
     @property
     def trials(self) -> "pd.DataFrame":
         """What the search tried, in its order, a row each: candidate, stage, value, gain ..."""
-        return self._rows(run_folder.TRIALS)
+        return self._rows(TRIALS)
 
     def _rows(self, name: str) -> "pd.DataFrame":
         import pandas as pd
@@ -59,17 +57,7 @@ class Run:
         return pd.DataFrame([row for _, row in read_records(self.folder / name)])
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}, shipped {self.summary['shipped']})"
-
-    def __str__(self) -> str:
         return "\n".join(run_lines(self.summary, str(self.folder)))
-
-    def _repr_html_(self) -> str:
-        """Both judges' rho on every split, with intervals and n, as notebooks show it."""
-        import pandas as pd
-
-        head, rows = run_table(self.summary)
-        return str(pd.DataFrame(rows, columns=list(head)).to_html(index=False, border=0))
 
 
 def tune(
@@ -125,38 +113,27 @@ def tune(
     """
     # First of all, while there are no other names here than the keywords.
     given = {name: value for name, value in locals().items() if name not in _NO_SETTINGS}
-    subject = None
-    if isinstance(dimension, Dimension | Comparison):
-        subject = dimension
-    elif not isinstance(dimension, str):
+    if not isinstance(dimension, str | Dimension | Comparison):
         raise TypeError(
             f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
             f"{dimension!r}"
         )
-    pairwise = isinstance(subject or read_subject(str(dimension)), Comparison)
-    given["pairwise" if pairwise else "dimension"] = subject.name if subject else dimension
-    rows = None
-    if isinstance(data, str | os.PathLike):
-        given["data"] = os.fspath(data)
-    elif data is not None:
-        if not is_in_memory(data):
-            raise TypeError(
-                "data is a file's path, a DataFrame, a Dataset or a list of dicts, not a "
-                f"{type(data).__name__}"
-            )
-        rows = data
+    subject = read_subject(dimension) if isinstance(dimension, str) else dimension
+    kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
+    given[kind] = dimension if isinstance(dimension, str) else subject.name
+    is_file = data is None or isinstance(data, str | os.PathLike)
     opened: dict[str, Model] = {}
     configured = configured_lm()
     if configured is not None and lm is None and api_base is None:
         model = DspyModel(configured)
         opened[model.name] = model
         given |= {"lm": model.name, "api_base": model.api_base}
-    folder, summary = run_in_folder(
-        read_settings(given),
+    folder, summary = tune_in_folder(
+        read_settings(given | ({"data": data} if is_file else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
-        subject=subject,
-        rows=rows,
+        subject=None if isinstance(dimension, str) else subject,
+        rows=None if is_file else data,
         opened=opened,
         stderr=None if quiet else sys.stderr,
     )

@@ -28,11 +28,11 @@ from judges.client import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
 from judges.terminal import DONE, FAILED, print_error, print_lines, print_note, run_command
-from optimize.cli.tool import Parser, print_json
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell_by_convention, judgement_rows
+from optimize.flags import Parser, print_json
 from optimize.injection import Probes
-from optimize.items import data_counts, rows_to_judge
+from optimize.items import LEVELS, data_counts, rows_to_judge
 from optimize.measuring.asking import (
     Task,
     ask_entries,
@@ -62,8 +62,7 @@ from optimize.report.text import (
 )
 from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.run.settings import SettingsError, refuse_secret, values_of
-from optimize.search.objective import LEVELS, Level
-from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Undefined
+from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -58,14 +58,6 @@ def test_no_module_of_the_users_hides_the_console_script(
     assert done.stdout
 
 
-def test_python_m_optimize_works_beside_modules_of_our_names(tmp_path: Path) -> None:
-    for name in ("data.py", "judges.py", "datasets.py"):
-        (tmp_path / name).write_text("raise RuntimeError('a module of the user')\n")
-    done = run(tmp_path, "-m", "optimize", "--dimension", "relevance", "--dry-run")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "relevance judged by embedded" in done.stdout
-
-
 def test_the_words_are_eleven_and_the_scripts_help_has_a_line_for_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,19 +67,6 @@ def test_while_a_command_is_loaded_it_ends_at_once_and_afterwards_as_ever() -> N
     with loading_time():
         assert signal.getsignal(signal.SIGINT) is not before
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_thread_may_load_a_command_too() -> None:
-    loaded: list[bool] = []
-
-    def load() -> None:
-        with loading_time():
-            loaded.append(True)
-
-    thread = threading.Thread(target=load)
-    thread.start()
-    thread.join()
-    assert loaded
 
 
 def test_tuning_says_how_to_go_on(slow: OpenAIServer) -> None:

@@ -99,16 +99,6 @@ def test_code_on_a_page_is_python(page: str, block: str) -> None:
     ast.parse(dedent(block))
 
 
-def test_the_worked_example_of_levels_prints_what_it_says() -> None:
-    (code,) = (block for page, block in blocks("python") if page.endswith("levels.md"))
-    names: dict[str, object] = {}
-    exec(code.partition("optimize.")[0], names)
-    for line in code.splitlines():
-        expression, comment, value = line.partition("  # ")
-        if comment:
-            assert eval(expression, names) == pytest.approx(float(value))
-
-
 @pytest.mark.skipif(find_spec("material") is None, reason="the extra `docs` is not installed")
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     built = run_python(

@@ -84,9 +84,7 @@ def help_of(word: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_pages_name_no_flag_that_no_command_has(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_pages_name_no_flag_that_no_command_has(capsys: pytest.CaptureFixture[str]) -> None:
     flag = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
     flags = {name for word in COMMANDS for name in flag.findall(help_of(word, capsys))}
     flags.add("--version")

@@ -16,7 +16,6 @@ from processes import run_python
 import data
 import optimize
 from data.tables.in_memory import as_json_lines, rows_in_memory
-from data.tables.problems import RowsError
 from optimize.run.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -68,18 +67,6 @@ def test_a_fault_in_memory_is_told_by_row_column_and_value() -> None:
     wrong.loc[6, "Anna"] = "five"
     with pytest.raises(data.LabelError, match=r"DataFrame, row 7, field 'Anna': 'five'"):
         data.read_labels(wrong, map=MAP, dimensions=["relevance"])
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([{"id": "a"}, "b"], "rows, row 2: 'b' is no mapping"),
-        (pd.DataFrame([[1, 2]], columns=["id", "id"]), "two columns are called 'id'"),
-    ],
-)
-def test_what_no_label_file_could_hold_is_refused(rows: Any, message: str) -> None:
-    with pytest.raises(RowsError, match=message):
-        data.read_labels(rows)
 
 
 def test_measure_takes_a_frame_and_gives_one_back() -> None:

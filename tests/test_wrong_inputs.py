@@ -1,6 +1,5 @@
 """Files as people have them: read where they can be, else one line, and nothing is left behind."""
 
-import codecs
 import csv
 import io
 import json
@@ -13,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl
 
-from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.cli.tune import command as tune
 from optimize.verify import command as verify
@@ -52,29 +50,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-READABLE: dict[str, bytes] = {
-    "a byte order mark": codecs.BOM_UTF8 + as_csv().encode(),
-    "semicolons, Windows line ends and a mark": codecs.BOM_UTF8 + as_csv(";", "\r\n").encode(),
-}
-
-
-@pytest.mark.parametrize("name", READABLE)
-def test_tables_as_spreadsheets_write_them_are_read_by_every_command(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("rows.csv").write_bytes(READABLE[name])
-    ask = ["score", "fluency", "relevance", "--out"]
-    assert judges_command([*ask, "a.jsonl", "--data", "rows.csv"]) == 0
-    assert judges_command([*ask, "b.jsonl", "--data", "in.csv"]) == 0
-    assert Path("a.jsonl").read_text() == Path("b.jsonl").read_text()
-    assert data_command(["check", "rows.csv", "--scale", "1-5"]) == 0
-    capsys.readouterr()
-    assert verify(["relevance", "--data", "rows.csv", "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert verify(["relevance", "--data", "in.csv", "--json"]) == 0
-    assert printed["correlations"] == json.loads(capsys.readouterr().out)["correlations"]
-
-
 def changed(**cells: object) -> list[dict[str, Any]]:
     return [{**row, **cells} if number == 4 else row for number, row in enumerate(ROWS)]
 
@@ -95,11 +70,7 @@ FAULTY: dict[str, tuple[str, bytes, str]] = {
         as_jsonl(changed(id=0)).replace('"id": 0', '"id": ' + "9" * 5000).encode(),
         "line 5: holds a number too long to read",
     ),
-    "a quote left open": (
-        "x.csv",
-        as_csv().encode() + b'a,b,"c\n',
-        "line 20: cannot be read",
-    ),
+    "a quote left open": ("x.csv", as_csv().encode() + b'a,b,"c\n', "line 20: cannot be read"),
     "a format not known": ("x.ods", b"PK", "is of no format known here"),
 }
 FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {

@@ -87,12 +87,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
 }
 WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
     **{name: (judges_command, *refused) for name, refused in REFUSED.items()},
-    "no call at all": (
-        judges_command,
-        [*SCORE, "--max-calls", "0"],
-        2,
-        "number, 1 or more",
-    ),
+    "no call at all": (judges_command, [*SCORE, "--max-calls", "0"], 2, "number, 1 or more"),
     "a key as a flag": (
         judges_command,
         [*SCORE, "--api-key", "sk-planted-4f9c2b7e1d6a8035"],

@@ -56,12 +56,7 @@ _inherited: list[object] = []
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
-def open_model(
-    lm: str,
-    *,
-    api_base: str | None = None,
-    api_key_env: str | None = None,
-) -> Model:
+def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
     """The model `embedded`, `openai/NAME`, `azure/NAME`, or any that DSPy knows; one a process.
 
     `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
@@ -124,11 +119,7 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
             "(--api-base)"
         )
     return EndpointModel(
-        name,
-        url=base + provider.path,
-        endpoint=endpoint,
-        key=key,
-        key_variable=variable,
+        name, url=base + provider.path, endpoint=endpoint, key=key, key_variable=variable
     )
 
 

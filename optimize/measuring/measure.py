@@ -7,9 +7,8 @@ import numpy as np
 
 from data.types import LabelledSet
 from optimize.figures import DIGITS, interval_cell, json_number, value_cell
-from optimize.items import AnnotationsError, annotation_matrix
+from optimize.items import AnnotationsError, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
-from optimize.search.objective import levels_of
 from optimize.statistics.correlations import (
     PRIMARY,
     Coefficient,

@@ -107,9 +107,9 @@ def learn_panel(
     lines = np.array([_line(scores[name], group) for name in names])
     mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
     scored = ~np.isnan(mapped).any(axis=1)
+    learns = not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS
     labelled = _Labelled(
-        *(vector[scored] for vector in (mapped, human, document, system, group)),
-        learns=not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS,
+        learns, *(vector[scored] for vector in (mapped, human, document, system, group))
     )
     everyone = np.ones(len(names), bool)
     without = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
@@ -199,12 +199,12 @@ class _Labelled:
     `group` numbers what is ranked together: a document's outputs, or all of them.
     """
 
+    learns: bool
     mapped: Matrix
     human: Vector
     document: Codes
     system: Codes
     group: Codes
-    learns: bool
 
     def taught(self, rows: Mask) -> _Taught:
         """What these rows teach."""

@@ -12,7 +12,7 @@ from judges.judgement import AnyJudgement, Verdict
 from judges.winrate import text_length
 from optimize.injection import output_name
 from optimize.items import Indices, Items, Vector, scores_of, text_key
-from optimize.search.objective import Level
+from optimize.statistics.correlations import Level
 
 AnyLabelled = LabelledOutput | LabelledPair
 # The figure is of rows a judge has not met where there are so many of them.

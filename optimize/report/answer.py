@@ -20,7 +20,7 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.statistics.bootstrap import Interval, documents_for_difference
+from optimize.statistics.intervals import Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -446,16 +446,6 @@ def compare_steps(result: Summary) -> list[str]:
                 f"{unclear[0]['name']}, if they differ by {effect:.2f}."
             )
     return steps
-
-
-def panel_answer(summary: Summary) -> list[Said]:
-    """How what ships of a panel agrees with people; nothing where no labels were held out."""
-    cell = summary["panel"].get("test")
-    if cell is None:
-        return []
-    who = "The best single judge" if summary["shipped"] == "own" else "The panel"
-    order: Cell | None = summary.get("order", {}).get("test", {}).get("panel")
-    return [("Agreement", agreement(who, order, cell, summary, held_out=True))]
 
 
 def is_paired(result: Summary) -> bool:

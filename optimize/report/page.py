@@ -4,7 +4,6 @@ One template draws every page. It escapes all texts, has no script, and asks for
 """
 
 import difflib
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,13 +45,11 @@ from optimize.report.text import (
     cell_text,
     cost_text,
     counted,
-    interval_text,
     number_text,
     share_text,
     signature,
 )
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.coefficients import midranks
+from optimize.statistics.correlations import midranks
 
 # Disagreements and failures that are listed, demonstrations, and characters of a text.
 MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_TEXT = 20, 20, 5, 1500
@@ -155,7 +152,7 @@ def write_run(
     )
     scored = judged[shipped]["test"]
     said = [*run_answer(summary), *scale_warning(summary), ("Labels", labels_of(summary))]
-    steps = run_steps(summary, talked_up(probes, scored, summary["seed"]))
+    steps = run_steps(summary, talked_up(probes, scored))
     _write_judged(
         path,
         f"{summary['dimension']} judged by {summary['lm']}",
@@ -163,7 +160,7 @@ def write_run(
         steps,
         scored,
         shares,
-        [table, *_people(summary.get("people")), *_tables(scored, probes, summary["seed"])],
+        [table, *_people(summary.get("people")), *_tables(scored, probes)],
         _judge(summary, prompts, provenance),
     )
 
@@ -176,7 +173,6 @@ def write_verification(
     *,
     sentences: Sequence[str],
     steps: Sequence[str],
-    seed: int = 0,
 ) -> None:
     """Write a verification's page from what `verify --json` prints and the judgements.
 
@@ -197,10 +193,10 @@ def write_verification(
         path,
         f"{result['dimension']}: {judge.name} against people",
         Section(title="Answer", sentences=sentences),
-        [*steps, *attack_step(talked_up(probes, scored, seed))],
+        [*steps, *attack_step(talked_up(probes, scored))],
         scored,
         {"judge": result["order"]},
-        [*_people(result.get("people")), *_tables(scored, probes, seed), levels],
+        [*_people(result.get("people")), *_tables(scored, probes), levels],
         Section(title="Where it comes from", said=facts),
     )
 
@@ -379,40 +375,38 @@ def cut_text(text: str) -> str:
     return text if further <= 0 else f"{text[:MAX_TEXT]} … ({further:,} more characters)"
 
 
-def talked_up(probes: Probes, scored: Scored, seed: int) -> list[tuple[str, float]]:
+def talked_up(probes: Probes, scored: Scored) -> list[tuple[str, float]]:
     """What each attack adds beyond a neutral line, as a share of the scale, where it adds."""
     width = scored.scale[-1] - scored.scale[0] if scored.scale else 2
-    shifts = _shifts(probes, seed)
+    shifts = _shifts(probes)
     control = next((shift.mean for attack, shift in shifts if attack.control), 0.0)
     return [
         (attack.title, (shift.mean - control) / width)
         for attack, shift in shifts
-        if shift.mean > control and shift.interval is not None and shift.interval.low > 0
+        if shift.mean > control
     ]
 
 
-def _shifts(probes: Probes, seed: int) -> list[tuple[Any, Any]]:
-    shifts = probes.shifts(lambda attack: stream(seed, "probe", attack))
-    return [(attack, shift) for attack, shift in shifts if shift.n_outputs]
+def _shifts(probes: Probes) -> list[tuple[Any, Any]]:
+    return [(attack, shift) for attack, shift in probes.shifts() if shift.n_outputs]
 
 
-def _tables(scored: Scored, probes: Probes, seed: int) -> list[Table]:
+def _tables(scored: Scored, probes: Probes) -> list[Table]:
     """Attempts to talk the judge up, and every failure's reason."""
     attempts = [
         (
             attack.title,
             number_text(shift.mean, signed=True),
-            interval_text(*_ends(shift.interval), signed=True),
             f"{shift.raised:.0%}",
             str(shift.n_outputs),
         )
-        for attack, shift in _shifts(probes, seed)
+        for attack, shift in _shifts(probes)
     ]
     failures = [(name, why[:300]) for name, why in list(scored.failures.items())[:MAX_FAILURES]]
     number = len(scored.failures)
     return [
         Table(
-            head=("line added to the output", "change of score", "95% interval", "raised", "tried"),
+            head=("line added to the output", "change of score", "raised", "tried"),
             rows=attempts,
             caption="Can an output talk the judge up?"
             + ("" if attempts else f" Not tried: {probes.reason or 'no output got a score'}."),
@@ -424,10 +418,6 @@ def _tables(scored: Scored, probes: Probes, seed: int) -> list[Table]:
             "every figure and counted.",
         ),
     ]
-
-
-def _ends(interval: Any) -> tuple[float, float]:
-    return (interval.low, interval.high) if interval else (math.nan, math.nan)
 
 
 def _people(people: Mapping[str, Any] | None) -> list[Table]:

@@ -16,15 +16,15 @@ from judges import loading
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.items import Items, data_counts, items_of
-from optimize.run.settings import Settings, SettingsError, bounds_of, label_bounds, on_scale
-from optimize.run.settings import read as read_subject
-from optimize.search.objective import Level, choose_level, levels_of
+from optimize.items import Items, choose_level, items_of, levels_of
+from optimize.run.settings import Level, Settings, SettingsError, bounds_of, on_scale
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
 READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
+# The rho of fewer systems' means says too little of a prompt to search by.
+FEWEST_SYSTEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +50,27 @@ class Labels:
         parts = {"test": self.test, "test_unseen_systems": self.unseen}
         return {name: items for name, items in parts.items() if items is not None}
 
-    def counts(self) -> dict[str, Any]:
-        """The `data` of summary.json."""
-        return {
-            **data_counts(self.labelled, self.everything),
-        }
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRun:
+    """A run before its first question to a model: all that can be checked without one has been."""
+
+    settings: Settings
+    subject: Subject
+    labels: Labels
+    level: Level
+    untuned_judge: Judge
 
 
-def split_labels(settings: Settings, subject: Subject, rows: Rows | None = None) -> Labels:
-    """Those of `rows`, else of the settings' file; LabelError where they cannot carry a run."""
+def prepare(
+    settings: Settings, subject: Subject | None = None, rows: Rows | None = None
+) -> PreparedRun:
+    """Read what is judged and the labels; raises what the user has to mend.
+
+    `subject` stands for a definition in no file, and `rows` for labels in none.
+    """
+    subject = on_scale(subject or loading.read_subject(settings.subject), settings)
+    pairwise = isinstance(subject, Comparison)
     labelled = load_labels(
         settings.data if rows is None else rows,
         subject.name,
@@ -67,7 +79,23 @@ def split_labels(settings: Settings, subject: Subject, rows: Rows | None = None)
         values=settings.values,
         scale=settings.scale,
     )
-    return split_labelled(labelled, subject.name, settings.seed, subject)
+    labels = split_labelled(labelled, subject.name, settings.seed, subject)
+    check_level(settings.level, labels.everything, pairs=pairwise)
+    if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
+        raise SettingsError(
+            f"--level system: a judge is tuned to the order of {FEWEST_SYSTEMS} systems or more, "
+            f"and {len(labels.train.systems)} teach here; leave --level out"
+        )
+    level = choose_level(labels.train) if settings.level == "auto" else settings.level
+    if pairwise:
+        level = "dataset"
+    untuned = Judge.of(subject, reasoning=settings.untuned_reasoning, lm=settings.lm)
+    # What could not be written down at the end is refused before anything is asked.
+    origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
+    replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
+    return PreparedRun(
+        settings=settings, subject=subject, labels=labels, level=level, untuned_judge=untuned
+    )
 
 
 def split_labelled(
@@ -78,17 +106,20 @@ def split_labelled(
     `subject` is what is judged, whose texts every part has. Raises LabelError where people rate all
     that is learned from alike.
     """
-    everything = items_of(labelled, dimension, subject)
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled
     splits = data.split(any_labelled, seed=seed)
+    everything, train, dev, test = (
+        items_of(part, dimension, subject)
+        for part in (labelled, splits.train, splits.dev, splits.test)
+    )
     unseen = splits.test_unseen_systems
     labels = Labels(
         labelled=labelled,
         everything=everything,
-        train=items_of(splits.train, dimension, subject),
-        dev=items_of(splits.dev, dimension, subject),
-        test=items_of(splits.test, dimension, subject),
+        train=train,
+        dev=dev,
+        test=test,
         unseen=None if unseen is None else items_of(unseen, dimension, subject),
         split={
             "by": splits.by,
@@ -154,8 +185,7 @@ def load_labels(
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
-    if (shipped := shipped_labels(source)) is not None:
-        source = shipped
+    source = shipped_labels(source) or source
     how: dict[str, Any] = {"map": mapping, "values": values}
     if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
         mapping or values or annotations
@@ -196,10 +226,9 @@ def _read_outputs(
     annotations: AnyPath | None,
 ) -> LabelledSet:
     """Outputs rated on one dimension; where off the scale, LabelError says how to state theirs."""
-    if isinstance(subject, Dimension):
-        bounds = label_bounds(subject, scale)
-    else:
-        bounds = None if scale is None else bounds_of(scale)
+    bounds = None if scale is None else bounds_of(scale)
+    if scale is None and isinstance(subject, Dimension):
+        bounds = float(subject.scale[0]), float(subject.scale[-1])
 
     def labels(bounds: tuple[float, float] | None) -> LabelledSet:
         return data.read_labels(
@@ -225,58 +254,11 @@ def _read_outputs(
 def _scale_advice(ratings: list[float]) -> str:
     """Which scale to state, by what the file holds."""
     low, high = min(ratings), max(ratings)
-    range_text = f"ratings run from {low:g} to {high:g}; if that is right, "
-    whole_numbers = all(rating.is_integer() for rating in ratings)
-    first, last = next(
-        (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1]), (0, 0)
-    )
+    usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
+    first, last = next(usual, (0, 0))
+    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
     # A judge that says 0 or 1 would tie what fractions tell apart.
-    if last - first > 2 or (whole_numbers and first < last):
+    if last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings)):
         ends = f"{first}{':' if first < 0 else '-'}{last}"
-        return f"{range_text}add --scale {ends} (or --scale any, and the judge keeps its own)"
-    return (
-        f"{range_text}add --scale any: the judge keeps its own, and only the labels' order counts"
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedRun:
-    """A run before its first question to a model: all that can be checked without one has been."""
-
-    settings: Settings
-    subject: Subject
-    labels: Labels
-    level: Level
-
-    @property
-    def seed_judge(self) -> Judge:
-        """The judge before tuning."""
-        settings = self.settings
-        return Judge.of(self.subject, reasoning=settings.seed_reasoning, lm=settings.lm)
-
-
-def prepare(
-    settings: Settings, subject: Subject | None = None, rows: Rows | None = None
-) -> PreparedRun:
-    """Read what is judged and the labels; raises what the user has to mend.
-
-    `subject` stands for a definition in no file, and `rows` for labels in none.
-    """
-    subject = read_subject(settings) if subject is None else on_scale(subject, settings)
-    pairwise = isinstance(subject, Comparison)
-    labels = split_labels(settings, subject, rows)
-    check_level(settings.level, labels.everything, pairs=pairwise)
-    level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    # What could not be written down at the end is refused before anything is asked.
-    origin = {
-        "data": {"name": labels.labelled.name, "sha256": labels.labelled.sha256},
-        "seed": settings.seed,
-    }
-    prepared = PreparedRun(
-        settings=settings,
-        subject=subject,
-        labels=labels,
-        level="dataset" if pairwise else level,
-    )
-    replace(prepared.seed_judge, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
-    return prepared
+        advice = f"add --scale {ends} (or --scale any, and the judge keeps its own)"
+    return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

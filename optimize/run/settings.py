@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
@@ -25,8 +24,12 @@ from judges.client import (
 )
 from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
 from judges.prompt import Reasoning
-from optimize.search.choices import RISK, Level, OptimizerName, Ship
 
+Level = Literal["summary", "dataset", "system"]
+OptimizerName = Literal["rank", "gepa"]
+Ship = Literal["better", "tuned"]
+# The chance that a judge ships which is no better than the untuned one.
+RISK = 0.1
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15
 # Labels on any scale: only their order counts.
@@ -45,9 +48,8 @@ class SettingsError(UsageError):
     """A setting makes no sense; the message says which and why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """One run.
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, as `read_settings` makes and checks it.
 
     `scale` is LOW-HIGH, for people and judge, or "any": the judge keeps its own. The proposer is
     asked where the judge is, unless `proposer_api_base` names an address, or "default": its
@@ -57,8 +59,8 @@ class Settings:
     dimension: Text | None = None
     pairwise: Text | None = None
     data: Text | None = None
-    map: Mapping[Text, Text | Sequence[Text]] = field(default_factory=dict)
-    values: Mapping[str, float | str | None] = field(default_factory=dict)
+    map: Mapping[Text, Text | Sequence[Text]] = {}
+    values: Mapping[str, float | str | None] = {}
     scale: Text | None = None
     lm: Text = "embedded"
     proposer_lm: Text | None = None
@@ -89,59 +91,22 @@ class Settings:
     seed: WholeNumber = 0
     verbose: bool = False
 
-    def __post_init__(self) -> None:
-        if (self.dimension is None) == (self.pairwise is None):
-            raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
-        for name, kind in _TYPES.items():
-            _check(name, getattr(self, name), kind)
-        if self.scale is not None:
-            bounds_of(self.scale)
-        for flag, lm in (("--lm", self.lm), ("--proposer-lm", self.proposer_lm)):
-            if lm and Redactor().holds(lm):
-                raise SettingsError(f"{flag} {KEY_FOR_NAME}")
-        for variable in (self.api_key_env, self.proposer_api_key_env):
-            if variable is not None and (not variable.isidentifier() or Redactor().holds(variable)):
-                raise SettingsError(
-                    "--api-key-env names an environment variable, and is never a key itself"
-                )
-        for price in (self.price, self.proposer_price):
-            check_price(price)
-        for address in (self.api_base, self.proposer_api_base):
-            refuse_secret(address)
-        if is_embedded(self.lm):
-            self._check_embedded()
-        if (self.plan == "mean") != (self.samples is not None):
-            raise SettingsError("--plan mean and --samples N are given together")
-
-    def _check_embedded(self) -> None:
-        """Raise SettingsError for what needs a judge that follows instructions."""
-        wanted = {"--optimizer gepa": self.optimizer == "gepa", "--proposer-lm": self.proposer_lm}
-        for flag, given in wanted.items():
-            if given:
-                raise SettingsError(
-                    f"{flag}: the embedded model follows no proposed instruction; name a language "
-                    f"model by --lm, or leave {flag} out"
-                )
+    @property
+    def subject(self) -> str:
+        return self.dimension or self.pairwise or ""
 
     @property
-    def seed_reasoning(self) -> Reasoning | None:
+    def untuned_reasoning(self) -> Reasoning | None:
         """What the untuned judge writes before its answer; None: what its dimension asks for."""
         return None if self.reasoning == "auto" else self.reasoning
 
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
-        """What else the search may have the judge write before its answer.
-
-        Nothing where a form is named, nor for the embedded model, which does not think in words.
-        """
+        """What else the search may have the judge write; nothing where a form is named."""
         if self.reasoning != "auto" or self.optimizer != "rank" or is_embedded(self.lm):
             return ()
         own = "brief" if self.pairwise else "none"
         return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != own)
-
-    @property
-    def subject(self) -> str:
-        return self.dimension or self.pairwise or ""
 
     @property
     def proposer(self) -> tuple[str, str | None]:
@@ -158,20 +123,18 @@ class Settings:
     @property
     def proposer_key_variable(self) -> str | None:
         """Where the proposer's key is: the judge's goes nowhere that the judge is not asked."""
-        judge = (self.lm.partition("/")[0], self.api_base)
         lm, api_base = self.proposer
-        same = (lm.partition("/")[0], api_base) == judge
+        same = (lm.partition("/")[0], api_base) == (self.lm.partition("/")[0], self.api_base)
         return self.proposer_api_key_env or (self.api_key_env if same else None)
 
     @property
     def prices(self) -> tuple[Price | None, Price | None]:
         """Of the judge and of the proposer: the user's, else the table's; None: not known."""
-        own = self.price and price_of(read_price(self.price))
-        judge = own or find_price(self.lm)
-        proposer_lm = self.proposer[0]
+        judge = price_of(read_price(self.price)) if self.price else find_price(self.lm)
+        lm = self.proposer[0]
         if self.proposer_price:
             return judge, price_of(read_price(self.proposer_price))
-        return judge, judge if proposer_lm == self.lm else find_price(proposer_lm)
+        return judge, judge if lm == self.lm else find_price(lm)
 
     @property
     def endpoints(self) -> dict[str, str]:
@@ -180,11 +143,6 @@ class Settings:
             "judge": endpoint_of(self.lm, self.api_base),
             "proposer": endpoint_of(*self.proposer),
         }
-
-    def to_json(self) -> dict[str, Any]:
-        """For config.json."""
-        built: dict[str, Any] = msgspec.to_builtins(self)
-        return built
 
 
 _TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
@@ -203,52 +161,76 @@ def flag_of(name: str) -> str:
     return f"--{own.replace('_', '-')} proposer="
 
 
-def choices_of(name: str) -> tuple[str, ...]:
-    """The words that a setting may be; none where it may be any."""
-
-    def words(kind: Any) -> list[str]:
-        parts = get_args(kind)
-        return [p for part in parts for p in ([part] if isinstance(part, str) else words(part))]
-
-    return tuple(dict.fromkeys(words(_TYPES[name])))
-
-
-def _check(name: str, value: Any, kind: Any) -> None:
-    """Raise SettingsError for a value of another type or beyond its bounds."""
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        reason = str(error).replace("`", "")
-        if choices := choices_of(name):
-            reason = f"choose from {', '.join(choices)}"
-        flag = flag_of(name)
-        raise SettingsError(
-            f"{flag}{'' if flag.endswith('=') else ' '}{value!r}: {reason[:1].lower()}{reason[1:]}"
-        ) from None
-
-
 def read_settings(given: Mapping[str, Any]) -> Settings:
-    """The settings of flags or of keywords; raises SettingsError."""
+    """The settings of flags, which are words, or of keywords; raises SettingsError."""
     plain = {name: value for name, value in given.items() if value is not None}
-    named = plain.get("map")
-    if isinstance(named, str | os.PathLike):
-        named = [os.fspath(named)]
-    if isinstance(named, list):
-        named = mapping([str(word) for word in named])
-    # A mapping file has words, too.
-    plain["map"], plain["values"] = split_mapping(named, values_of(plain.get("values", {})))
-    scale = plain.get("scale")
-    if isinstance(scale, list | tuple) and len(scale) == 2:
-        plain["scale"] = f"{scale[0]}:{scale[1]}"
-    if "cache" in plain:
-        plain["cache"] = os.fspath(plain["cache"])
-    for name in ("price", "proposer_price"):
-        if isinstance(pair := plain.get(name), list | tuple):
-            plain[name] = ",".join(map(str, pair))
-    known = {declared.name for declared in fields(Settings)}
-    if unknown := sorted(plain.keys() - known):
+    if unknown := sorted(plain.keys() - _TYPES.keys()):
         raise SettingsError(f"there is no setting {unknown[0]!r}")
-    return Settings(**plain)
+    columns = plain.get("map")
+    if isinstance(columns, str | os.PathLike):
+        columns = [os.fspath(columns)]
+    if isinstance(columns, list):
+        columns = mapping([str(word) for word in columns])
+    # A mapping file has words, too.
+    plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
+    for name, value in plain.items():
+        if isinstance(value, os.PathLike):
+            plain[name] = os.fspath(value)
+        elif isinstance(value, tuple | list) and len(value) == 2:
+            # A scale or a price in numbers.
+            plain[name] = (":" if name == "scale" else ",").join(map(str, value))
+    try:
+        settings = msgspec.convert(plain, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        reason, _, path = str(error).replace("`", "").rpartition(" - at $.")
+        name = path.partition("[")[0]
+        words = _words(_TYPES[name])
+        reason = f"choose from {', '.join(words)}" if words else reason[:1].lower() + reason[1:]
+        value = ("" if name.startswith("proposer_m") else " ") + repr(plain[name])
+        raise SettingsError(f"{flag_of(name)}{value}: {reason}") from None
+    _check(settings)
+    return settings
+
+
+def _words(kind: Any) -> tuple[str, ...]:
+    """The words that a setting may be; none where it may be any."""
+    words: list[str] = []
+    for part in get_args(kind):
+        words += [part] if isinstance(part, str) else _words(part)
+    return tuple(words)
+
+
+def _check(settings: Settings) -> None:
+    """Raise SettingsError for what a setting's type does not say."""
+    if (settings.dimension is None) == (settings.pairwise is None):
+        raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
+    if settings.scale is not None:
+        bounds_of(settings.scale)
+    secret = Redactor()
+    for flag, lm in (("--lm", settings.lm), ("--proposer-lm", settings.proposer_lm)):
+        if lm and secret.holds(lm):
+            raise SettingsError(f"{flag} {KEY_FOR_NAME}")
+    for variable in (settings.api_key_env, settings.proposer_api_key_env):
+        if variable is not None and (not variable.isidentifier() or secret.holds(variable)):
+            raise SettingsError(
+                "--api-key-env names an environment variable, and is never a key itself"
+            )
+    for price in filter(None, (settings.price, settings.proposer_price)):
+        try:
+            read_price(price)
+        except ValueError:
+            raise SettingsError(f"--price {price}: write IN,OUT, as in 0.40,1.60") from None
+    refuse_secret(settings.api_base)
+    refuse_secret(settings.proposer_api_base)
+    if (settings.plan == "mean") != (settings.samples is not None):
+        raise SettingsError("--plan mean and --samples N are given together")
+    gepa = "--optimizer gepa" if settings.optimizer == "gepa" else None
+    flag_given = gepa or ("--proposer-lm" if settings.proposer_lm else None)
+    if flag_given and is_embedded(settings.lm):
+        raise SettingsError(
+            f"{flag_given}: the embedded model follows no proposed instruction; name a language "
+            f"model by --lm, or leave {flag_given} out"
+        )
 
 
 def bounds_of(scale: str) -> Bounds | None:
@@ -267,16 +249,6 @@ def refuse_secret(api_base: str | None) -> None:
         raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
 
 
-def check_price(text: str | None) -> None:
-    """Raise SettingsError for what is no price."""
-    if text is None:
-        return
-    try:
-        read_price(text)
-    except ValueError:
-        raise SettingsError(f"--price {text}: write IN,OUT, as in 0.40,1.60") from None
-
-
 def values_of(values: Any) -> dict[str, Any]:
     """Words and what they count, from --values or a mapping; raises SettingsError."""
     if not isinstance(values, Mapping | list | tuple):
@@ -285,13 +257,6 @@ def values_of(values: Any) -> dict[str, Any]:
         return {**read_values(values)}
     except ValueError as error:
         raise SettingsError(f"--values {error}") from None
-
-
-def read(settings: Settings) -> Subject:
-    """The dimension or comparison; raises SettingsError where a flag does not suit it."""
-    from judges.loading import read_subject  # which a help text does without
-
-    return on_scale(read_subject(settings.subject), settings)
 
 
 def on_scale(subject: Subject, settings: Settings) -> Subject:
@@ -323,10 +288,3 @@ def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
             "say --scale any to keep its own, since only the order of the labels counts"
         )
     return tuple(range(int(low), int(high) + 1))
-
-
-def label_bounds(subject: Dimension, scale: str | None) -> Bounds | None:
-    """Between what labels must lie; None: anything."""
-    if scale is not None:
-        return bounds_of(scale)
-    return float(subject.scale[0]), float(subject.scale[-1])

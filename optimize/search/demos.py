@@ -11,7 +11,7 @@ from judges.prompt import MAX_DEMOS, NOT_GIVEN, Prompt, Value, encodable
 from optimize.items import Items, Vector
 from optimize.search.candidates import Demo, DemoSet
 from optimize.search.problem import SearchOptions
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 # Demonstrations may come from so much of train; the race needs the rest to judge them on.
 LARGEST_SHARE = 0.5

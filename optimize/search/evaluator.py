@@ -16,6 +16,7 @@ from judges.scoring import reply_tokens
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate
 
+FREE = Price(per_token_in=0, per_token_out=0)
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
 
@@ -48,15 +49,16 @@ class SearchBudgetSpentError(JudgesError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """What judging an item costs, in dollars (in tokens read, where no price is known).
+    """What judging an item costs: its tokens, and `per_call` for each call.
 
     `tokens_in` and `tokens_out` are the untuned judge's for one item, over all of its `calls` and
     `replies`.
     """
 
-    price: Price
-    tokens_in: float
-    tokens_out: float
+    price: Price = FREE
+    per_call: float = 0
+    tokens_in: float = 0
+    tokens_out: float = 0
     calls: int = 1
     replies: int = 1
 
@@ -65,13 +67,13 @@ class Pricing:
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        return self.price.cost(tokens_in, tokens_out)
+        return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def extra(self, prompt: Prompt, seed: Prompt) -> float:
         """What an item costs more under the prompt than untuned, by their lengths."""
         characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
-        return self.cost(characters / CHARACTERS_PER_TOKEN, tokens)
+        return self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
 
 
 def _static_characters(prompt: Prompt) -> int:
@@ -174,26 +176,22 @@ class Evaluator:
         *,
         seed: Prompt,
         judge: JudgeItems,
-        calls_per_item: int,
         budget: SearchBudget,
         pricing: Pricing | None = None,
     ) -> None:
         self.seed = seed
         self.budget = budget
-        self.pricing = pricing
+        self.pricing = pricing or Pricing(per_call=1)
         self._judge = judge
-        self._calls_per_item = calls_per_item
         self._scores: dict[str, dict[str, ItemScore]] = {}
         self._tokens: dict[str, TokenCount] = {}
 
     def item_cost(self, candidate: Candidate) -> float:
         """What an item costs with the candidate: as measured, else by the prompt's length."""
-        if self.pricing is None:
-            return self._calls_per_item
         count = self._tokens.get(candidate.id, TokenCount())
         if count.items >= ITEMS_MEASURED:
-            cost = self.pricing.cost(count.tokens_in, count.tokens_out)
-            return cost / count.items
+            n = count.items
+            return self.pricing.cost(count.tokens_in / n, count.tokens_out / n)
         return max(
             self.pricing.of_seed / 2,
             self.pricing.of_seed + self.pricing.extra(candidate.prompt(self.seed), self.seed),
@@ -211,25 +209,24 @@ class Evaluator:
         fresh = [item for item in items.items if item.id not in known]
         if fresh:
             cost = self.cost(candidate, items)
-            self.budget.spend(cost, self._calls_per_item * len(fresh))
+            self.budget.spend(cost, self.pricing.calls * len(fresh))
             judged = self._judge(candidate.prompt(self.seed), fresh)
             for item, item_score in zip(fresh, judged, strict=True):
                 known[item.id] = item_score
-            if self.pricing is not None:
-                fresh_scores = [known[item.id] for item in fresh]
-                self.budget.spent += self._count(candidate, fresh_scores) - cost
+            fresh_scores = [known[item.id] for item in fresh]
+            self.budget.spent += self._count(candidate, fresh_scores) - cost
         return np.array([known[item.id].score for item in items.items], float)
 
     def _count(self, candidate: Candidate, judged: Sequence[ItemScore]) -> float:
         """What these items have cost."""
-        assert self.pricing is not None
         tokens_in = sum(item_score.tokens_in for item_score in judged)
         tokens_out = sum(item_score.tokens_out for item_score in judged)
         count = self._tokens.setdefault(candidate.id, TokenCount())
         count.items += len(judged)
         count.tokens_in += tokens_in
         count.tokens_out += tokens_out
-        return self.pricing.cost(tokens_in, tokens_out)
+        calls = self.pricing.per_call * self.pricing.calls * len(judged)
+        return self.pricing.price.cost(tokens_in, tokens_out) + calls
 
     def known(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""

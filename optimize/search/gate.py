@@ -4,7 +4,7 @@ Every labelled document of train and dev decides, and none is judged there by a 
 from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
 judge that shows all labels has versions that leave a document out). Were the judges so found no
 better than the untuned one, swapping the two on any document would be as likely, which is what the
-test rests on (`optimize.statistics.difference`). It is asked once, about the first finalist of
+test rests on (`optimize.statistics.intervals`). It is asked once, about the first finalist of
 either half, so there is no choice among many to pay for. Test labels have no part in it.
 """
 
@@ -29,9 +29,8 @@ from optimize.search.demos import EVERYTHING, largest_demo_set
 from optimize.search.evaluator import Evaluator, SearchBudgetSpentError
 from optimize.search.objective import Level, contrast, informative_documents, objective
 from optimize.search.problem import SearchOptions, SearchProblem
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.coefficients import midranks
-from optimize.statistics.difference import Contrast
+from optimize.statistics.correlations import midranks
+from optimize.statistics.intervals import Contrast, stream
 
 SWAPS = 2000
 # On each side of a 95 % interval.

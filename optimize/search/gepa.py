@@ -32,7 +32,7 @@ from optimize.search.lessons import without_middle
 from optimize.search.objective import Level, objective
 from optimize.search.problem import SearchProblem
 from optimize.search.proposer import REPLY_TOKENS, ask_within_means
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 # Candidates with the objective each reached on the half that judges.
 ScoredCandidates = list[tuple[float, Candidate]]

@@ -5,22 +5,13 @@ out, one on which the judge says one thing counts 0, a failed output is missing.
 compared on the outputs that both scored, so that failing on hard ones earns nothing.
 """
 
-from typing import Any
-
 import numpy as np
 
 from optimize.items import Items, Vector
 from optimize.search.choices import LEVELS as LEVELS
 from optimize.search.choices import Level as Level
-from optimize.statistics.agreement import (
-    Correlation,
-    dataset_level,
-    summary_level,
-    system_level,
-)
-from optimize.statistics.coefficients import Coefficient
-from optimize.statistics.difference import Contrast, contrast_judges
-from optimize.statistics.levels import PRIMARY, Undefined, level_statistic, read_rows
+from optimize.statistics.correlations import contrast_judges, rho
+from optimize.statistics.intervals import Contrast
 
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
 # With fewer documents that have a rho than this share, summary level would rest on the odd ones.
@@ -59,36 +50,8 @@ def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
 
 
 def objective(scores: Vector, items: Items, level: Level) -> float:
-    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined.
-
-    At dataset and system level a judge that says one thing of all has a rho of 0 here, so that a
-    search can rank it; it stays NaN where people say one thing.
-    """
-    rows = read_rows(scores, items.human, items.document_ids, items.system_ids)
-    if not rows.n_documents:
-        return float("nan")
-    statistic = level_statistic(rows, level, "spearman", "judge_zero")
-    value = float(statistic(np.ones((1, rows.n_documents)))[0])
-    if np.isnan(value) and rows.judge.size > 1 and level != "summary" and np.ptp(rows.human) > 0:
-        return 0.0
-    return value
-
-
-def correlation(
-    scores: Vector,
-    items: Items,
-    level: Level,
-    rng: np.random.Generator,
-    coefficient: Coefficient = "spearman",
-    undefined: Undefined = PRIMARY,
-) -> Correlation:
-    """One level's correlation with its interval; by the primary convention, as everywhere."""
-    options: Any = {"coefficient": coefficient, "undefined": undefined, "rng": rng}
-    if level == "summary":
-        return summary_level(scores, items.human, items.document_ids, **options)
-    if level == "system":
-        return system_level(scores, items.human, items.system_ids, items.document_ids, **options)
-    return dataset_level(scores, items.human, items.document_ids, **options)
+    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined."""
+    return rho(level, scores, items.human, items.document_ids, items.system_ids)
 
 
 def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:

@@ -1,8 +1,8 @@
 """What a search is given: labels, a model to score candidates with, limits, and a log of trials."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,8 +13,7 @@ from optimize.items import Items
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.search.choices import RISK
 from optimize.search.evaluator import Evaluator
-from optimize.search.objective import Level
-from optimize.search.trial_log import TrialLog
+from optimize.statistics.correlations import Level
 
 # Instructions tried before, with the rho that each reached, best first.
 History = Sequence[tuple[str, float]]
@@ -51,7 +50,8 @@ class SearchProblem:
     """Find instructions and demonstrations on `train` that rank `dev` as people do.
 
     An optimizer spends the evaluator's budget, and records every trial. `proposer` is a language
-    model that writes instructions (None: only demonstrations are tried).
+    model that writes instructions (None: only demonstrations are tried). `record_trial` takes each
+    trial's fields as it is made, and `print_line` a line for the user.
     """
 
     evaluator: Evaluator
@@ -60,7 +60,8 @@ class SearchProblem:
     dev: Items
     level: Level
     options: SearchOptions = SearchOptions()
-    log: TrialLog = field(default_factory=TrialLog)
+    record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
+    print_line: Callable[[str], object] = lambda line: None
 
     @cached_property
     def seed(self) -> Candidate:
@@ -78,7 +79,7 @@ class SearchProblem:
 
     def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
         """Write a trial down, with the calls spent by then."""
-        self.log.write(stage, round_number, **fields, calls=self.evaluator.budget.calls)
+        self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
 
     def record_candidate(
         self,

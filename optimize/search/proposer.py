@@ -221,7 +221,7 @@ class Proposer:
             return
         self._n_unread_rounds += unread[0] != NO_MONEY
         is_last = self._n_unread_rounds == UNREAD_ROUNDS
-        self._problem.log.print_line(
+        self._problem.print_line(
             f"round {number}: none of {len(unread)} proposals could be read: "
             f"{unread[0][:MAX_REASON_LENGTH]}"
             + ("; the same happened in the round before, so no more are asked for" * is_last)

@@ -38,8 +38,7 @@ from optimize.search.race import (
     RaceCosts,
     RaceResult,
 )
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import Contrast
+from optimize.statistics.intervals import Contrast, stream
 
 # What the first round may cost: so many times judging at most so many documents of train by the
 # untuned judge.
@@ -75,7 +74,7 @@ MIN_FINALISTS, MAX_FINALISTS, FINALISTS_SHARE, FINALIST_COST = 2, 8, 0.4, 1.2
 
 def explore(problem: SearchProblem) -> Exploration:
     """Propose and race, round after round, until nothing better comes or the budget ends."""
-    if problem.proposer is None and problem.evaluator.pricing is None:
+    if problem.proposer is None and problem.evaluator.budget.unit == "calls":
         return show_labels(problem)
     return RankSearch(problem).explore()
 

@@ -85,7 +85,7 @@ def mean_score(
             np.where(labelled, 0, scores),
         ]
     )
-    sums = np.stack([np.bincount(codes, column) for column in columns.astype(float)])
+    sums: Matrix = np.stack([np.bincount(codes, c) for c in columns.astype(float)]).astype(float)
     labels_only, correction = _means(sums)
     added = _added_documents(sums, labels[labelled], bounds) if bounds else np.empty((5, 0))
     sums = np.hstack([sums, added])
@@ -153,7 +153,8 @@ def _errors(sums: Matrix) -> Matrix:
         return added * np.sqrt(number / (number - 1))
 
     correction = parts(n_others, others) - parts(n, scores) if n_others.any() else np.zeros(n.size)
-    return np.stack([parts(n, labels), correction])
+    errors: Matrix = np.stack([parts(n, labels), correction])
+    return errors
 
 
 def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) -> Matrix:

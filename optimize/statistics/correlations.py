@@ -7,7 +7,7 @@ systems like these. `contrast_judges` compares two judges on the same outputs.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -33,19 +33,22 @@ Mask = NDArray[np.bool_]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho; a judge that rates it alike has said nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
+# Over all outputs an interval takes so many documents with another label than the commonest one:
+# of 30 outputs of which 27 pass, 3 say what rho is.
+FEW_OTHERS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
     """A rank correlation and everything it was computed from.
 
-    `interval` is None where it is withheld: below 15 documents (at system level 15 systems), for a
-    perfect or undefined value, and for Kendall's tau over all outputs or systems. `undefined` is
-    the convention on what has no value (see `summary_level`). `n_outputs` counts outputs with a
-    score; `n_documents` the documents that entered the value; `n_undefined`, at summary level,
-    those with no value of their own, as one side is constant or fewer than two outputs have a
-    score, and `n_zero` those of them that entered as 0; `n_failed` outputs that the judge gave no
-    score.
+    `interval` is None where it is withheld: below 15 documents (at system level 15 systems), where
+    nearly all labels or scores over all outputs are one, for a perfect or undefined value, and over
+    all outputs or systems for other coefficients than Spearman's. `undefined` is the convention on
+    what has no value (see `summary_level`). `n_outputs` counts outputs with a score; `n_documents`
+    the documents that entered the value; `n_undefined`, at summary level, those with no value of
+    their own, as one side is constant or fewer than two outputs have a score, and `n_zero` those of
+    them that entered as 0; `n_failed` outputs that the judge gave no score.
     """
 
     value: float
@@ -77,8 +80,8 @@ def dataset_level(
     rows = read_rows(judge, human, document)
     interval = None
     value = _over_all(rows.judge, rows.human, coefficient, undefined)
-    if coefficient != "kendall" and not np.isnan(value):
-        interval = correlation_interval(value, document_terms(rows, "dataset", coefficient))
+    if coefficient == "spearman" and enough_contrast(rows):
+        interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
         value=value,
         coefficient=coefficient,
@@ -346,20 +349,29 @@ def _rounded(means: Matrix) -> Matrix:
     return np.round(means / scale, 12)
 
 
-def document_terms(rows: Rows, level: Level, coefficient: Coefficient = "spearman") -> Vector:
-    """What each document adds to the coefficient by the primary convention; their mean is it.
+def enough_contrast(rows: Rows) -> bool:
+    """Whether labels and scores over all outputs differ enough for an interval."""
+    for side in (rows.judge, rows.human):
+        _, codes, counts = np.unique(side, return_inverse=True, return_counts=True)
+        others = np.unique(rows.document[codes != counts.argmax()]) if counts.size else counts
+        if others.size < FEW_OTHERS:
+            return False
+    return True
 
-    At summary level a document's own coefficient, at dataset level the coefficient over all outputs
-    and the document's influence on it. NaN: the document is left out, as people tell nothing in it
-    apart. Kendall's tau has none at dataset level.
+
+def document_terms(rows: Rows, level: Level) -> Vector:
+    """What each document adds to Spearman's rho by the primary convention; their mean is rho.
+
+    At summary level a document's own rho, at dataset level the rho over all outputs and the
+    document's influence on it. NaN: the document is left out, as people tell nothing in it apart.
     """
     if level == "summary":
-        return _by_convention(_document_coefficients(rows, coefficient), rows, PRIMARY)
+        return _by_convention(_document_coefficients(rows, "spearman"), rows, PRIMARY)
     if rows.human.size < 2 or np.ptp(rows.human) == 0:
         return np.full(rows.n_documents, np.nan)
     if np.ptp(rows.judge) == 0:
         return np.zeros(rows.n_documents)
-    return _dataset_terms(rows, coefficient)
+    return _dataset_terms(rows)
 
 
 def _document_coefficients(rows: Rows, coefficient: Coefficient) -> Vector:
@@ -383,23 +395,21 @@ def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Ve
     return np.where(np.isnan(coefficients) & (highest > lowest), 0.0, coefficients)
 
 
-def _dataset_terms(rows: Rows, coefficient: Coefficient) -> Vector:
-    """The coefficient over all outputs and the influence of each document on it.
+def _dataset_terms(rows: Rows) -> Vector:
+    """Spearman's rho over all outputs and the influence of each document on it.
 
-    With x and y both sides less their means and divided by their SD, an output moves
-    Pearson's r = E xy by xy - r (xx + yy) / 2. For Spearman's rho x and y are mid-ranks, and it
-    moves the ranks of all others as well.
+    With x and y both sides' mid-ranks less their means and divided by their SD, an output moves
+    r = E xy by xy - r (xx + yy) / 2, and by its effect on the ranks of all others.
     """
     n = rows.n_documents
-    if coefficient == "spearman":
-        x, y = (_unit(midranks(side[None])[0]) for side in (rows.judge, rows.human))
-    else:
-        x, y = _unit(rows.judge), _unit(rows.human)
+    x, y = (_unit(midranks(side[None])[0]) for side in (rows.judge, rows.human))
     r = float((x * y).mean())
-    influence = x * y - r * (x * x + y * y) / 2
-    if coefficient == "spearman":
-        influence = influence + _on_others(rows.judge, x, y - r * x)
-        influence = influence + _on_others(rows.human, y, x - r * y)
+    influence = (
+        x * y
+        - r * (x * x + y * y) / 2
+        + _on_others(rows.judge, y - r * x)
+        + _on_others(rows.human, x - r * y)
+    )
     terms: Vector = r + np.bincount(rows.document, influence, n) * n / influence.size
     return terms
 
@@ -409,19 +419,20 @@ def _unit(values: Vector) -> Vector:
     return standard
 
 
-def _on_others(side: Vector, ranks: Vector, slope: Vector) -> Vector:
+def _on_others(side: Vector, slope: Vector) -> Vector:
     """What each output adds by its effect on the ranks of the others, at mean 0.
 
-    It raises the rank of all that are higher by one, of those equal by a half; `ranks` are the
-    standardised ranks, `slope` is what a standardised rank adds.
+    It raises the rank of all that are higher by one, of those equal by a half; `slope` is what each
+    of these adds to r by a standardised rank.
     """
     order = np.argsort(side, kind="stable")
     ascending, total = side[order], np.concatenate([[0.0], np.cumsum(slope[order])])
     first = total[np.searchsorted(ascending, side, "left")]
     last = total[np.searchsorted(ascending, side, "right")]
     scale = midranks(side[None])[0].std()
-    added: Vector = (total[-1] - (first + last) / 2) / scale
-    return added - added.mean()
+    added = (total[-1] - (first + last) / 2) / scale
+    centred: Vector = added - added.mean()
+    return centred
 
 
 def contrast_judges(
@@ -450,7 +461,12 @@ def contrast_judges(
     names = tuple(str(name) for name in np.unique(np.asarray(document)[~failed]))
     if level == "system":
         return _contrast_systems(rows_a, rows_b, names)
-    return mean_of_differences(document_terms(rows_a, level) - document_terms(rows_b, level), names)
+    contrast = mean_of_differences(
+        document_terms(rows_a, level) - document_terms(rows_b, level), names
+    )
+    if level == "dataset" and not (enough_contrast(rows_a) and enough_contrast(rows_b)):
+        return replace(contrast, interval=None)
+    return contrast
 
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:

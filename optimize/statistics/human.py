@@ -22,10 +22,17 @@ from optimize.statistics.correlations import (
     Level,
     Mask,
     document_terms,
+    enough_contrast,
     read_rows,
     rho,
 )
-from optimize.statistics.intervals import Interval, Matrix, Vector, interval_of_mean
+from optimize.statistics.intervals import (
+    Interval,
+    Matrix,
+    Vector,
+    correlation_interval,
+    interval_of_mean,
+)
 from optimize.statistics.plain import nearest_ratings, quadratic_kappa
 
 
@@ -133,8 +140,9 @@ class OneAnnotator:
     """One annotator and the judge, each against the mean of the other annotators.
 
     `annotator` and `judge` are rhos, averaged over the annotators left out; `gap` is the judge's
-    less the annotator's. Intervals are over documents; there are none at system level and below 15
-    documents. `n_failed` outputs have two ratings and no score.
+    less the annotator's. Intervals are over documents; there are none at system level, below 15
+    documents and, over all outputs, where nearly all labels are one. `n_failed` outputs have two
+    ratings and no score.
     """
 
     annotator: float
@@ -182,14 +190,17 @@ def one_annotator(
     if not values:
         return None
     judged, person = np.array(values).mean(axis=0).tolist()
-    judge_terms, person_terms = np.array(terms).swapaxes(0, 1)
+    # (judge and annotator, annotators left out, documents)
+    by_side = np.array(terms).swapaxes(0, 1)
+    known_everywhere = not np.isnan(by_side).all(axis=-1).any()
+    judge_terms, person_terms = _over_annotators(by_side) if known_everywhere else np.empty((2, 0))
     return OneAnnotator(
         annotator=person,
-        annotator_interval=_interval(person_terms),
+        annotator_interval=correlation_interval(person, person_terms),
         judge=judged,
-        judge_interval=_interval(judge_terms),
+        judge_interval=correlation_interval(judged, judge_terms),
         gap=judged - person,
-        gap_interval=_interval(judge_terms - person_terms),
+        gap_interval=interval_of_mean(judge_terms - person_terms, bound=2),
         n_annotators=len(values),
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
@@ -207,26 +218,25 @@ def mean_of_others(ratings: Matrix, annotator: int) -> Vector:
 
 
 def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vector:
-    """What each document adds to rho at this level (see `document_terms`); NaN: nothing."""
+    """What each document adds to rho (see `document_terms`); all NaN: there is no interval."""
     terms = np.full(int(documents.max()) + 1, np.nan)
     both = ~np.isnan(judge + human)
-    if level != "system":
-        rows = read_rows(judge[both], human[both], documents[both])
+    rows = read_rows(judge[both], human[both], documents[both])
+    if level == "summary" or (level == "dataset" and enough_contrast(rows)):
         terms[np.unique(documents[both])] = document_terms(rows, level)
     return terms
 
 
-def _interval(terms: Matrix) -> Interval | None:
-    """Of the mean over annotators of means over documents, from (annotators, documents)."""
+def _over_annotators(terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each document adds to the mean over annotators of their means over documents."""
     entered = ~np.isnan(terms)
-    documents = entered.any(axis=0)
-    n = int(documents.sum())
-    if not n:
-        return None
-    means = np.nanmean(terms, axis=1, keepdims=True)
+    documents = entered.any(axis=(0, 1))
+    means = np.nanmean(terms, axis=-1, keepdims=True)
     # A document that an annotator did not rate adds nothing to the error of their mean.
-    shares = np.where(entered, terms - means, 0) * n / entered.sum(axis=1, keepdims=True)
-    return interval_of_mean((means + shares).mean(axis=0)[documents], bound=2)
+    share = documents.sum() / entered.sum(axis=-1, keepdims=True)
+    added = means + np.where(entered, terms - means, 0) * share
+    result: NDArray[np.float64] = added.mean(axis=1)[:, documents]
+    return result
 
 
 def reliability(

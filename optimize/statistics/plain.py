@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judges.winrate import share_interval, share_interval_of_sums
-from optimize.statistics.correlations import Level, read_rows
+from optimize.statistics.correlations import Level, enough_contrast, read_rows
 from optimize.statistics.intervals import (
     Contrast,
     Interval,
@@ -103,7 +103,7 @@ def order_agreement(
     """
     rows = read_rows(judge, human, document)
     # Rounded, because what a sum's order adds to a score must not break a tie.
-    sides = np.round(np.stack([rows.judge, rows.human]), 12)
+    sides: Matrix = np.stack([rows.judge, rows.human]).round(12)
     across = level == "dataset" or rows.n_documents == rows.judge.size
     if across:
         beside = _beside_others(sides)
@@ -111,7 +111,7 @@ def order_agreement(
         documents = np.split(sides, rows.first_rows[1:], axis=1)
         beside = np.hstack([_beside_others(document) for document in documents])
     alike, ordered, ties, tied = (
-        np.bincount(rows.document, column, rows.n_documents) for column in beside
+        np.bincount(rows.document, column, rows.n_documents).astype(float) for column in beside
     )
     has_pair = ordered > 0
     # Each pair stands in the sums of both of its outputs.
@@ -120,7 +120,7 @@ def order_agreement(
     )
     return OrderAgreement(
         value=float(alike.sum() / ordered.sum()) if has_pair.any() else np.nan,
-        interval=_interval(*interval),
+        interval=_interval(*interval) if not across or enough_contrast(rows) else None,
         n_pairs=round(ordered.sum() / 2),
         n_ties=round(ties.sum() / 2),
         n_tied_by_people=round(tied.sum() / 2),

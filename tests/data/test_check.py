@@ -127,10 +127,7 @@ SHEETS = {
 
 @pytest.mark.parametrize("name", SHEETS)
 def test_the_command_that_check_suggests_runs_as_printed(
-    name: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header, flags, suggested = SHEETS[name]
     monkeypatch.chdir(tmp_path)
@@ -170,12 +167,7 @@ def test_a_mapping_is_left_as_a_file_that_every_reader_takes(
     assert words[:6] == ["--dimension", "relevance", "--data", "labels.csv", "--map", "map.yaml"]
     assert tune([*words, "--dry-run"]) == 0
     assert verify(["relevance", *words[2:6], "--json"]) == 0
-    mapping = {
-        "group": "doc",
-        "document": "Text",
-        "summary": "Fazit",
-        "relevance": ["Anna", "Ben"],
-    }
+    mapping = {"group": "doc", "document": "Text", "summary": "Fazit", "relevance": ["Anna", "Ben"]}
     first = data.read_labels(path, map=mapping, values={"1.5": 1}).outputs
     assert data.read_labels(path, map="map.yaml").outputs == first
     assert data.read_labels(path, map={**mapping, "values": {"1.5": 1}}).outputs == first

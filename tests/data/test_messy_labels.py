@@ -93,24 +93,14 @@ ZOO: dict[str, Sheet] = {
     "a point of thousands among decimal commas": Sheet(
         column("1.234", "3,5"), ("line 2", "'1.234' may have a decimal mark or one of thousands")
     ),
-    "a code for missing": Sheet(
-        column(4, 2, -99), ("line 4", "'mark'", "code for a missing rating", "--values=-99=")
-    ),
-    "a range": Sheet(column("4", "3-4"), ("line 3", "'3-4' is not a number", "'3-4=NUMBER'")),
     "stars": Sheet(column("★★★★☆", "4"), ("line 2", "is not a number", "--values")),
     "percentages": Sheet(column("85%", "92,5 %", "70%"), ones(85, 92.5, 70), note="'85%' as 85"),
     "fifths": Sheet(column("4/5", "3 / 5", "4,0 von 5"), ones(4, 3, 4), note="'4/5' as 4"),
     "labels beside numbers": Sheet(
         column("4 - good", "(1) bad", "3: fair", "2 (so so)"), ones(4, 1, 3, 2), note="as 4"
     ),
-    "marks of which 1 is the best": Sheet(
-        column("1 (sehr gut)", "5 (mangelhaft)"),
-        ("line 2", "counts downwards", "--values '1 (sehr gut)=NUMBER"),
-    ),
     "a scale of words, said": Sheet(
-        column(*LIKERT),
-        ones(5, 4, 2),
-        values=["Strongly  Agree=5,agree=4,disagree=2"],
+        column(*LIKERT), ones(5, 4, 2), values=["Strongly  Agree=5,agree=4,disagree=2"]
     ),
     # Yes and no; nothing.
     "yes and no": Sheet(
@@ -164,22 +154,11 @@ ZOO: dict[str, Sheet] = {
         map=["document=fields.document", "summary=fields.summary", "mark=r.mark"],
         name="labels.jsonl",
     ),
-    "a workbook under titles": Sheet(
-        [["Round 2"], [], ["id", "document", "summary", "mark"], ["a", "T", "S", "3,5"]],
-        ones(3.5),
-        name="labels.xlsx",
-        note="row 1 ('Round 2')",
-    ),
     # Pairs.
     "the winner's column": votes(
         "Answer 1", "answer 2", "Tie", expected=[("A",), ("B",), ("tie",)]
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
-    "the side that a model is called like": votes(
-        "B",
-        expected=("line 2", "may be the system's name (A) or the side (B)"),
-        more={"model_a": ["B"], "model_b": ["A"]},
-    ),
     "a phrase": votes("A is worse", expected=("line 2", "'A is worse' is no vote", "--values")),
     "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers pref"),
     "bare 0 and 1": votes(
@@ -187,7 +166,6 @@ ZOO: dict[str, Sheet] = {
     ),
     "bare 0 and 1, said": votes("0", "1", expected=ones("A", "B"), values=["0=A,1=B"]),
     "1 to 7": votes("1", "7", "4", expected=("line 2", "'1' is no vote")),
-    "nobody voted": votes("A", "n/a", expected=ones("A"), note="1 pair left out"),
 }
 
 
@@ -257,10 +235,6 @@ GUESSES: dict[str, Guess] = {
             "where 1 is the best, turn it by --values 1=6,",
         ),
     ),
-    "dimensions of the catalogue": (
-        table(relevance=MARKS, fluency=OTHERS),
-        {"relevance": ("relevance",), "fluency": ("fluency",)},
-    ),
     "annotators who are called so": (
         table(**{"tone (annotator 1)": MARKS, "tone (annotator 2)": OTHERS}),
         {"tone": ("tone (annotator 1)", "tone (annotator 2)")},
@@ -276,15 +250,6 @@ GUESSES: dict[str, Guess] = {
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),
         ("--map 'relevance=Relevance Anna,Relevance Ben'",),
-    ),
-    "numbered raters": (table(rater1=MARKS, rater2=OTHERS), ("--map NAME=rater1,rater2",)),
-    "annotators and dimensions": (
-        table(Anna_mark=MARKS, Anna_tone=MARKS, Ben_mark=MARKS, Ben_tone=MARKS),
-        ("--dimension Anna_mark --dimension Anna_tone", "--map NAME=Anna_mark,"),
-    ),
-    "a column for each system": (
-        table(summary_gpt=TEXTS, summary_llama=TEXTS, gpt_mark=MARKS, llama_mark=MARKS),
-        ("gpt_mark, llama_mark hold numbers",),
     ),
     "two outputs rated in each row": (
         table(("Antwort A", "Antwort B"), **{"Bewertung A": MARKS, "Bewertung B": OTHERS}),
@@ -347,20 +312,6 @@ def test_a_comment_is_no_text_to_judge_and_stays_with_the_rating(name: str, tmp_
     judged = data.read_labels(path, texts=(name,))
     named = data.read_labels(path, map={"reply": name})
     assert judged.outputs[0].texts[name] == named.outputs[0].texts["reply"] == said[0]
-
-
-def test_comments_of_several_annotators_and_dimensions_are_joined(tmp_path: Path) -> None:
-    path = tmp_path / "labels.csv"
-    path.write_text(
-        "id,document,summary,annotator,tone,charm,tone_comment,charm_comment\n"
-        "1,T,S,ann,1,2,flat,\n1,T,S,bob,2,2,fine,dull\n2,U,R,ann,3,3,,\n"
-    )
-    first, second = data.read_labels(path, dimensions=["tone", "charm"]).outputs
-    assert first.comments == {"tone": ("flat", "fine"), "charm": ("dull",)}
-    assert second.comments == {}
-    # Of a dimension that is not read, nothing is said.
-    first, _ = data.read_labels(path, dimensions=["tone"]).outputs
-    assert first.comments == {"tone": ("flat", "fine")}
 
 
 @pytest.mark.parametrize(

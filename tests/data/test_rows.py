@@ -4,7 +4,6 @@ import csv
 import json
 import multiprocessing
 import os
-import random
 import resource
 import zipfile
 from collections.abc import Callable, Iterator
@@ -304,43 +303,3 @@ def test_a_small_parquet_file_does_not_fill_the_memory(
     assert "unpacks to more than 256 MiB; write it anew" in problems[0]
     # 10 GB if it were unpacked.
     assert growth < 700_000
-
-
-def damaged(raw: bytes, chance: random.Random) -> bytes:
-    """A file cut off, or with a few bits flipped, mostly where it says what it holds."""
-    if chance.random() < 0.15:
-        return raw[: chance.randrange(len(raw))]
-    flipped = bytearray(raw)
-    first = max(0, len(raw) - 3000) if chance.random() < 0.6 else 0
-    for _ in range(chance.choice([1, 1, 3, 10])):
-        flipped[chance.randrange(first, len(raw))] ^= 1 << chance.randrange(8)
-    return bytes(flipped)
-
-
-def read_damaged(path: Path, ending: str) -> None:
-    """Read 300 damaged copies; each is one short line, or rows."""
-    chance = random.Random(4)
-    raw = path.read_bytes()
-    for _ in range(300):
-        copy = path.with_name(f"copy.{ending}")
-        copy.write_bytes(damaged(raw, chance))
-        problems = Problems(str(copy))
-        if read_table(copy, problems) is None:
-            (problem,) = problems
-            assert str(problem).isprintable()
-            assert len(str(problem)) < 300 + len(str(copy))
-
-
-@pytest.mark.parametrize("ending", ["parquet", "xlsx"])
-def test_a_damaged_file_is_one_line_and_ends_no_process(
-    ending: str, tmp_path: Path, child: ProcessPoolExecutor
-) -> None:
-    path = tmp_path / f"x.{ending}"
-    if ending == "xlsx":
-        small_workbook(path)
-    else:
-        rows = [
-            {"id": str(i), "text": "T" * i, "marks": [i, None], "x": {"y": 0.5}} for i in range(60)
-        ]
-        pd.DataFrame(rows).to_parquet(path)
-    child.submit(read_damaged, path, ending).result()

@@ -45,15 +45,6 @@ def mean_rating(labelled: data.LabelledSet, dimension: str) -> float:
     return sum(output.rating(dimension) for output in labelled.outputs) / len(labelled.outputs)
 
 
-def test_the_experts_own_marks_join_summeval_and_keep_its_means() -> None:
-    means = data.read_labels(SUMMEVAL)
-    marks = data.read_labels(SUMMEVAL, annotations=SHARED / "summeval" / "expert_annotations.jsonl")
-    for mean, mark in zip(means.outputs, marks.outputs, strict=True):
-        for name in DIMENSIONS:
-            assert len(mark.ratings[name]) == len(mark.annotators[name]) == 3
-            assert mark.rating(name) == pytest.approx(mean.rating(name), abs=0.01)
-
-
 def test_topical_chat_has_its_six_dimensions_on_three_scales() -> None:
     scales = dict.fromkeys(("understandability", "groundedness"), (0.0, 1.0))
     labelled = data.read_labels(

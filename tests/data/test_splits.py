@@ -1,6 +1,5 @@
 """Splits are disjoint, complete where they say so, and the same for any order of the rows."""
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 
@@ -72,31 +71,6 @@ def test_by_both_new_systems_meet_only_test_documents_and_nothing_is_unaccounted
         assert not set(part.systems) & set(splits.held_out_systems)
     assert len(splits.held_out_systems) == max(3, round(systems / 4))
     assert sum(ids(*parts(splits), new).values()) + splits.n_unused == len(labelled.outputs)
-
-
-@settings(deadline=None, max_examples=40)
-@given(seed=seeds, chance=st.randoms(use_true_random=False))
-@pytest.mark.parametrize("n_systems", [7, 9])
-def test_the_order_of_the_rows_changes_nothing(
-    n_systems: int, seed: int, chance: random.Random
-) -> None:
-    rows = grid(9, n_systems)
-    before = data.split(a_set(rows), seed=seed)
-    chance.shuffle(rows)
-    after = data.split(a_set(rows), seed=seed)
-    assert before == after
-    assert before.sha256 == after.sha256
-
-
-def test_every_document_is_as_likely_in_each_part_as_its_fraction() -> None:
-    labelled = a_set(grid(10, 1))
-    seen = Counter(
-        document
-        for seed in range(1000)
-        for document in data.split(labelled, seed=seed).train.documents
-    )
-    # 4 of 10 documents train: binomial, standard deviation sqrt(1000 * .4 * .6) = 15.5; five of it.
-    assert max(abs(seen[f"d{place}"] - 400) for place in range(10)) < 78
 
 
 def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:

@@ -63,8 +63,7 @@ EXPORTS = {
         MACINTOSH, problem=", line 2: 'a,CafŽ au lait' is not UTF-8; save the file as UTF-8"
     ),
     "UTF-8 that is damaged": Export(
-        TEXT.encode() + b"c,Caf\xe9,x,3\n",
-        problem=", line 4: 'c,Café,x,3\\n' is not UTF-8; save",
+        TEXT.encode() + b"c,Caf\xe9,x,3\n", problem=", line 4: 'c,Café,x,3\\n' is not UTF-8; save"
     ),
     "line ends of Windows": Export(TEXT.replace("\n", "\r\n")),
     "semicolons": Export(TEXT.replace(",", ";")),

@@ -3,13 +3,7 @@
 import json
 
 from starter.documents import STARTER
-from starter_set import (
-    Row,
-    files,
-    main,
-)
-
-import data
+from starter_set import Row, files, main
 
 
 def _rows(name: str) -> list[Row]:
@@ -31,11 +25,6 @@ def test_the_shipped_files_are_what_is_built(capsys):
         assert path.read_text(encoding="utf-8") == content
     assert main([]) == 0
     assert capsys.readouterr().out.count("as built") == 2
-
-
-def test_it_is_read_without_a_remark():
-    """Its ratings stand under a name of their own, so that no other column is taken for one."""
-    assert data.starter().notes == ()
 
 
 # Five points weigh 5 4 3 2 1 of 15. The first three: 12/15 = .8, which earns all four.

@@ -16,11 +16,7 @@ from openai_server import OpenAIServer
 from judges.catalog import RELEVANCE
 from judges.dimension import RESERVED, Dimension, DimensionError
 from judges.judge import Judge
-from judges.modules import (
-    RatingJudge,
-    prompt_of,
-    signature_of,
-)
+from judges.modules import RatingJudge, prompt_of, signature_of
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, neutralise
 from judges.scoring import SamplingPlan
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from behaving_model import Model, asks, echo, parsed
+from behaving_model import Model, asks, echo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
-from judges.client.client import Client, Response
+from judges.client.client import Client
 from judges.client.prices import FREE, Price
 from judges.client.protocol import Completion, Message, Sampling, Usage
 from judges.client.store import Store
@@ -148,15 +148,6 @@ def test_the_budget_of_dollars_is_nearly_used_up() -> None:
     assert 200 - 23 < account.cost <= 200
 
 
-def test_the_budget_of_calls_is_used_up_and_ends_the_run_in_order() -> None:
-    model, account = Model(echo, wait=0.001), Budget(max_calls=101).account()
-    responses, got = Client(model, account=account).run(asks(1000)), list[Response]()
-    with pytest.raises(BudgetSpentError, match="101 calls is spent; the same command with a"):
-        got.extend(responses)
-    assert model.calls == account.calls == 101
-    assert parsed(got) == list(range(101))
-
-
 def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goes_on(
     tmp_path: Path,
 ) -> None:
@@ -184,15 +175,6 @@ def test_what_timed_out_stays_booked_in_the_next_start(tmp_path: Path) -> None:
         # Two attempts of 1 byte + 16 and 512 tokens.
         assert (spending.purpose, spending.calls, spending.cost) == ("search", 2, 2 * 529)
         assert budget.cost == 2 * 529
-
-
-def test_two_clients_spend_from_one_budget() -> None:
-    judge = Budget(max_calls=10).account()
-    proposer = judge.budget.account(name="proposer")
-    assert len(list(Client(Model(echo), account=judge).run(asks(6)))) == 6
-    with pytest.raises(BudgetSpentError):
-        list(Client(Model(echo), account=proposer).run(asks(6)))
-    assert (judge.calls, proposer.calls, judge.budget.calls) == (6, 4, 10)
 
 
 def test_an_endpoint_that_ignores_max_tokens_is_found_out_before_many_requests_are_sent() -> None:

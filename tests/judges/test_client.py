@@ -206,15 +206,6 @@ def test_a_forgotten_run_may_be_closed_by_the_event_loops_own_thread() -> None:
     assert parsed(list(client.run(asks(10)))) == list(range(10))
 
 
-def test_an_error_in_the_requests_is_the_callers_own() -> None:
-    def spoiled() -> Iterator[Request]:
-        yield from asks(3)
-        raise KeyError("document")
-
-    with pytest.raises(KeyError, match="document"):
-        list(Client(Model(echo)).run(spoiled()))
-
-
 def test_identical_requests_in_flight_are_sent_once() -> None:
     model = Model(echo, wait=0.02)
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
@@ -351,14 +342,6 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
     assert (response.tokens_in, response.tokens_out) == (30, 3)
 
 
-def test_replies_that_stay_unreadable_fail_the_row_and_are_quoted() -> None:
-    model = Model(lambda *_: "well")
-    (response,) = run(model, 1)
-    assert (response.parsed, response.error) == ((), "no number in 'well'")
-    assert [reply.text for reply in response.replies] == ["well"]
-    assert model.calls == 3
-
-
 @pytest.mark.parametrize(
     ("afresh", "values", "failures"),
     [(["2", "4"], (1, 2, 3, 4), ()), (["2", "z"], (1, 2, 3), ("no number in 'z'",))],
@@ -434,11 +417,7 @@ def test_a_reply_that_is_withheld_is_a_failed_row_asked_once(
 
 @pytest.mark.parametrize(
     ("lm", "variable"),
-    [
-        (LM, "OPENAI_API_KEY"),
-        (LM, "OPENAI_BASE_URL"),
-        ("azure/judge-1", "AZURE_OPENAI_API_KEY"),
-    ],
+    [(LM, "OPENAI_API_KEY"), (LM, "OPENAI_BASE_URL"), ("azure/judge-1", "AZURE_OPENAI_API_KEY")],
 )
 def test_another_key_or_address_in_the_environment_makes_another_client(
     monkeypatch: pytest.MonkeyPatch, lm: str, variable: str

@@ -19,14 +19,12 @@ from openai_replies import error
 from openai_server import OpenAIServer
 
 import judges
-import optimize
 from judges.catalog import RELEVANCE
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.protocol import (
     Message,
-    ModelError,
     NoConnectionsError,
     Sampling,
     ThrottledError,
@@ -96,20 +94,6 @@ def test_headers_go_along_and_stay_out_of_what_is_written(
     assert all(GATE in str(seen.headers) for seen in server.log)
 
 
-def test_tuning_and_measuring_ask_it_and_no_file_holds_a_key(
-    server: OpenAIServer, tmp_path: Path
-) -> None:
-    with dspy.context(lm=lm_of(server)):
-        run = optimize.tune("fluency", quiet=True, max_calls=900, out=tmp_path / "run")
-        measured = optimize.measure("fluency", store=tmp_path / "replies.sqlite")
-    assert run.summary["lm"] == "openai/judge-1"
-    assert run.summary["lm_calls"] <= 900
-    assert len(measured.scores) == 306
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 5
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]
-
-
 def test_other_arguments_are_other_requests_to_a_store(
     server: OpenAIServer, tmp_path: Path
 ) -> None:
@@ -118,13 +102,6 @@ def test_other_arguments_are_other_requests_to_a_store(
         with dspy.context(lm=lm_of(server, top_p=top_p)):
             judge.score(ROWS, store=tmp_path / "replies.sqlite")
         assert len(server.log) == expected
-
-
-def test_a_plan_by_probabilities_is_refused_with_the_way_out(server: OpenAIServer) -> None:
-    judge = judges.load("fluency").with_plan(judges.SamplingPlan(kind="weighted"))
-    with dspy.context(lm=lm_of(server)), pytest.raises(ModelError, match="use the plan 'one'"):
-        judge(summary="A summary.")
-    assert not server.log
 
 
 def test_a_temperature_that_is_ours_alone_is_given_up_where_it_is_refused(
@@ -168,10 +145,7 @@ def through_dspy(server: OpenAIServer) -> DspyModel:
     return open_dspy("openai/judge-1", server.url)
 
 
-@pytest.mark.parametrize(
-    ("fault", "kind"),
-    [("429", ThrottledError), ("500", TransientError)],
-)
+@pytest.mark.parametrize(("fault", "kind"), [("429", ThrottledError), ("500", TransientError)])
 def test_a_dspy_models_errors_mean_what_an_endpoints_do(
     openai_server: OpenAIServer, fault: str, kind: type[Exception]
 ) -> None:

@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from judges.catalog import find
-from judges.embedded.facets import (
-    FACET_OF,
-    INDEX,
-    NAMES,
-    SHARES,
-    emphases,
-    measure,
-)
+from judges.embedded.facets import FACET_OF, INDEX, NAMES, SHARES, emphases, measure
 from judges.embedded.model import read_task
 
 SOURCE = (
@@ -91,10 +84,6 @@ def test_a_facet_of_talk_prefers_the_better_of_two(name):
     assert better > worse
 
 
-def test_every_facet_is_tested():
-    assert SUMMARIES.keys() | TURNS.keys() == set(NAMES)
-
-
 @pytest.mark.parametrize("document", ["", " . ", "?!", "x"])
 def test_parts_are_finite_and_bounded_whatever_the_source(document):
     values = measure("Some text.", document, "", "")
@@ -136,11 +125,6 @@ def test_loud_words_raise_and_quiet_words_lower_what_follows_them():
 def test_what_is_to_be_ignored_keeps_hardly_any_weight():
     ignoring = weight("Judge the order and ignore the grammar.", "grammar")
     assert 0 < ignoring < 0.2 * weight("Judge the order.", "grammar")
-
-
-def test_unknown_words_fall_back_on_an_overall_impression():
-    assert np.allclose(weigh("Judge the zorb."), weigh(""))
-    assert weight("", "coverage") > weight("", "truth") > 0
 
 
 def test_a_rendered_prompt_reads_back_whole():

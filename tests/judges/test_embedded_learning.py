@@ -1,6 +1,5 @@
 """Worked examples in the prompt teach the embedded model, and how little they can mislead it."""
 
-import dataclasses
 import math
 import random
 from collections.abc import Sequence
@@ -12,11 +11,8 @@ from scipy.stats import spearmanr
 import data
 from data.types import LabelledOutput
 from judges.catalog import find
-from judges.client.protocol import Sampling
-from judges.embedded import EmbeddedModel
 from judges.embedded.facets import Vector
 from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_task
-from judges.prompt import Prompt, Value
 
 UNTUNED = find("relevance").prompt()
 TASK = read_task(UNTUNED.template()[0]["content"])
@@ -126,27 +122,7 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
 
 
 WORDS = ["river", "stone", "garden", "winter", "market", "letter", "engine", "candle", "island"]
-HARBOUR = " ".join(f"The {word} was seen near the old harbour by many people." for word in WORDS)
 
 
 def summary(rng: random.Random, n: int) -> str:
     return " ".join(f"The {rng.choice(WORDS)} was seen near the harbour." for _ in range(n))
-
-
-def test_pairwise_demos_teach_by_differences():
-    rng = random.Random(4)
-    untuned = find("tldr_concise").prompt()
-    demos: list[dict[str, Value]] = []
-    for place in range(12):
-        pair = [summary(rng, 1), summary(rng, 5)]
-        preferred = "B" if place % 2 else "A"
-        first, second = pair if preferred == "B" else pair[::-1]
-        texts = {"post": HARBOUR, "summary_a": first, "summary_b": second}
-        demos.append({**texts, "comparison": "The longer one tells more.", "preferred": preferred})
-    texts = {"post": HARBOUR, "summary_a": summary(rng, 5), "summary_b": summary(rng, 1)}
-
-    def first(prompt: Prompt) -> float:
-        reply = EmbeddedModel().reply(prompt.messages(texts), Sampling(top_logprobs=5)).replies[0]
-        return next(math.exp(token.top["A"]) for token in reply.tokens if token.top)
-
-    assert first(dataclasses.replace(untuned, demos=tuple(demos))) > first(untuned)

@@ -22,10 +22,7 @@ from judges.client.client import Client
 from judges.client.protocol import Completion, Message, Sampling
 from judges.frozen import JudgeFile
 from judges.judge import Judge
-from judges.modules import JudgeAdapter
 from judges.scoring import SamplingPlan
-
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def loaded(raw: bytes | str) -> Judge:
@@ -41,18 +38,6 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
     assert again == judge
     assert again.template() == judge.prompt.template()
     assert again.dumps() == path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("judge", KINDS.values(), ids=KINDS)
-def test_the_file_tells_its_messages_and_the_program_renders_them(judge: Judge) -> None:
-    document = json.loads(judge.dumps())
-    texts = {name: f"a text for {name}" for name in judge.texts}
-    program = loaded(judge.dumps()).program()
-    rendered = JudgeAdapter().format(program.judge.signature, program.judge.demos, texts)
-    last = document["messages"][-1]["content"]
-    for name, text in texts.items():
-        last = last.replace(f"{{{{{name}}}}}", text)
-    assert rendered == [*document["messages"][:-1], {"role": "user", "content": last}]
 
 
 @settings(max_examples=60, deadline=None)
@@ -85,17 +70,6 @@ def test_loading_and_judging_in_a_new_process_leaves_dspy_alone(tmp_path: Path) 
     assert float(done.stdout) == SAVED(**TEXTS).score
 
 
-def test_an_existing_file_is_only_written_over_when_asked(tmp_path: Path) -> None:
-    path = SAVED.save(tmp_path / "judge.json")
-    other = KINDS["summary alone"]
-    with pytest.raises(FileExistsError, match=r"judge\.json exists already"):
-        other.save(path)
-    assert judges.load(path) == SAVED
-    other.save(path, overwrite=True)
-    assert judges.load(path) == other
-    assert [file.name for file in tmp_path.iterdir()] == ["judge.json"]
-
-
 def test_undefined_correlations_are_null_and_numpy_numbers_plain() -> None:
     judge = replace(SAVED, provenance={"value": math.nan, "n": np.int64(3), "at": (1, 2)})
     assert loaded(judge.dumps()).provenance == {"value": None, "n": 3, "at": [1, 2]}
@@ -106,14 +80,6 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
         Judge.of(RELEVANCE).with_prompt(instruction=" \n")
-
-
-@pytest.mark.parametrize("name", ["frozen_rating", "frozen_pairwise"])
-def test_the_format_is_what_it_was(name: str) -> None:
-    path = GOLDEN / f"{name}.json"
-    judge = judges.load(path)
-    assert judge.dumps() == path.read_text(encoding="utf-8")
-    assert judge.template() == json.loads(path.read_text())["messages"]
 
 
 def rendered_otherwise() -> Judge:

@@ -75,14 +75,11 @@ FORGED = {
     "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
     "another version": (put("version", value=2), "no dspy-judges frozen judge of version 1"),
     "a version as truth": (put("version", value=True), r"at `\$.version`"),
-    "another kind": (put("kind", value="pairwise"), "'kind' does not follow"),
     "both anchors and a candidate": (
         put("subject", "candidate", value="summary"),
-        "'subject' does not follow",
+        "has either anchors or a candidate",
     ),
-    "neither": (lambda document: document["subject"].pop("anchors"), "'' is no name"),
-    "another name": (put("name", value="coherence"), "'name' does not follow"),
-    "other texts": (put("texts", value=["summary"]), "'texts' does not follow"),
+    "neither": (lambda document: document["subject"].pop("anchors"), "has either"),
     "no slot": (put("messages", -1, "content", value="Rate 5."), "one {{slot}} for each"),
     "a demonstration whose reply is missing": (
         put("messages", 0, value={"role": "assistant", "content": "5"}),

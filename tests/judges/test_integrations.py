@@ -176,12 +176,6 @@ def test_a_pair_is_the_output_against_the_reference() -> None:
     assert metric(example, prediction) == PAIRWISE(**PAIR).score
 
 
-def test_what_is_missing_is_a_failed_judgement_that_names_the_keys() -> None:
-    judgement = asking(JUDGE)({"in": "A text."})
-    assert judgement.failure == "no summary among in; map= names its key"
-    assert math.isnan(judgement.score)
-
-
 def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
     ask = asking(Judge.of(RELEVANCE, lm="openai/judge-1"), max_calls=1)
     assert ask(ROW).failure is None
@@ -220,16 +214,3 @@ def test_inspect_leaves_a_failed_judgement_out(tmp_path: Path) -> None:
     first, second = inspect_scores(samples, inspect_scorer(JUDGE), tmp_path, JUDGE.name)
     assert first == JUDGE(**ROWS[0]).score
     assert math.isnan(second)
-
-
-@pytest.mark.skipif(find_spec("deepeval") is None, reason="deepeval is not installed")
-def test_deepeval_has_no_score_for_a_failed_judgement() -> None:
-    from deepeval.test_case import LLMTestCase
-
-    metric = deepeval_metric(JUDGE, threshold=1.0)
-    metric.measure(LLMTestCase(input="A text.", actual_output=" "))
-    assert (metric.score, metric.error, metric.is_successful()) == (None, "summary is empty", False)
-    row = {"input": PAIR["post"], "actual_output": PAIR["summary_a"]}
-    metric = deepeval_metric(PAIRWISE, threshold=0.0)
-    metric.measure(LLMTestCase(**row, expected_output=PAIR["summary_b"]))
-    assert (metric.score, metric.error) == (PAIRWISE(**PAIR).score, None)

@@ -1,7 +1,6 @@
 """Running a judge: one output, a table, a Dataset's rows, a notebook."""
 
 import math
-import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from openai_server import OpenAIServer, Serving
 from scripted_model import Scripted, rating_of
 
 import judges
-from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
+from judges.catalog import FLUENCY, TLDR_CONCISE
 from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
 from judges.judgement import Judgement, Verdict
@@ -124,17 +123,6 @@ def test_columns_can_be_mapped(scripted: Scripted, load: Load, frame: pd.DataFra
     assert list(judge.score(cased)) == scores
 
 
-def test_a_spent_budget_loses_nothing_that_was_paid(
-    scripted: Scripted, load: Load, frame: pd.DataFrame
-) -> None:
-    with pytest.warns(FailedJudgementWarning, match="not asked"):
-        series = load("relevance").score(frame, max_calls=2, concurrency=1)
-    assert list(series.isna()) == [False, False, True]
-    assert len(scripted.asked) == 2
-    (reason,) = series.attrs["failures"]
-    assert "budget of 2 calls" in reason
-
-
 def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(
     scripted: Scripted, load: Load
 ) -> None:
@@ -157,11 +145,6 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.Data
         scores = judge.score(pd.DataFrame({"summary": cells}))
     assert scores.tolist()[:2] == [whole.score] * 2
     assert math.isnan(scores[2])
-
-
-def test_a_judge_travels_to_another_process() -> None:
-    judge = Judge.of(RELEVANCE)
-    assert pickle.loads(pickle.dumps(judge)) == judge
 
 
 def test_load_takes_names_files_folders_and_definitions(tmp_path: Path) -> None:

@@ -192,14 +192,6 @@ def test_verify_reads_the_scores_of_a_sheet_without_ids(capsys: Captured) -> Non
     assert cell["value"] == pytest.approx(spearmanr(scores, [5, 1, 3, 4]).statistic)
 
 
-def test_a_score_is_the_mean_of_the_samples_to_three_digits(openai_server: OpenAIServer) -> None:
-    openai_server.judge = lambda body: ["4", "4", "3"]
-    ask = ["score", "relevance", "--data", "in.csv", "--plan", "mean", "--samples", "3", *LM]
-    assert main([*ask, "--out", "o.csv"]) == 0
-    with Path("o.csv").open(newline="") as file:
-        assert {row["relevance"] for row in csv.DictReader(file)} == {"3.667"}
-
-
 def test_nothing_scored_is_a_failure(capsys: Captured) -> None:
     Path("in.jsonl").write_text('{"summary": ""}\n')
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 1

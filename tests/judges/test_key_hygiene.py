@@ -221,10 +221,7 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("flag", ["--lm", "--api-key-env"])
 def test_a_key_in_the_place_of_a_name_is_written_nowhere(
-    name: str,
-    flag: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, flag: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     command = {"judges": main, "optimize": tune, "optimize.verify": verify}[COMMANDS[name][0]]

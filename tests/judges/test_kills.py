@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -104,19 +103,6 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert len(openai_server.log) == N_ROWS
     assert [row["id"] for row in read_jsonl("out.jsonl")] == list(range(N_ROWS))
     assert left() == {"out.jsonl"}
-
-
-def test_a_second_signal_ends_at_once(openai_server: OpenAIServer) -> None:
-    openai_server.fault = hang_from(10)
-    running = start()
-    wait_for(openai_server, 11, running)
-    running.send_signal(signal.SIGINT)
-    time.sleep(0.5)
-    started = time.monotonic()
-    running.send_signal(signal.SIGTERM)
-    running.communicate()
-    assert running.returncode == -signal.SIGTERM
-    assert time.monotonic() - started < 2
 
 
 def test_what_a_parent_has_ignored_stays_ignored(openai_server: OpenAIServer) -> None:

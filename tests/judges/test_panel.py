@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
 
 from judges import frozen
-from judges.catalog import COHERENCE, FLUENCY, RELEVANCE, TLDR_CONCISE
-from judges.cli.main import command
+from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
 from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
-from judges.frozen import FrozenJudgeError
+from judges.frozen import FrozenJudgeError, PanelFile
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
@@ -60,12 +58,6 @@ def test_where_a_member_gives_no_score_the_judgement_fails_and_names_it() -> Non
     assert math.isnan(joined.score)
 
 
-def test_it_reads_what_any_member_reads() -> None:
-    panel = Panel.join(FLUENCY, [asked("own", judge=Judge.of(FLUENCY)), asked("other")])
-    assert panel.texts == ("document", "summary")
-    assert panel(**{name: ROWS[0][name] for name in panel.texts}).failure is None
-
-
 def test_frozen_it_scores_without_dspy_row_by_row_and_in_batches_the_same(tmp_path: Path) -> None:
     path = PANEL.save(tmp_path / "judge.json")
     script = (
@@ -88,13 +80,13 @@ def test_frozen_it_scores_without_dspy_row_by_row_and_in_batches_the_same(tmp_pa
 def test_a_member_altered_by_a_letter_is_refused(tmp_path: Path) -> None:
     path = PANEL.save(tmp_path / "judge.json")
     document = json.loads(path.read_text())
-    document["members"][0]["judge"]["name"] += "x"
+    document["members"][0]["judge"]["subject"]["name"] += "X"
     path.write_text(json.dumps(document))
     with pytest.raises(FrozenJudgeError, match="the digest does not match"):
         load(path)
     document["digest"] = frozen.digest(document)
     path.write_text(json.dumps(document))
-    with pytest.raises(FrozenJudgeError, match="'name' does not follow from its subject"):
+    with pytest.raises(FrozenJudgeError, match=r"at `.*judge\.subject\.name`"):
         load(path)
 
 
@@ -104,7 +96,7 @@ def test_a_panel_in_a_panel_is_refused_in_code_and_in_a_file(tmp_path: Path) -> 
     document = json.loads(PANEL.dumps())
     document["members"][0]["judge"] = json.loads(PANEL.dumps())
     document["digest"] = frozen.digest(document)
-    with pytest.raises(FrozenJudgeError, match="Invalid enum value 'panel'"):
+    with pytest.raises(FrozenJudgeError, match="unknown field `members`"):
         frozen.loads(json.dumps(document).encode())
 
 
@@ -160,7 +152,7 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
     assert isinstance(swapped, Verdict)
     assert (verdict.preferred, swapped.preferred) == ("A", "B")
     assert swapped.margin == pytest.approx(-verdict.margin)
-    assert frozen.loads(panel.dumps().encode()).kind == "panel"
+    assert isinstance(frozen.loads(panel.dumps().encode()), PanelFile)
 
 
 @pytest.mark.parametrize(
@@ -182,14 +174,6 @@ def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(
     joined = Panel.join(TLDR_CONCISE, members).joined(verdicts)
     assert isinstance(joined, Verdict)
     assert joined.preferred == preferred
-
-
-def test_what_a_single_judge_does_alone_is_refused_in_a_line() -> None:
-    for refused in (PANEL.template, PANEL.program, PANEL.resolved_plan):
-        with pytest.raises(PanelError, match="relevance is a panel and has no"):
-            refused()
-    with pytest.raises(PanelError, match=r"members ask, embedded: .* cannot ask openai"):
-        list(PANEL.judge_all(ROWS, lm="openai/gpt-4.1"))
 
 
 def test_a_strangers_file_chooses_no_model_and_no_endpoint() -> None:
@@ -216,23 +200,3 @@ def test_an_address_for_openais_protocol_gets_no_other_providers_texts_and_key(
     with panel.open_client() as client:
         endpoints = [asker.model.endpoint for asker in panel.clients(client)]
     assert endpoints == ["http://localhost:1/v1", "https://me.openai.azure.com"]
-
-
-def test_commands_use_it_and_refuse_what_it_has_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = str(PANEL.save(tmp_path / "judge.json"))
-    data, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
-    write_jsonl(data, ROWS)
-    ask = ["score", path, "--data", str(data), "--out"]
-    assert command([*ask, str(out)]) == 0
-    expected = [round(said.score, 3) for said in PANEL.judge_all(ROWS)]
-    assert [row["judgements"]["relevance"]["score"] for row in read_jsonl(out)] == expected
-    for flags, code, reason in (
-        (["--lm", "openai/gpt-4.1"], 1, "cannot ask openai/gpt-4.1"),
-        (["--plan", "mean", "--samples", "5"], 2, "members have plans of their own"),
-    ):
-        assert command([*ask, str(tmp_path / "other.jsonl"), *flags]) == code
-        assert reason in capsys.readouterr().err
-    assert command(["show", path]) == 0
-    assert "3.000  relevance (asks embedded)" in capsys.readouterr().out

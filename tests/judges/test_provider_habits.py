@@ -33,11 +33,7 @@ Respond = Callable[[Body], web.Response | None]
 
 def endpoint(base: str, name: str = "judge-1") -> EndpointModel:
     return EndpointModel(
-        name,
-        url=f"{base}/chat/completions",
-        endpoint=base,
-        key="",
-        key_variable="OPENAI_API_KEY",
+        name, url=f"{base}/chat/completions", endpoint=base, key="", key_variable="OPENAI_API_KEY"
     )
 
 
@@ -165,11 +161,7 @@ SPELLINGS = [
             None,
         ),
         MEAN,
-        changes=(
-            f"no temperature {WITHOUT}",
-            f"no seed {WITHOUT}",
-            f"no n {WITHOUT}",
-        ),
+        changes=(f"no temperature {WITHOUT}", f"no seed {WITHOUT}", f"no n {WITHOUT}"),
     ),
 ]
 REPLIES = [
@@ -183,10 +175,7 @@ REPLIES = [
     ),
     Habit("thoughts in reasoning_content", replying(reasoning_content="Say 1? Say 2?")),
 ]
-CONTENT_FILTERED = {
-    "message": "The response was filtered",
-    "code": "content_filter",
-}
+CONTENT_FILTERED = {"message": "The response was filtered", "code": "content_filter"}
 VLLM_CONTEXT = (
     "'max_tokens' or 'max_completion_tokens' is too large: 512. This model's maximum context "
     "length is 700 tokens and your request has 400 input tokens (512 > 700 - 400)."

@@ -38,9 +38,7 @@ def test_a_pickled_callable_gives_both_kinds_of_batch_the_local_scores() -> None
     assert isinstance(call(columns)["relevance"], np.ndarray)
 
 
-def test_each_worker_spends_its_share_and_the_rows_left_say_so(
-    openai_server: OpenAIServer,
-) -> None:
+def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server: OpenAIServer) -> None:
     judge = judges.load("relevance", lm="openai/judge-1")
     call = JudgeBatch(judge, workers=2, max_calls=7, map={"summary": "draft"})
     frame = pd.DataFrame(ROWS[8:13]).rename(columns={"summary": "draft"})
@@ -53,10 +51,7 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(
 
 @pytest.mark.parametrize(
     ("options", "why"),
-    [
-        ({"workers": 3, "max_calls": 2}, "max_calls 0"),
-        ({"workers": 0}, "workers 0"),
-    ],
+    [({"workers": 3, "max_calls": 2}, "max_calls 0"), ({"workers": 0}, "workers 0")],
 )
 def test_a_share_that_cannot_be_is_refused(options: dict[str, Any], why: str) -> None:
     with pytest.raises(OptionError, match=why):

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from jsonl import write_jsonl
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
@@ -235,23 +234,6 @@ def test_unparsable_samples_are_left_out_and_counted() -> None:
     said = judgement(["4", "no idea", "Final score: 3.5"], SUMMEVAL)
     assert (said.score, said.samples, said.unparsable) == (3.75, 2, 1)
     assert judgement(["no idea", "Final score: 5.5"], SUMMEVAL).failure is not None
-
-
-def test_rows_of_another_dimension_are_passed_over_unread(tmp_path: Path) -> None:
-    path = tmp_path / "replies.jsonl"
-    rows = [
-        {"id": "a", "dimension": "d", "replies": ["1"]},
-        {"id": "b", "dimension": "e", "replies": "unread"},
-        {"id": "c", "replies": ["2"]},
-    ]
-    write_jsonl(path, rows)
-    assert [row.id for row in read_replies(path, dimension="d")] == ["a", "c"]
-    pairs = [
-        {"id": "a", "dimension": "d", "order_ab": "A", "order_ba": ["B"]},
-        {"id": "b", "dimension": "e", "order_ab": "A"},
-    ]
-    write_jsonl(path, pairs)
-    assert [row.id for row in read_pair_replies(path, dimension="d")] == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,6 @@ def test_the_mean_leaves_unparsable_samples_out_and_counts_them() -> None:
     assert (said.rating, said.samples, said.unparsable) == (None, 3, 1)
 
 
-def test_all_unparsable_is_a_failed_judgement_that_keeps_the_reply() -> None:
-    said = judge_replies(ONE, BARE, [Reply(text="I cannot say")])
-    assert math.isnan(said.score)
-    assert "I cannot say" in str(said.failure)
-    assert said.unparsable == 1
-
-
 def test_weighted_sums_every_form_of_a_rating() -> None:
     # .3 + .2 + .05 + .05 on 4 and .2 on 5, of .8 on the scale: (4 * .6 + 5 * .2) / .8 = 4.25.
     top = {"4": 0.3, " 4": 0.2, "four": 0.05, "▁Four": 0.05, "5": 0.2, "The": 0.1, "7": 0.1}

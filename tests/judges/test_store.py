@@ -12,14 +12,12 @@ import pytest
 from behaving_model import Model, asks, echo, parsed
 from processes import run_python, until
 
-from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
-from judges.client.client import Client, Response
+from judges.client.client import Response
 from judges.client.open import Session
 from judges.client.protocol import Completion, Message, Reply, Sampling, Token, Usage
 from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, request_key
 
-SUPPORT = Path(__file__).parents[1] / "support"
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
 IN_USE = "s: another run is using it; wait for it to end"
 
@@ -75,48 +73,6 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
             ("proposer", "search", "cached", 1, 9, 1, 0.0),
         ]
     assert Store.answered(path) == {"judge": 2, "proposer": 1}
-
-
-KILLED = """
-import asyncio, sys
-sys.path.insert(0, sys.argv[2])
-from behaving_model import Model, asks, echo
-from judges.client.budget import Budget
-from judges.client.client import Client
-from judges.client.prices import Price
-from judges.client.store import Store
-
-class Hanging(Model):
-    async def complete(self, messages, sampling):
-        answer = await super().complete(messages, sampling)
-        if int(messages[-1]["content"]) >= 20:
-            print(self.calls, flush=True)
-            await asyncio.sleep(3600)
-        return answer
-
-account = Budget(store=Store(sys.argv[1])).account(price=Price(per_token_in=1, per_token_out=1))
-list(Client(Hanging(echo), account=account, concurrency=4).run(asks(30)))
-"""
-
-
-def test_after_a_kill_what_was_answered_is_there_and_what_was_under_way_booked_at_its_worst(
-    tmp_path: Path,
-) -> None:
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "s"), str(SUPPORT)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
-        while child.stdout.readline() != "24\n":
-            assert child.poll() is None
-        with pytest.raises(StoreError, match=IN_USE):
-            Store(tmp_path / "s")
-        child.kill()
-    model = Model(echo)
-    with closing(Store(tmp_path / "s")) as store:
-        client = Client(model, account=Budget(store=store).account())
-        assert client.account.calls == 24
-        assert client.account.cost_unconfirmed == 4 * (2 + 16 + 512)
-        assert parsed(list(client.run(asks(30)))) == list(range(30))
-    assert model.calls == 10  # the four that were under way, and six never sent
 
 
 @pytest.mark.parametrize("has_wal", [True, False])
@@ -229,31 +185,6 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
             assert {stat.S_IMODE(path.stat().st_mode) for path in paths} == {0o700, 0o600}
     shared(tmp_path / "embedded", Model(echo, endpoint="embedded"), 3)
     assert not (tmp_path / "embedded").exists()
-
-
-def test_a_named_folder_that_cannot_be_used_is_refused_and_the_users_own_done_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match=r"the reply cache .*file cannot be used"):
-        open_cache(tmp_path / "file")
-    monkeypatch.delenv("DSPY_JUDGES_CACHE")
-    monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: tmp_path / "file")
-    assert open_cache() is None
-
-
-def test_beyond_its_size_the_older_half_goes(tmp_path: Path) -> None:
-    with closing(Store(tmp_path / "s", shared=True)) as store:
-        for number in range(100):
-            store.put(b"%d" % number, said("x" * 5000))
-    with closing(Store(tmp_path / "s", shared=True)) as store:
-        store.shrink(10**6)
-        assert store.get(b"0") is not None
-        store.shrink(4 * 10**5)
-        # The numbers of rows are 1 to 100, and 1 to 50 go.
-        kept = [number for number in range(100) if store.get(b"%d" % number)]
-        assert kept == list(range(50, 100))
-    assert (tmp_path / "s").stat().st_size < 4 * 10**5
 
 
 WRITER = """

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from scipy import stats
-
 from optimize.statistics.accuracy import pair_accuracy
 from optimize.statistics.agreement import (
     Correlation,
@@ -23,6 +21,7 @@ from optimize.statistics.agreement import (
 from optimize.statistics.coefficients import Coefficient, Vector, correlate, midranks
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import Undefined, dataset_statistic, read_rows
+from scipy import stats
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 REFERENCE: dict[str, Callable[[Vector, Vector], float]] = {

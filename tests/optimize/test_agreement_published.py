@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from optimize.statistics.agreement import Correlation, summary_level
+from optimize.statistics.correlations import Correlation, summary_level
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 

@@ -165,7 +165,7 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
 def test_a_full_disk_names_the_file_and_the_same_command_goes_on(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from optimize.run import run_folder
+    from optimize.run import folder as run_folder
 
     write = run_folder.write_atomically
     for name in ("config.json", "summary.json"):

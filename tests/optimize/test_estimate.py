@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy import stats
-
 from optimize.statistics.coefficients import Vector
 from optimize.statistics.corrected_estimates import Estimate, labels_needed, mean_score
+from scipy import stats
 
 
 class Pool(NamedTuple):

@@ -14,8 +14,7 @@ from optimize.search.evaluator import ItemScore
 from optimize.search.gate import RISK, Finalist
 from optimize.search.objective import Level
 from optimize.search.problem import SearchOptions
-from optimize.statistics.bootstrap import stream
-from optimize.statistics.difference import mean_of_differences
+from optimize.statistics.intervals import mean_of_differences, stream
 
 RUNS = 120
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
-
 from optimize.statistics.bootstrap import ratio_interval
 from optimize.statistics.ceiling import (
     MIN_DOCUMENTS,
@@ -18,6 +16,7 @@ from optimize.statistics.ceiling import (
 )
 from optimize.statistics.coefficients import Matrix, Vector
 from optimize.statistics.levels import Level
+from scipy import stats
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 NAN = math.nan

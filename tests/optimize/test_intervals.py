@@ -4,8 +4,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-
-from optimize.statistics import levels
 from optimize.statistics.agreement import dataset_level, summary_level, system_level
 from optimize.statistics.bootstrap import (
     PERFECT,
@@ -17,6 +15,8 @@ from optimize.statistics.bootstrap import (
 from optimize.statistics.coefficients import Coefficient, Matrix, Vector, concordances
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import Level, dataset_statistic, read_rows, system_statistic
+
+from optimize.statistics import levels
 
 
 def outputs(rng: np.random.Generator, documents: int, systems: int = 8) -> dict[str, Vector]:

@@ -12,7 +12,7 @@ from judges.dimension import Comparison
 from judges.judgement import Judgement, Verdict
 from optimize.items import Item, Items, items_of
 from optimize.search.lessons import DOCUMENTS_SHOWN, LESSON_CHARACTERS, OUTPUTS_SHOWN, JudgedItems
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 
 def rng(number: int = 0) -> np.random.Generator:

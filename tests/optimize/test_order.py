@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy import stats
-
 from optimize.statistics.accuracy import (
     order_agreement,
     order_agreement_of_people,
@@ -15,6 +13,7 @@ from optimize.statistics.accuracy import (
     pair_accuracy,
 )
 from optimize.statistics.scale import compare_scales
+from scipy import stats
 
 NAN = math.nan
 

@@ -13,7 +13,7 @@ from optimize.search.evaluator import Evaluator, SearchBudget
 from optimize.search.problem import SearchProblem
 from optimize.search.proposer import PROPOSER, Proposer, describe, read_instruction
 from optimize.search.trial_log import TrialLog
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 TEXT = "Rate the kindness of the text; let its length not sway you."
 TWO = "You rate a text.\n\nCount every unkind word against it."

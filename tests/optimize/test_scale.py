@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from optimize.statistics.scale import errors, nearest_ratings, quadratic_kappa, scale_use
 
 SCORES = st.lists(st.integers(0, 6).map(float), min_size=9, max_size=9)

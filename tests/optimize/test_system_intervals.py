@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
-from simulated_systems import Rows, answers, systems, truth
-
 from optimize.statistics.agreement import system_level
 from optimize.statistics.bootstrap import Interval
 from optimize.statistics.coefficients import Coefficient, correlate
 from optimize.statistics.difference import paired_difference
 from optimize.statistics.levels import read_rows
 from optimize.statistics.systems import system_means
+from scipy import stats
+from simulated_systems import Rows, answers, systems, truth
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "pearson", "kendall")
 

@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import json
 import re
+import socket
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -352,60 +352,33 @@ class Serving:
         self._server.url = f"http://127.0.0.1:{port}/v1"
 
 
-@contextlib.contextmanager
-def _closing(writer: asyncio.StreamWriter) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        writer.transport.abort()
-        raise
-    writer.close()
-
-
 class ServingBytes:
-    """A server that sends, byte for byte, what `answer` makes of a request's body.
+    """A server that sends, byte for byte, what `answer` makes of a request's body."""
 
-    `pause` is the seconds between two pieces of an answer.
-    """
-
-    def __init__(self, answer: Callable[[bytes], Iterable[bytes]], pause: float = 0.0) -> None:
+    def __init__(self, answer: Callable[[bytes], Iterable[bytes]]) -> None:
         self._answer = answer
-        self._pause = pause
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._socket = socket.create_server(("127.0.0.1", 0))
 
     def __enter__(self) -> str:
         """The address, for api_base."""
-        self._thread.start()
-        self._server = self._run(asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24))
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+        threading.Thread(target=self._serve, daemon=True).start()
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
 
     def __exit__(self, *_: object) -> None:
-        self._run(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._socket.shutdown(socket.SHUT_RDWR)  # which ends the thread
+        self._socket.close()
 
-    def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    async def _close(self) -> None:
-        self._server.close()
-        serving = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in serving:
-            task.cancel()
-        await asyncio.gather(*serving, return_exceptions=True)
-        await asyncio.sleep(0.01)  # for their connections to close
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, EOFError, asyncio.CancelledError), _closing(writer):
-            head = (await reader.readuntil(b"\r\n\r\n")).lower()
-            length = re.search(rb"content-length: *(\d+)", head)
-            assert length is not None
-            for piece in self._answer(await reader.readexactly(int(length[1]))):
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(self._pause)
+    def _serve(self) -> None:
+        while True:
+            with contextlib.suppress(OSError), self._socket.accept()[0] as connection:
+                head, _, body = connection.recv(1 << 20).partition(b"\r\n\r\n")
+                length = re.search(rb"content-length: *(\d+)", head.lower())
+                while length and len(body) < int(length[1]):
+                    body += connection.recv(1 << 20)
+                for piece in self._answer(body):
+                    connection.sendall(piece)
+            if self._socket.fileno() < 0:
+                return
 
 
 @pytest.fixture

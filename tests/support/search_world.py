@@ -19,7 +19,7 @@ from optimize.search.gate import SearchResult
 from optimize.search.gate import search as search_with
 from optimize.search.problem import SearchOptions, SearchProblem
 from optimize.search.trial_log import Trial, TrialLog
-from optimize.statistics.bootstrap import stream
+from optimize.statistics.intervals import stream
 
 SUBJECT = Dimension(
     name="warmth",

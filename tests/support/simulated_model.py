@@ -7,7 +7,7 @@ from typing import Any
 from judges.client.protocol import Completion, Message, Reply, Sampling
 from optimize.run.labels import prepare
 from optimize.run.pipeline import run
-from optimize.run.run_folder import open_run, run_config
+from optimize.run.folder import open_run, run_config
 from optimize.run.settings import Settings
 
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-
 from optimize.statistics.coefficients import Coefficient, Vector, correlate
 
 Rows = dict[str, Vector]

@@ -1,27 +1,30 @@
-"""What the commands share: how flags are parsed, and how one result is printed."""
+"""What the commands share: flags of labels and level, and how one result is printed."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from data.tables.formats import READ_ENDINGS
 from judges.cli.flags import Parser as OneLineParser
 from judges.terminal import DONE, QUIET, print_lines, print_output, run_command
-from optimize.search.choices import LEVELS
-from optimize.search.trial_log import as_json
+from optimize.run.settings import Level
 
 Result = Mapping[str, object]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
+LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
+MAP = """\
+read NAME (a dimension, a text, id, group, system) from this column; repeatable; or a mapping file
+(FILE.yaml), as check leaves it"""
+VALUES = "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)"
 
 
 class Parser(OneLineParser):
-    """Of a command of `optimize`: with, if `quiet`, --quiet."""
+    """Of a command of `optimize`: with --quiet."""
 
-    def __init__(self, *args: Any, quiet: bool = True, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if quiet:
-            self.add_argument("--quiet", action="store_true", help=QUIET)
+        self.add_argument("--quiet", action="store_true", help=QUIET)
 
 
 def add_label_flags(group: Any, required: str | None = None) -> None:
@@ -29,38 +32,23 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
 
     `required` says of labels that must be named what they hold; without it there is a default.
     """
-    group.add_argument(
-        "--data",
-        metavar="FILE",
-        required=required is not None,
-        help=required or f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)",
-    )
-    group.add_argument(
-        "--map",
-        metavar="NAME=COLUMN",
-        action="append",
-        default=[],
-        help="read NAME (a dimension, a text, id, group, system) from this column; repeatable; or "
-        "a mapping file (FILE.yaml), as check leaves it",
-    )
-    group.add_argument(
-        "--values",
-        metavar="WORD=N,...",
-        action="append",
-        default=[],
-        help="what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)",
-    )
+    add, several = group.add_argument, {"action": "append", "default": []}
+    add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
+    add("--map", metavar="NAME=COLUMN", help=MAP, **several)
+    add("--values", metavar="WORD=N,...", help=VALUES, **several)
 
 
 def add_level_flag(group: Any) -> None:
     """The level of rho (a parser's or a group's flag)."""
-    choices = ("auto", *LEVELS)
+    choices = ("auto", *get_args(Level))
     about = f"of rho: {', '.join(choices)} (auto)"
     group.add_argument("--level", choices=choices, default="auto", metavar="LEVEL", help=about)
 
 
 def print_json(result: Result) -> None:
     """Print what --json asks for."""
+    from optimize.run.folder import as_json  # which a help text does without
+
     print_output(as_json(result, indent=1))
 
 

@@ -1,12 +1,16 @@
 """A run's folder: begun, or gone on with where its run has not ended."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from data.tables.atomic_write import in_use, write_atomically
 from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
@@ -16,7 +20,6 @@ from judges.client import Store
 from judges.prompt import encodable
 from optimize.run.labels import PreparedRun
 from optimize.run.settings import FREE, flag_of
-from optimize.search.trial_log import as_json
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
@@ -24,7 +27,7 @@ LABELS = "labels.jsonl"
 REPLIES = "replies.sqlite"
 TIMES = "times.jsonl"
 TRIALS = "trials.jsonl"
-MEMBER_SCORES = "members.jsonl"
+JUDGEMENTS = "judgements.jsonl"
 JUDGE = "judge.json"
 FINALISTS = "finalists"
 TUNED = "tuned.json"
@@ -70,13 +73,13 @@ def open_run(
 
 def run_config(prepared: PreparedRun) -> dict[str, Any]:
     """What a tuning run is made with; `prompt` tells one definition from another."""
-    text = str(prepared.seed_judge.template())
+    labelled, template = prepared.labels.labelled, str(prepared.untuned_judge.template())
     return {
         "command": "optimize.tune",
-        "settings": prepared.settings.to_json(),
+        "settings": msgspec.to_builtins(prepared.settings),
         "endpoints": prepared.settings.endpoints,
-        "data": prepared.labels.counts(),
-        "prompt": sha256(text.encode(errors="backslashreplace")).hexdigest(),
+        "data": {"name": labelled.name, "sha256": labelled.sha256},
+        "prompt": sha256(template.encode(errors="backslashreplace")).hexdigest(),
     }
 
 
@@ -89,12 +92,8 @@ def read_object(path: Path) -> dict[str, Any]:
     """A file of a run folder that holds one JSON object; raises RunFolderError."""
     try:
         value = read_json_file(path)
-    except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{path.parent}: holds no {path.name}; a run folder has one once its run has ended"
-        ) from error
     except (OSError, ValueError) as error:
-        raise RunFolderError(f"{path}: is no JSON ({error})") from error
+        raise RunFolderError(f"{path}: cannot be read ({error})") from error
     if not isinstance(value, dict):
         raise RunFolderError(f"{path}: is damaged: it holds no JSON object")
     return value
@@ -106,6 +105,14 @@ def read_summary(folder: Path) -> dict[str, Any]:
         return read_object(folder / SUMMARY)
     except RunFolderError:
         return {}
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """JSON without NaN that UTF-8 can hold: a lone surrogate, as in some file names, is escaped."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    if encodable(text) == text:
+        return text
+    return json.dumps(value, indent=indent, allow_nan=False)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
@@ -120,6 +127,33 @@ def write_text(path: Path, text: str) -> None:
 def write_rows(rows: Rows, folder: Path) -> None:
     """Write labels that are in memory."""
     write_atomically(folder / LABELS, as_json_lines(rows_in_memory(rows)), overwrite=True)
+
+
+class Trials:
+    """What a search has tried, in its order; with a `path` also a line each of that file.
+
+    The file is begun anew, since a run that goes on makes the same trials again.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._path = path
+        if path is not None:
+            # In another's folder a link would lead elsewhere, and a pipe wait for ever.
+            path.unlink(missing_ok=True)
+            path.touch(exist_ok=False)
+
+    def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
+        """Add the next trial; `stage` is where in the search it was made."""
+        trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
+        self.rows.append(trial)
+        if self._path is None:
+            return
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(as_json(trial) + "\n")
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
 
 def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:
@@ -173,18 +207,14 @@ def _unfinished(name: str, config: Mapping[str, Any]) -> Path | None:
 
 def _next_free(name: str) -> Path:
     """A new folder under RUNS, NAME- and the next number."""
-    number = 1
-    numbers_used = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
-    number += max((int(tail) for tail in numbers_used if tail.isdecimal()), default=0)
-    while True:
+    tails = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
+    for number in count(1 + max((int(tail) for tail in tails if tail.isdecimal()), default=0)):
         folder = RUNS / f"{name}-{number:03d}"
-        try:
+        # Another run may have started at the same moment.
+        with suppress(FileExistsError):
             folder.mkdir(parents=True)
-        except FileExistsError:
-            # Another run started at the same moment.
-            number += 1
-            continue
-        return folder
+            return folder
+    raise AssertionError("numbers do not end")
 
 
 def _remove_unanswered(folder: Path) -> None:

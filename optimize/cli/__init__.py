@@ -1,1 +1,0 @@
-"""What the commands do on the outside: flags in, results and one clear line out."""

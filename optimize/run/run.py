@@ -1,0 +1,453 @@
+"""One run from its settings to its report: plan, search, choose, measure once, write."""
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TextIO
+
+from data.readers import is_constructed
+from data.tables.in_memory import Rows
+from judges.client import BudgetSpentError, Model, ModelError, is_embedded
+from judges.dimension import Subject
+from judges.judge import Judge
+from judges.terminal import Progress
+from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
+from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.items import Item, data_counts, text_key
+from optimize.measuring.measure import order_figures, people_figures, rho, scale_figures
+from optimize.measuring.scored import Scored, labelled_in_order
+from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spending_summary
+from optimize.run.folder import (
+    JUDGE,
+    JUDGEMENTS,
+    REPORT,
+    SPLITS,
+    SUMMARY,
+    TRIALS,
+    TUNED,
+    AnyPath,
+    RunFolderError,
+    Trials,
+    as_json,
+    open_run,
+    read_summary,
+    run_config,
+    started_at,
+    write_json,
+    write_rows,
+    write_text,
+)
+from optimize.run.labels import PreparedRun, prepare
+from optimize.run.models import DEV, PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
+from optimize.run.settings import Settings
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget
+from optimize.search.gate import SearchResult, as_asked, reason_of, search, unmeasured
+from optimize.search.problem import SearchProblem
+from optimize.statistics.correlations import contrast_judges
+
+PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
+PrintLine = Callable[[str], None]
+# What the judges "seed" (untuned) and "tuned" gave on each held-out split.
+Measured = Mapping[str, Mapping[str, Scored]]
+
+
+def tune_in_folder(
+    settings: Settings,
+    out: AnyPath | None = None,
+    *,
+    print_line: PrintLine,
+    subject: Subject | None = None,
+    rows: Rows | None = None,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> tuple[Path, dict[str, Any]]:
+    """A run's folder, and what its summary.json holds; the report is drawn at the end.
+
+    `out` names the folder, which goes on where its run has not ended (None: see `open_run`).
+    `subject` stands for a definition in no file, and `rows` for labels in none: the folder then
+    holds them. `opened` are models that are open already, by their names; the progress line goes to
+    `stderr`, where that is given.
+    """
+    prepared = prepare(settings, subject, rows)
+    labelled = prepared.labels.labelled
+    config = run_config(prepared)
+    with open_run(out, prepared.subject.name, config, print_line) as folder:
+        if rows is not None:
+            write_rows(rows, folder)
+        write_json(folder / SPLITS, prepared.labels.split)
+        n_outputs = len(prepared.labels.everything)
+        print_line(f"{folder}: {prepared.level}-level rho, {n_outputs} outputs")
+        if unread := ", ".join(labelled.reading.unread):
+            print_line(f"columns not read: {unread}")
+        for note in labelled.notes:
+            print_line(f"note: {note}")
+        return folder, run(prepared, folder, print_line, opened, stderr)
+
+
+def run(
+    prepared: PreparedRun,
+    folder: Path,
+    print_line: PrintLine,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> dict[str, Any]:
+    """From the first question to the last file: what summary.json holds."""
+    started = time.monotonic()
+    with (
+        open_models(prepared.settings, folder, opened) as models,
+        _progress(prepared, models, stderr) as step,
+    ):
+        active = ActiveRun(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            trials=Trials(folder / TRIALS),
+            print_line=print_line,
+            step=step,
+        )
+        result = active.search()
+        found = result.tuned
+        try:
+            measured = active.measure(result)
+        except BudgetSpentError:
+            if found.id == active.untuned.id:
+                raise
+            # What was found is kept, and the same command with a larger limit measures it.
+            result = replace(result, tuned=active.untuned, choice=unmeasured(result.choice))
+            measured = active.measure(result)
+        probes = _probe(active, result, measured)
+        summary = summarize(active, result, measured, time.monotonic() - started)
+        if (cache := models.judge.cache or models.proposer.cache) and cache.note:
+            print_line(cache.note)
+    provenance = _freeze(active, result, found, summary)
+    rows = [
+        as_json(row) + "\n"
+        for split, scored in measured["seed"].items()
+        for row in judgement_rows(
+            scored.items.items, {name: measured[name][split].judgements for name in measured}, split
+        )
+    ]
+    write_text(folder / JUDGEMENTS, "".join(rows))
+    write_json(folder / SUMMARY, summary)
+    prompts = {"seed": active.untuned, "tuned": result.tuned}
+    page = {name: judge.prompt(active.judge.prompt) for name, judge in prompts.items()}
+    try:
+        # Drawing takes matplotlib, which a run that fails early need not load.
+        from optimize.report.page import write_run
+
+        write_run(folder / REPORT, summary, measured, page, probes, provenance)
+    except OSError:
+        raise
+    except Exception as error:  # whatever it is, the run has its judge
+        raise RunFolderError(
+            f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
+            f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
+        ) from error
+    return summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveRun:
+    """A run while its models are open.
+
+    `step` is told after each judgement whether it failed. `own_scorer` judges in place of the
+    untuned judge.
+    """
+
+    prepared: PreparedRun
+    folder: Path
+    models: RunModels
+    trials: Trials = field(default_factory=Trials)
+    print_line: PrintLine = lambda line: None
+    step: Callable[[bool], object] = lambda failed: None
+    own_scorer: JudgeItems | None = None
+
+    @property
+    def judge(self) -> Judge:
+        """The untuned judge."""
+        return self.prepared.untuned_judge
+
+    @cached_property
+    def untuned(self) -> Candidate:
+        """The judge as it is before the search."""
+        return Candidate(instruction=self.judge.prompt.instruction)
+
+    @cached_property
+    def scorer(self) -> JudgeItems:
+        seed = self.prepared.settings.seed
+        return self.own_scorer or item_scorer(
+            self.judge, self.models, seed, self.purpose_of, self.step
+        )
+
+    def purpose_of(self, item: Item) -> str:
+        """What judging the item is for, one of PURPOSES."""
+        return self._purposes.get(item.id, SEARCH)
+
+    @cached_property
+    def _purposes(self) -> dict[str, str]:
+        """What judging each item is for; train's are left out."""
+        labels = self.prepared.labels
+        held_out = [item for items in labels.measured.values() for item in items.items]
+        return {item.id: DEV for item in labels.dev.items} | {item.id: TEST for item in held_out}
+
+    @cached_property
+    def budget(self) -> RunBudget:
+        """The plan by what the first judgements have taken; free ones need none."""
+        native_n = self.models.judge.model.native_n
+        budget = plan_budget(self.prepared, native_n=native_n)
+        if budget.search.unit != "calls":
+            tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
+            budget = plan_budget(self.prepared, tokens, native_n)
+            for line in budget.heading():
+                self.print_line(line)
+        budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
+        budget.search.set_aside(0)
+        return budget
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Where candidates meet items, within the search's budget."""
+        return Evaluator(
+            seed=self.judge.prompt,
+            judge=self.scorer,
+            budget=self.budget.search,
+            pricing=self.budget.pricing,
+        )
+
+    def search(self) -> SearchResult:
+        """What the optimizer of the settings finds on train, and the gate's choice."""
+        prepared = self.prepared
+        problem = SearchProblem(
+            evaluator=self.evaluator,
+            proposer=self.models.language_proposer,
+            train=prepared.labels.train,
+            dev=prepared.labels.dev,
+            level=prepared.level,
+            options=self.budget.options,
+            record_trial=self.trials.record,
+            print_line=self.print_line,
+        )
+        result = search(prepared.settings.optimizer, problem)
+        if prepared.settings.ship == "tuned" and result.tuned.id != self.untuned.id:
+            result = replace(result, choice=as_asked(result.choice))
+        return result
+
+    def measure(self, result: SearchResult) -> Measured:
+        """Both judges on what is held out, once, after the choice."""
+        # Its share was kept for it; what it takes beyond is the models' own budget's to refuse.
+        self.models.budget.set_aside()
+        self.evaluator.budget = SearchBudget(math.inf)
+        return {
+            "seed": self._measured("untuned judge", self.untuned),
+            "tuned": self._measured("tuned judge", result.tuned),
+        }
+
+    def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
+        """A judge's judgements of each held-out split."""
+        prepared, scored = self.prepared, {}
+        for split, items in prepared.labels.measured.items():
+            self.evaluator.scores(candidate, items)
+            scored[split] = Scored(
+                judge=name,
+                dimension=prepared.subject.name,
+                split=split,
+                level=prepared.level,
+                items=items,
+                judgements=self.evaluator.judgements(candidate, items),
+                scale=prepared.subject.scale,
+                labelled=labelled_in_order(prepared.labels.labelled, items),
+            )
+        return scored
+
+    def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
+        """A candidate as a judge with the run's plan, and where it comes from."""
+        prompt = candidate.prompt(self.judge.prompt)
+        return replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
+
+
+@contextmanager
+def _progress(
+    prepared: PreparedRun, models: RunModels, stderr: TextIO | None
+) -> Iterator[Callable[[bool], object]]:
+    """Show the line for all of a run: what is asked for, of how many calls, for how much.
+
+    Yields what counts a judgement, and whether it failed.
+    """
+    if stderr is None:
+        yield lambda failed: None
+        return
+
+    def refresh(progress: Progress) -> None:
+        progress.name = models.purpose or progress.name
+        progress.done = models.budget.calls
+
+    planned, budget = plan_budget(prepared).planned.calls, models.budget
+    line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)
+    with line as progress:
+        yield lambda failed: progress.step(failed=failed)
+
+
+def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
+    """The probes of the judge that ships, on test; empty, with the reason, where there are none."""
+    settings, client = run.prepared.settings, run.models.judge
+    if not is_embedded(client.model.endpoint) and not settings.probes:
+        return PROBES_NOT_REQUESTED
+    if not any(row.purpose == PROBES for row in run.budget.rows):
+        return Probes(reason="the limit leaves no calls for them")
+    scored = measured["tuned" if result.choice.ship else "seed"]["test"]
+    judge = run.frozen(_shipped(run, result), {})
+    try:
+        with client.account.spending_on(PROBES):
+            return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
+    except (ModelError, BudgetSpentError) as error:
+        # They add to a report; what is known without them is worth keeping.
+        return Probes(reason=f"they could not be run to their end: {error}")
+
+
+def summarize(
+    run: ActiveRun, result: SearchResult, measured: Measured, seconds: float
+) -> dict[str, Any]:
+    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all its starts.
+
+    `cached_calls` were answered by the reply cache, and are among none of these. `request_changes`
+    lists what the endpoints did not take as it was asked for, if anything. `limit_reached` stands
+    where a larger limit goes on with the run. Without a test nothing is `measured`.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    shipped = "tuned" if result.choice.ship else "seed"
+    judge, proposer = models.judge.account, models.proposer.account
+    summary: dict[str, Any] = {
+        "dimension": run.prepared.subject.name,
+        "lm": settings.lm,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "data": data_counts(labels.labelled, labels.everything),
+        "seed_judge": _cells(measured.get("seed", {})),
+        "tuned_judge": _cells(measured.get("tuned", {})),
+        "gain": _gains(measured),
+        "shipped": shipped,
+        "why": result.choice.why,
+        **({"limit_reached": True} if result.choice.limit_reached else {}),
+        "risk": settings.risk,
+        "ship": settings.ship,
+        "lm_calls": judge.calls,
+        "proposer_calls": proposer.calls,
+        "cached_calls": judge.cached + proposer.cached,
+        **spending_summary(judge, proposer),
+        "seconds": round(seconds, 1),
+    }
+    if measured:
+        summary |= _on_test(run, measured, shipped)
+    earlier = read_summary(run.folder).get("request_changes", [])
+    if changes := list(dict.fromkeys([*earlier, *models.request_changes])):
+        summary["request_changes"] = changes
+    return summary
+
+
+def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
+    """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
+    order = {
+        split: {f"{judge}_judge": order_figures(measured[judge][split]) for judge in measured}
+        for split in measured["seed"]
+    }
+    test = measured[shipped]["test"]
+    figures = {"order": order, "scales": scale_figures(test)}
+    if people := people_figures(test):
+        figures["people"] = people
+    if test.is_pairs:
+        figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
+    return figures
+
+
+def _cells(scored: Mapping[str, Scored]) -> dict[str, Cell | None]:
+    """A judge's rho by split; null where nothing was held out."""
+    splits = ("test", "test_unseen_systems")
+    return {split: cell(rho(scored[split])) if split in scored else None for split in splits}
+
+
+def _gains(measured: Measured) -> dict[str, Cell | None]:
+    """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored."""
+    gains: dict[str, Cell | None] = {"test": None}
+    for split, seed in measured.get("seed", {}).items():
+        tuned = measured["tuned"][split].scores
+        contrast = contrast_judges(
+            tuned, seed.scores, seed.human, seed.documents, seed.systems, level=seed.level
+        )
+        gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
+    return gains
+
+
+def _shipped(run: ActiveRun, result: SearchResult) -> Candidate:
+    return result.tuned if result.choice.ship else run.untuned
+
+
+def _freeze(
+    run: ActiveRun, result: SearchResult, found: Candidate, summary: dict[str, Any]
+) -> dict[str, Any]:
+    """Write the judge that ships, and the tuned one: the provenance of the first.
+
+    `found` is what the search chose, also where the budget ended before its measurement.
+    """
+    shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    provenance = {
+        **_origin(run),
+        **{name: summary[name] for name in shown},
+        "candidates_tried": result.n_tried,
+        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
+    }
+    run.frozen(_shipped(run, result), provenance).save(run.folder / JUDGE, overwrite=True)
+    (run.folder / TUNED).unlink(missing_ok=True)
+    if found.id != run.untuned.id:
+        unshipped = dict(provenance)
+        if not result.choice.ship:
+            # "seed" would say that it learned from no labels.
+            del unshipped["shipped"]
+            unshipped["why"] = f"tuned, but not shipped: {reason_of(result.choice)}"
+            summary["tuned_file"] = TUNED
+        if found.id != result.tuned.id:
+            # The figures are those of the untuned judge in its place.
+            del unshipped["tuned_judge"], unshipped["gain"]
+        run.frozen(found, unshipped).save(run.folder / TUNED, overwrite=True)
+    return provenance
+
+
+def _origin(run: ActiveRun) -> dict[str, Any]:
+    """The provenance of whatever the run makes: its labels, models, settings and versions.
+
+    `tuned_on` are the texts that teach and choose: figures of rows like them flatter the judge.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    return {
+        "data": {
+            "name": labels.labelled.name,
+            "sha256": labels.labelled.sha256,
+            "constructed": is_constructed(labels.labelled.sha256),
+        },
+        "tuned_on": sorted({text_key(item.texts) for item in labels.learned.items}),
+        "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
+        "model": models.judge.model.name,
+        "endpoint": models.judge.model.endpoint,
+        "proposer": models.proposer.model.name,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "versions": versions(),
+        "started": started_at(run.folder),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that figures depend on, where installed."""
+    installed = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
