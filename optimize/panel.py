@@ -2,11 +2,11 @@
 
 import sys
 
-from dspy_judges.startup import run as start
+from dspy_judges.startup import run
 
 if __name__ == "__main__":
     # First, so that no file of the working folder is imported in a library's place.
-    sys.exit(start("optimize.panel:command"))
+    sys.exit(run("optimize.panel:command"))
 
 import argparse
 import math
@@ -24,7 +24,7 @@ from data.types import LabelledPairs
 from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
-from judges.terminal import print_lines, print_note
+from judges.terminal import DONE, print_lines, print_note, run_command
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -35,12 +35,12 @@ from optimize.compare import (
     read_judges,
     read_task,
 )
-from optimize.figures import DIGITS, Cell, json_number, value_cell
-from optimize.flags import Parser, run
+from optimize.figures import DIGITS, Cell, value_cell
+from optimize.flags import INTERRUPTED_RUN, Parser, print_json
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
-from optimize.measuring.panel_learning import Gain, Kind, PanelFit, Part, learn_panel
+from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
 from optimize.report.text import (
@@ -95,7 +95,23 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
-    return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
+    flags = parser().parse_intermixed_args(arguments)
+
+    def print_result() -> int:
+        summary = join(flags)
+        if summary is not None and flags.json:
+            print_json(summary)
+        elif summary is not None:
+            print_lines(panel_lines(summary))
+        return DONE
+
+    return run_command(
+        NAME,
+        print_result,
+        verbose=flags.verbose,
+        quiet=flags.quiet,
+        interrupted=INTERRUPTED_RUN,
+    )
 
 
 def join(flags: argparse.Namespace) -> dict[str, Any] | None:
@@ -106,7 +122,8 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
             "--data FILE is needed: without labels nobody knows whether a panel is better than the "
             "best of its members"
         )
-    loaded = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
+    specs = map(split_name, flags.judges)
+    loaded = read_judges(specs, flags.scale, flags.lm, flags.api_base)
     task, entries = read_task(flags, loaded)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}
@@ -171,11 +188,11 @@ def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set
         met |= {items.items[row].id for row in rows_met(judge, items)}
     if met:
         print_note(f"note: {counted(len(met), 'row')} left out, on which a member was tuned")
-    # Any, since mypy solves for one kind of labels at a time.
     labelled: Any = task.labelled
     field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
-    unmet = replace(labelled, **{field: tuple(i for i in labelled.items if i.id not in met)})
-    parts = {name: set(ids) for name, ids in data.split(unmet, seed=seed).ids().items()}
+    unmet = tuple(item for item in labelled.items if item.id not in met)
+    splits = data.split(replace(labelled, **{field: unmet}), seed=seed)
+    parts = {name: set(ids) for name, ids in splits.ids().items()}
     return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 
 
@@ -213,7 +230,7 @@ def learn_and_measure(
         "data": data_counts(task.labelled, first.items),
         "own": fit.own,
         "shipped": fit.kind,
-        "gain": _gain_cell(fit.gain),
+        "gain": fit.gain._asdict(),
         **{
             split: _beside(panel.of_rows(rows[split]), scored[fit.own].of_rows(rows[split]))
             for split in parts
@@ -261,22 +278,14 @@ def _total(entries: Sequence[Entry], key: str) -> float | None:
     return None if None in dollars else round(math.fsum(dollars), DIGITS)
 
 
-def _gain_cell(gain: Gain) -> Cell:
-    return {
-        "value": json_number(gain.value, DIGITS),
-        "error": json_number(gain.error, DIGITS),
-        "n": gain.n_documents,
-    }
-
-
 def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:
     """A member in summary.json: its weight in what ships (0: none), and what it adds to a panel."""
     weights = {part.name: part.weight for part in fit.parts}
     return {
         **entry.described(),
         "weight": round(weights.get(entry.name, 0.0), DIGITS),
-        "alone": json_number(fit.alone.get(entry.name, math.nan), DIGITS),
-        "adds": _gain_cell(fit.adds[entry.name]) if entry.name in fit.adds else None,
+        "alone": fit.alone.get(entry.name),
+        "adds": fit.adds[entry.name]._asdict() if entry.name in fit.adds else None,
         "passed_over": fit.passed_over.get(entry.name),
     }
 

@@ -44,11 +44,11 @@ class Part(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """A difference of rho on documents and systems that taught nothing, and its standard error."""
+    """A difference of rho on n documents that taught nothing, and its standard error."""
 
     value: float
     error: float
-    n_documents: int
+    n: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +92,6 @@ def learn_panel(
     is a panel's, which changes its sign where A and B change places. Raises SettingsError where
     there is nothing to learn.
     """
-    if np.unique(human).size < 2:
-        raise SettingsError(
-            "the labels that weights are learned from are all alike: there is no order to learn; "
-            "give more labels"
-        )
     document, system = (np.unique(names, return_inverse=True)[1] for names in (documents, systems))
     if pairs:
         # In both orders, so that nothing hangs on which of the two is called A.
@@ -112,17 +107,18 @@ def learn_panel(
     lines = np.array([_line(scores[name], group) for name in names])
     mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
     scored = ~np.isnan(mapped).any(axis=1)
+    learns = not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS
     labelled = _Labelled(
-        mapped[scored],
-        human[scored],
-        document[scored],
-        system[scored],
-        group[scored],
-        learns=not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS,
+        learns, *(vector[scored] for vector in (mapped, human, document, system, group))
     )
     everyone = np.ones(len(names), bool)
     without = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
     gain, *adds = labelled.gains([everyone, *(without if len(names) > 1 else [])], rng)
+    if not np.isfinite(gain.error):
+        raise SettingsError(
+            "in fewer than two documents people tell outputs apart: there is nothing to learn "
+            "weights from; label more documents"
+        )
     taught = labelled.taught(np.ones(labelled.human.size, bool))
     own, weights = taught.own(everyone), taught.weights(everyone)
     kind: Kind = "own"
@@ -203,12 +199,12 @@ class _Labelled:
     `group` numbers what is ranked together: a document's outputs, or all of them.
     """
 
+    learns: bool
     mapped: Matrix
     human: Vector
     document: Codes
     system: Codes
     group: Codes
-    learns: bool
 
     def taught(self, rows: Mask) -> _Taught:
         """What these rows teach."""

@@ -80,9 +80,7 @@ def test_rho_alone_is_summary_level_rho_and_a_panel_adds_what_dropping_its_membe
     world = World(5)
     own = world.judge(1.0)
     fit = world.fit({"a": own, "b": world.judge(1.0), "c": world.judge(8.0)})
-    assert fit.alone["a"] == pytest.approx(
-        summary_level(own, world.human, world.document).value
-    )
+    assert fit.alone["a"] == pytest.approx(summary_level(own, world.human, world.document).value)
     adds = {name: gain.value for name, gain in fit.adds.items()}
     assert adds["c"] < 0.01 < adds["b"]
 
@@ -139,13 +137,12 @@ def test_members_that_often_fail_or_say_one_thing_have_no_part_and_a_failure_fai
 
 
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
-def test_one_document_keeps_the_best_judge_and_labels_that_are_all_alike_teach_nothing(level):
-    world = World(9, documents=1, systems=30)
-    scores = {"a": world.judge(1.0), "b": world.judge(1.0)}
-    assert world.fit(scores, level).kind == "own"
-    world.human = np.full(30, 3.0)
-    with pytest.raises(SettingsError, match="there is no order to learn"):
-        world.fit(scores, level)
+def test_one_document_and_labels_that_are_all_alike_teach_nothing(level):
+    one, alike = World(9, documents=1, systems=30), World(9)
+    alike.human = np.full(192, 3.0)
+    for world in (one, alike):
+        with pytest.raises(SettingsError, match="in fewer than two documents people tell"):
+            world.fit({"a": world.judge(1.0), "b": world.judge(1.0)}, level)
 
 
 def test_over_all_outputs_scores_are_ranked_together():
