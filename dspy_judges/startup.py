@@ -26,6 +26,8 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
         # Closed by the caller (>&-): Python has no stream there.
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    # Matrices here are small: more threads would only wait for each other.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
     with loading_time():
         command = getattr(import_module(module), function)

@@ -182,7 +182,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     try:
         settings = msgspec.convert(plain, Settings, strict=False)
     except msgspec.ValidationError as error:
-        reason, _, path = str(error).replace("`", "").rpartition(" - at $.")
+        reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
         name = path.partition("[")[0]
         words = _words(_TYPES[name])
         reason = f"choose from {', '.join(words)}" if words else reason[:1].lower() + reason[1:]

@@ -12,14 +12,10 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
-from optimize.run.final_table import FinalTable
 from processes import TIMEOUT
 
 import data
 from data.tables.atomic_write import InUseError, in_use
-from judges.client.budget import BudgetSpentError
-from judges.judge import Judge
-from judges.loading import load
 from optimize.__main__ import command
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
@@ -78,52 +74,6 @@ def assert_same_judge(folder: Path, whole: Path) -> None:
     assert ours == theirs
     same = [json.loads((one / "summary.json").read_text()) for one in (folder, whole)]
     assert same[0] | {"seconds": 0} == same[1] | {"seconds": 0}
-
-
-def test_a_run_whose_budget_ends_at_the_final_table_has_its_judge(
-    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from optimize.run import pipeline
-
-    measure = pipeline.measure_finally
-
-    def poor(*told: Any, test: bool = True) -> FinalTable:
-        if test:
-            raise BudgetSpentError("the budget is spent")
-        return measure(*told, test=False)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "measure_finally", poor)
-        assert command([*FEW, "--out", "run"]) == 1
-    summary = json.loads((here / "run" / "summary.json").read_text())
-    assert summary["tuned_judge"]["test"] is None
-    assert summary["tuned_judge"]["dev"] is not None
-    assert isinstance(load(here / "run"), Judge)
-    assert command([*FEW, "--out", "run"]) == 0
-    assert_same_judge(here / "run", whole)
-
-
-def test_a_run_whose_limit_took_the_tuned_judge_goes_on_under_a_larger_one(
-    here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from optimize.run import pipeline
-
-    measure, refusals = pipeline.measure_finally, [BudgetSpentError("the budget is spent")]
-
-    def poor_once(*given: Any, test: bool = True) -> FinalTable:
-        if test and refusals:
-            raise refusals.pop()
-        return measure(*given, test=test)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(pipeline, "measure_finally", poor_once)
-        assert command([*FEW, "--out", "run"]) == 0
-    why = "The same command again with a larger limit goes on from there."
-    assert why in " ".join(capsys.readouterr().out.split())
-    assert command([*FEW, "--out", "run"]) == 0
-    assert "goes on with run" in capsys.readouterr().err
-    assert_same_judge(here / "run", whole)
-    assert command([*FEW, "--out", "run"]) == 1
 
 
 def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(

@@ -9,7 +9,7 @@ from openai_replies import Body, error
 from openai_server import OpenAIServer
 
 from optimize.__main__ import command
-from optimize.run.settings import Settings, SettingsError
+from optimize.run.settings import Settings, SettingsError, read_settings
 from optimize.verify import command as verify
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"
@@ -53,7 +53,7 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
         error(400, refusal, "invalid_request_error") if "seed" in body else None
     )
     flags = ["--dimension", "relevance", "--lm", JUDGE, "--proposer-lm", PROPOSER]
-    flags += ["--max-calls", "1500", "--out", "run", "--price", "1,10"]
+    flags += ["--max-calls", "3000", "--out", "run", "--price", "1,10"]
     flags += [*OF_THE_JUDGE, *OF_THE_PROPOSER]
     assert command(flags) == 0
     for model, limit, effort, name in (
@@ -80,14 +80,14 @@ def test_judge_and_proposer_are_asked_as_the_flags_say_and_a_run_goes_on_by_them
 def test_a_price_of_ones_own_bounds_a_run_of_a_model_no_table_knows(
     here: Path, openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    flags = ["--dimension", "relevance", "--lm", JUDGE, "--max-cost", "0.5", "--out", "run"]
+    flags = ["--dimension", "relevance", "--lm", JUDGE, "--max-cost", "0.6", "--out", "run"]
     assert command(flags) == 2
     assert "give --price IN,OUT, or --max-calls" in capsys.readouterr().err
     assert not openai_server.log
     assert command([*flags, "--price", "1,10"]) == 0
     served = (openai_server.tokens_in * 1 + openai_server.tokens_out * 10) / 1e6
     assert summary_of("run")["cost_usd"] == pytest.approx(served, rel=0.01)
-    assert served <= 0.5
+    assert served <= 0.6
 
 
 def test_verify_asks_as_its_flags_say(here: Path, openai_server: OpenAIServer) -> None:
@@ -101,7 +101,7 @@ def test_verify_asks_as_its_flags_say(here: Path, openai_server: OpenAIServer) -
 
 
 def settings(**values: Any) -> Settings:
-    return Settings(dimension="relevance", **values)
+    return read_settings({"dimension": "relevance", **values})
 
 
 def test_a_judges_key_goes_nowhere_that_the_judge_is_not_asked() -> None:

@@ -58,7 +58,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     for word in ("unseen systems", "Shipped: the", "judge calls", "risk of a false claim"):
         assert word in out
     folder = here / "runs" / "relevance-001"
-    assert {path.name for path in folder.iterdir()} == {*FILES, "tuned.json"}
+    assert {path.name for path in folder.iterdir()} == FILES
     summary = read(folder / "summary.json")
     assert set(summary) == {
         *("dimension", "lm", "optimizer", "seed", "level", "data", "seed_judge", "tuned_judge"),
@@ -70,7 +70,6 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
             "why",
             "risk",
             "ship",
-            "stand_ins",
             "lm_calls",
             "proposer_calls",
             "cached_calls",
@@ -82,7 +81,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     }
     cell = {"coefficient", "level", "value", "low", "high", "n_outputs", "n_documents"}
     for judge in ("seed_judge", "tuned_judge"):
-        for split in ("dev", "test", "test_unseen_systems"):
+        for split in ("test", "test_unseen_systems"):
             assert set(summary[judge][split]) == {*cell, "n_undefined", "n_failed"}
     assert summary["lm_calls"] <= 1500
     assert summary["cost_usd"] == 0

@@ -8,7 +8,7 @@ import pytest
 from judges import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command
-from optimize.run.settings import Settings, SettingsError
+from optimize.run.settings import SettingsError, read_settings
 
 
 def test_the_named_plan_is_followed_and_frozen(
@@ -31,11 +31,11 @@ def test_the_named_plan_is_followed_and_frozen(
 )
 def test_a_plan_that_makes_no_sense_is_refused(flags: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
-        Settings(dimension="relevance", **flags)
+        read_settings({"dimension": "relevance", **flags})
 
 
 @pytest.mark.parametrize("risk", [0, -0.1, 0.51, True, "much"])
 def test_a_risk_is_above_0_and_at_most_one_half(risk: Any) -> None:
-    assert Settings(dimension="relevance", risk=0.5).risk == 0.5
+    assert read_settings({"dimension": "relevance", "risk": 0.5}).risk == 0.5
     with pytest.raises(SettingsError, match="--risk"):
-        Settings(dimension="relevance", risk=risk)
+        read_settings({"dimension": "relevance", "risk": risk})

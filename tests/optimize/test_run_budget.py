@@ -1,0 +1,147 @@
+"""What a run may spend and on what: planned before its first request, counted with each."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai_server import OpenAIServer
+
+from judges.client.budget import Account, Booking, Budget, Spending
+from judges.client.prices import Price
+from judges.client.protocol import Message, Sampling, Usage
+from optimize.__main__ import command
+from optimize.run.budget import CallTokens, RunBudget, plan_budget, spending_summary
+from optimize.run.labels import prepare
+from optimize.run.settings import SettingsError, read_settings
+
+LM = "openai/gpt-4.1-mini"
+RUN = ["--dimension", "relevance", "--lm", LM]
+# Dollars that a search on the starter set has to have.
+SMALLEST = 0.19
+
+
+def plan(measured: CallTokens | None = None, **settings: Any) -> RunBudget:
+    settings = {"lm": LM, **settings}
+    return plan_budget(prepare(read_settings({"dimension": "relevance", **settings})), measured)
+
+
+def test_a_free_run_plans_to_judge_labels_test_and_attacks_twice_once() -> None:
+    budget = plan(lm="embedded")
+    labels = budget.prepared.labels
+    n_test = sum(map(len, labels.measured.values()))
+    # The untuned judge and one that shows the labels; six added lines on 16 outputs.
+    assert {row.purpose: row.calls for row in budget.rows} == {
+        "search": 2 * len(labels.learned),
+        "test": 2 * n_test,
+        "probes": 6 * 16,
+    }
+    assert budget.planned.cost == 0
+
+
+def test_what_measures_is_kept_and_the_search_spends_the_rest() -> None:
+    budget = plan(max_cost=1.0)
+    assert budget.search.limit == pytest.approx(budget.limit - budget.kept)
+    n_test = sum(map(len, budget.prepared.labels.measured.values()))
+    assert budget.kept >= 2 * n_test * budget.pricing.of_seed
+    assert budget.kept_calls == 2 * n_test
+    assert budget.planned.cost is not None
+    assert budget.planned.cost <= budget.limit <= 1.0 == budget.at_most
+
+
+def test_more_money_is_never_less_to_search_with_or_to_show() -> None:
+    budgets = [plan(max_cost=SMALLEST * 1.25**step) for step in range(20)]
+    for less, more in pairwise(budgets):
+        assert less.search.limit <= more.search.limit
+        assert less.options.longest_demos <= more.options.longest_demos
+
+
+@pytest.mark.parametrize(
+    ("limit", "smallest"),
+    [({"max_cost": 0.01}, f"--max-cost {SMALLEST}"), ({"max_calls": 10}, "--max-calls ")],
+)
+def test_a_limit_too_small_to_learn_anything_names_the_smallest_that_can(
+    limit: dict[str, float], smallest: str
+) -> None:
+    with pytest.raises(SettingsError) as refused:
+        plan(**limit)
+    assert f"the smallest that can is {smallest}" in str(refused.value)
+    (name,) = limit
+    enough = float(str(refused.value).rpartition(" ")[2])
+    assert plan(**{name: enough}).search.limit > 0
+
+
+def test_judgements_that_prove_dearer_are_planned_by_what_they_took() -> None:
+    expected = plan(max_cost=2.0).pricing
+    dearer = plan(CallTokens(expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
+    # 2,000 tokens at 1.6 dollars a million.
+    assert dearer.pricing.of_seed == pytest.approx(expected.of_seed + 0.0032)
+    assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
+
+
+def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one() -> None:
+    budget = plan(price="0,1.6", plan="mean", samples=2)
+    assert budget.search.unit == "dollars"
+    assert budget.pricing.of_seed == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    assert plan(lm="openai/x", price="0,0").search.unit == "calls"
+    assert plan(lm="openai/x").search.unit == "tokens"
+
+
+def test_a_dry_run_needs_no_key_sends_nothing_and_writes_nothing(
+    tmp_path: Path,
+    openai_server: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert command([*RUN, "--max-cost", "2", "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    for word in ("search", "proposals", "test", "expected", "at most: $2.00", "A gain of 0.1 rho"):
+        assert word in out
+    assert max(map(len, out.splitlines())) <= 80
+    assert command([*RUN, "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["cost_usd"]["expected"] <= told["cost_usd"]["at_most"]
+    assert command([*RUN[:2], "--lm", "openai/x", "--max-cost", "1", "--dry-run"]) == 2
+    assert "--max-cost: the price of openai/x is not known" in capsys.readouterr().err
+    assert not openai_server.log
+    assert not list(tmp_path.iterdir())
+
+
+def send(account: Account) -> Booking:
+    asked: list[Message] = [{"role": "user", "content": "x" * 40}]
+    booking = account.book(b"", asked, Sampling(max_tokens=10))
+    assert booking is not None
+    return booking
+
+
+def test_a_request_is_counted_for_what_it_was_sent_for_whenever_its_answer_comes() -> None:
+    account = Budget().account(price=Price(per_token_in=1.0, per_token_out=1.0))
+    with account.spending_on("search"):
+        late = send(account)
+    with account.spending_on("test"):
+        account.settle(send(account), Usage(7, 2))
+        account.settle(late, Usage(10, 1))
+    assert account.spending() == [
+        Spending(purpose="search", calls=1, tokens_in=10, tokens_out=1, cost=11),
+        Spending(purpose="test", calls=1, tokens_in=7, tokens_out=2, cost=9),
+    ]
+
+
+def test_the_sums_by_purpose_are_the_totals_to_the_last_digit() -> None:
+    budget, third = Budget(), Price(per_token_in=1 / 3e6, per_token_out=1 / 7e6)
+    judge, proposer = budget.account("judge", third), budget.account("proposer", third)
+    proposer.purpose = "proposals"
+    for index, purpose in enumerate(("test", "search", "probes")):
+        with judge.spending_on(purpose):
+            for number in range(index + 1):
+                judge.settle(send(judge), Usage(1001 + number, 13))
+    proposer.settle(send(proposer), Usage(2222, 101))
+    summary = spending_summary(judge, proposer)
+    rows = summary["spending"]
+    assert [row["purpose"] for row in rows] == ["search", "proposals", "test", "probes"]
+    assert sum(row["calls"] for row in rows) == judge.calls + proposer.calls
+    assert summary["tokens"]["in"] == sum(row["tokens_in"] for row in rows)
+    assert summary["cost_usd"] == round(sum(row["cost_usd"] for row in rows), 6)
