@@ -123,7 +123,7 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
             "best of its members"
         )
     specs = map(split_name, flags.judges)
-    loaded = read_judges(specs, flags.scale, flags.lm, flags.api_base)
+    loaded = read_judges(flags, specs, flags.lm or "")
     task, entries = read_task(flags, loaded)
     check_names(entries)
     judges = {entry.name: entry.judge for entry in entries if entry.judge}

@@ -1,7 +1,6 @@
 """From Python: labels in memory, frames out, tables in notebooks, and types that mypy sees."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -112,7 +111,7 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
 def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:
     parameters = signature(optimize.tune).parameters
     own = {"dimension", "pairwise", "data", "out", "quiet"}
-    settings = {declared.name for declared in fields(Settings)}
+    settings = {*Settings.__struct_fields__}
     assert parameters.keys() - own == settings - own
     defaults = Settings(dimension="relevance")
     for name in settings - own - {"map", "values", "lm"}:

@@ -186,8 +186,10 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     for name, value in now["settings"].items():
         if name not in FREE and (other := before["settings"].get(name)) != value:
             return f"{flag_of(name)} was {other!r} and is {value!r}"
+    for role, address in now.get("endpoints", {}).items():
+        if (other := before["endpoints"].get(role)) != address:
+            return f"its {role} was asked at {other} and not at {address}"
     clauses = {
-        "endpoints": "its models were asked elsewhere",
         "data": "its labels were others",
         "prompt": "its definition was another",
         "judges": "its judges were others",
