@@ -232,9 +232,9 @@ def _with_plan(member: Member) -> Judge:
 def _problem(panel: Subject, member: Member) -> str | None:
     """Why a judge is no member of a panel on this subject, or its line or weight none."""
     own, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
-    same_scale = own.scale == panel.scale or (own.name == panel.name and own.scale and panel.scale)
-    if not same_scale or getattr(own, "candidate", "") != getattr(panel, "candidate", ""):
-        return f"judges on another scale than the panel {panel.name}, or something else"
+    rescaled = own.name == panel.name and own.scale and panel.scale
+    if _judged(own) != _judged(panel) and not rescaled:
+        return f"{_judged(own)}, and the panel {panel.name} {_judged(panel)}"
     if not 1e-100 <= member.weight <= 1e6:
         return f"has the weight {member.weight}; above 0 and up to 1e6 is one"
     if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
@@ -242,3 +242,9 @@ def _problem(panel: Subject, member: Member) -> str | None:
     if isinstance(panel, Comparison) and (member.slope > 1 or member.intercept):
         return f"has the line {line}; of margins in [-1, 1] its slope is at most 1, and alone"
     return None
+
+
+def _judged(subject: Subject) -> str:
+    if isinstance(subject, Comparison):
+        return f"compares each {subject.candidate}"
+    return f"rates from {subject.scale[0]} to {subject.scale[-1]}"
