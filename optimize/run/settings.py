@@ -173,6 +173,9 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         columns = mapping([str(word) for word in columns])
     # A mapping file has words, too.
     plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
+    # As `check` leaves it in a mapping file; what is given beside it goes before.
+    if scale := plain["map"].pop("scale", None):
+        plain.setdefault("scale", scale)
     for name, value in plain.items():
         if isinstance(value, os.PathLike):
             plain[name] = os.fspath(value)
