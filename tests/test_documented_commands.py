@@ -22,7 +22,7 @@ PAGES = [
     *(folder / "README.md" for folder in SCRIPTS),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-STARTED = re.compile(r"((?:dspy-judges|python -m (?:optimize|judges|data)\b)[^&]*)")
+STARTED = re.compile(r"((?:dspy-judges|python -m (?:optimize|judges|data)\b)[^&>]*)")
 OF_OTHER_TOOLS = {"--strict"}  # mkdocs build
 
 
