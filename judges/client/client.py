@@ -402,13 +402,8 @@ class Client:
         self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
-        self._n_answered, self._seconds = 0, 0.0
+        self._n_answered = 0
         self._said: set[str] = set()
-
-    @property
-    def latency(self) -> float | None:
-        """Mean seconds from sending to the answer, of the calls answered here; None: none was."""
-        return self._seconds / self._n_answered if self._n_answered else None
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -674,7 +669,6 @@ class Client:
             self.account.settle(booking, completion)
             self._gate.answered()
             self._n_answered += 1
-            self._seconds += time.monotonic() - entered_at
             return completion
 
     def _wait(self, error: TransientError, tries: int) -> float:

@@ -239,8 +239,12 @@ def _cost(summary: Summary) -> str:
         calls += f" and {counted(proposals, 'proposal')}"
     if cached:
         calls += f" ({cached:,} more from the reply cache)"
-    cost = cost_text(summary["cost_usd"])
-    return f"{cost}, {calls} in {summary['seconds']:,.0f} s."
+    cost = f"{cost_text(summary['cost_usd'])}, {calls} in {summary['seconds']:,.0f} s."
+    if not (rows := summary.get("cost_per_1000_rows")):
+        return cost
+    shipped, untuned = (cost_text(rows[f"{name}_judge"]) for name in (summary["shipped"], "seed"))
+    beside = f", with the untuned judge {untuned}" if summary["shipped"] == "tuned" else ""
+    return f"{cost} 1,000 rows cost {shipped} with it{beside}."
 
 
 def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:

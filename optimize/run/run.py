@@ -132,7 +132,7 @@ def run(
     prompts = {"seed": active.untuned, "tuned": result.tuned}
     page = {name: judge.prompt(active.judge.prompt) for name, judge in prompts.items()}
     try:
-        # Drawing takes matplotlib, which a run that fails early need not load.
+        # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
         write_run(folder / REPORT, summary, measured, page, probes, provenance)
@@ -323,6 +323,11 @@ def summarize(
         **spending_summary(judge, proposer),
         "seconds": round(seconds, 1),
     }
+    if run.budget.search.unit == "dollars":
+        summary["cost_per_1000_rows"] = {
+            name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
+            for name, candidate in (("seed_judge", run.untuned), ("tuned_judge", result.tuned))
+        }
     if measured:
         summary |= _on_test(run, measured, shipped)
     earlier = read_summary(run.folder).get("request_changes", [])

@@ -28,7 +28,11 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
         ),
         ("One person", "Not known: no two annotators labelled the same outputs."),
         ("Gain", "Tuning helped: from 60% to 64% of pairs, +0.100 [+0.020, +0.180] rho on test."),
-        ("Cost", "$0.0375, 1,200 judge calls and 1 proposal in 12 s."),
+        (
+            "Cost",
+            "$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows cost $0.5000 with it, "
+            "with the untuned judge $0.2000.",
+        ),
     ]
 
 

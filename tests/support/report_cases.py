@@ -183,7 +183,7 @@ def gain(value: float | None, low: float | None, high: float | None) -> dict[str
 
 def run_summary(**changes: Any) -> dict[str, Any]:
     """What summary.json holds of a run whose tuned judge ships; it looked at no unseen system."""
-    row = {"dev": cell(0.987), "test": cell(), "test_unseen_systems": None}
+    row = {"test": cell(), "test_unseen_systems": None}
     shares = {"seed_judge": order(0.6), "tuned_judge": order()}
     return {
         "dimension": "relevance", "lm": "openai/some-model", "optimizer": "rank", "seed": 0,
@@ -196,6 +196,7 @@ def run_summary(**changes: Any) -> dict[str, Any]:
         "order": {"test": shares}, "scales": None, "shipped": "tuned",
         "why": "Shipped: the tuned judge. It beats the untuned judge.",
         "lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "cost_usd": 0.0375,
+        "cost_per_1000_rows": {"seed_judge": 0.2, "tuned_judge": 0.5},
         "seconds": 12.3, **changes,
     }  # fmt: skip
 
