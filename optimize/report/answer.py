@@ -3,6 +3,7 @@
 All of it is read from what `--json` prints of a run, a verification or a comparison.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -51,12 +52,18 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
         said.append(("Tuned", f"{tuned} did not ship (--ship tuned ships it)."))
     table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
-        *wrapped(f"{summary['dimension']} judged by {summary['lm']} on {labels_of(summary)}"),
+        *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
         *(["", *table] if summary["gain"]["test"] else []),
         *([f"Its errors: {folder}/report.html"] if folder else []),
     ]
+
+
+def run_title(summary: Summary) -> str:
+    """What is judged, and by which model."""
+    by = "the embedded model" if is_embedded(summary["lm"]) else summary["lm"]
+    return f"{summary['dimension']} judged by {by}"
 
 
 def run_answer(summary: Summary) -> list[Said]:
@@ -206,7 +213,7 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     if not one:
         yield "One person", "Not known: no two annotators labelled the same outputs."
         return
-    gap, verdict = one["gap"], "As good as one annotator, as far as these labels tell"
+    gap, verdict = one["gap"], "Perhaps as good as one annotator"
     if gap["low"] is None:
         verdict = "Too few documents to say whether it is as good as one annotator"
     elif gap["high"] < 0:
@@ -263,9 +270,10 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     order = _order(summary, "test", shipped)
     chance, use = list(_on_chance(order)), []
     if not chance:
+        least = "X" if cell["low"] is None else f"{math.floor(100 * cell['low']) / 100:.2f}"
         use = [
             "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-            "verify FOLDER --data FILE --min-spearman X`."
+            f"verify FOLDER --data FILE --min-spearman {least}`."
         ]
     steps = [
         *_on_failures(cell, summary),
@@ -315,8 +323,8 @@ def _on_unseen(summary: Summary) -> Iterator[str]:
     lost = summary["gain"].get("test_unseen_systems")
     if summary["shipped"] == "tuned" and lost and lost["value"] is not None and lost["value"] < 0:
         yield (
-            "Before you judge new systems, label some of their outputs and verify both judges: on "
-            "unseen systems the tuned one did worse than the untuned one."
+            "Before you judge new systems, label some of their outputs and verify both judges: "
+            "tuning has shown no gain on unseen systems."
         )
         return
     known, unseen = (_order(summary, split, summary["shipped"]) for split in SPLITS)
@@ -486,7 +494,7 @@ def labels_of(result: Summary) -> str:
     systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
     number = counted(data["n_outputs"], unit_of(result)[:-1])
     name = short_name(data["name"], 40)
-    return f"{name}: {counted(data['n_documents'], 'document')}, {systems}{number}"
+    return f"{counted(data['n_documents'], 'document')}, {systems}{number} of {name}"
 
 
 def _paragraphs(said: Sequence[Said]) -> list[str]:

@@ -35,6 +35,7 @@ from optimize.report.answer import (
     run_answer,
     run_steps,
     run_table,
+    run_title,
     scale_warning,
     unit_of,
 )
@@ -157,7 +158,7 @@ def write_run(
     steps = run_steps(summary, talked_up(probes, scored))
     _write_judged(
         path,
-        f"{summary['dimension']} judged by {summary['lm']}",
+        run_title(summary),
         Section(title="Answer", said=said),
         steps,
         scored,
@@ -292,14 +293,12 @@ def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
     """Which outputs it gets wrong: the system that stands most often among the worst."""
     if not worst:
         return []
-    counts = Counter(
-        (scored.items.items[row].system, "high" if gap > 0 else "low") for row, gap in worst
-    )
-    (system, side), number = counts.most_common(1)[0]
-    listed = f"The {counted(len(worst), 'worst disagreement')} with people stand below"
+    counts = Counter(scored.items.items[row].system for row, _ in worst)
+    system, number = counts.most_common(1)[0]
+    listed = f"The {counted(len(worst), 'worst disagreement')} with people are listed below"
     if system is None or number < 3:
         return [("Errors", f"{listed}.")]
-    return [("Errors", f"{listed}; {number} are outputs of {system}, ranked too {side}.")]
+    return [("Errors", f"{listed}; {number} are outputs of {system}.")]
 
 
 def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
@@ -366,7 +365,8 @@ def _people_said(scored: Scored, row: int) -> list[str]:
     else:
         given, names, comments = list(labelled.votes), (), labelled.comments
     if len(names) != len(given):
-        names = tuple(f"Annotator {place}" for place in range(1, len(given) + 1))
+        names = tuple(map(str, range(1, len(given) + 1)))
+    names = tuple(f"Annotator {name}" if name.isdigit() else name for name in names)
     if len(comments) == len(given):
         each = zip(names, given, comments, strict=True)
         return [f"{name}: {rating}. {comment}" for name, rating, comment in each]
@@ -421,7 +421,7 @@ def _failures(scored: Scored) -> Table:
     return Table(
         head=("without a score", "why"),
         rows=failures[:MAX_FAILURES],
-        caption=caption if failures else "Everything has a score.",
+        caption=caption if failures else "Every output has a score.",
     )
 
 
@@ -429,7 +429,7 @@ def _people(people: Mapping[str, Any] | None) -> list[Table]:
     """The judge beside each annotator, and every two annotators."""
     if not people:
         return []
-    groups = people["agreement"]
+    groups, alpha = people["agreement"], number_text(people.get("alpha"))
     rows = [(f"judge and {row['annotator']}", row) for row in groups["judge"]]
     rows += [(" and ".join(row["annotators"]), row) for row in groups["annotators"]]
     return [
@@ -444,7 +444,7 @@ def _people(people: Mapping[str, Any] | None) -> list[Table]:
                 )
                 for who, row in rows
             ],
-            caption=f"The judge and people; alpha {number_text(people.get('alpha'))}.",
+            caption=f"The judge and people; the annotators' Krippendorff's alpha is {alpha}.",
         )
     ]
 
@@ -456,10 +456,14 @@ def _judge(
     seed, tuned = prompts["seed"], prompts["tuned"]
     changed = "words that tuning took out are struck through, those it put in are marked"
     versions = provenance.get("versions", {})
+    shown = f" (the first {MAX_DEMOS} are below)" if len(tuned.demos) > MAX_DEMOS else ""
     facts = [
         ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
         ("Writes", ", then ".join(field.name for field in tuned.outputs)),
-        ("Demonstrations", f"{len(tuned.demos)} in the tuned prompt, {len(seed.demos)} before"),
+        (
+            "Demonstrations",
+            f"{len(tuned.demos):,} in the tuned prompt{shown}, {len(seed.demos)} before",
+        ),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
         ("Begun", str(provenance.get("started", "unknown"))),

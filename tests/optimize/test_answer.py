@@ -106,7 +106,7 @@ def test_failures_of_either_judge_are_counted() -> None:
     ("ends", "says"),
     [
         ((-0.2, -0.1), "Not as good as one annotator"),
-        ((-0.2, 0.1), "As good as one annotator, as far as these labels tell"),
+        ((-0.2, 0.1), "Perhaps as good as one annotator"),
         ((0.1, 0.2), "Better than one annotator"),
         ((None, None), "Too few documents to say"),
     ],
