@@ -456,14 +456,13 @@ def _judge(
     seed, tuned = prompts["seed"], prompts["tuned"]
     changed = "words that tuning took out are struck through, those it put in are marked"
     versions = provenance.get("versions", {})
-    shown = f" (the first {MAX_DEMOS} are below)" if len(tuned.demos) > MAX_DEMOS else ""
+    demos = f"{len(tuned.demos):,} in the tuned prompt, {len(seed.demos)} before"
+    if len(tuned.demos) > MAX_DEMOS:
+        demos += f"; the first {MAX_DEMOS} are below"
     facts = [
         ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
         ("Writes", ", then ".join(field.name for field in tuned.outputs)),
-        (
-            "Demonstrations",
-            f"{len(tuned.demos):,} in the tuned prompt{shown}, {len(seed.demos)} before",
-        ),
+        ("Demonstrations", demos),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
         ("Begun", str(provenance.get("started", "unknown"))),
