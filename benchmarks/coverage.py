@@ -113,7 +113,7 @@ def print_table(
     simulations: int,
     figures: Callable[[np.random.Generator, int], Figures],
     sizes: tuple[int, ...] = (15, 30, 100),
-    many: int = 5_000,
+    many: int = 20_000,
 ) -> None:
     """The coverage of each figure, a column a size; the truth is the figure at size `many`."""
     print(title)

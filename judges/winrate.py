@@ -100,34 +100,17 @@ def share_interval(
     codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents], dtype=int)
     counts = np.bincount(codes, minlength=len(numbers)).astype(float)
     sums = np.bincount(codes, np.asarray(values, float), len(numbers)).astype(float)
-    return share_interval_of_sums(sums, counts, low, high)
-
-
-def share_interval_of_sums(
-    sums: Vector,
-    counts: Vector,
-    low: float = 0.0,
-    high: float = 1.0,
-    *,
-    added: float = 1.0,
-    degree: int = 1,
-) -> tuple[float, float]:
-    """As `share_interval`, from each document's sum of values and their number.
-
-    The two documents that are added have `added` times the average size. With `degree` 2 the
-    values are of pairs across documents, each in the sums of both.
-    """
-    from scipy.special import stdtrit  # which judging does without
-
     if counts.size < 2:
         return math.nan, math.nan
+    from scipy.special import stdtrit  # which judging does without
+
     value = float(sums.sum() / counts.sum())
-    size = added * counts.mean()
+    size = counts.mean()
     counts = np.concatenate([counts, [size, size]])
     sums = np.concatenate([sums, [low * size, high * size]])
     mean, n = sums.sum() / counts.sum(), counts.size
     residuals = sums - mean * counts
-    error = degree * math.sqrt(float((residuals**2).sum()) * n / (n - 1)) / counts.sum()
+    error = math.sqrt(float((residuals**2).sum()) * n / (n - 1)) / counts.sum()
     reach = float(stdtrit(n - 1, 0.975)) * error
     # The mean itself is always in it.
     return max(low, min(mean - reach, value)), min(high, max(mean + reach, value))

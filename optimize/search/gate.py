@@ -49,7 +49,7 @@ FOLDS = 4
 # Standard deviation of the difference of two judges' rho in one document, times the root of its
 # outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
 # (4, 8 or 16 outputs), .91 between tuned and untuned judges of benchmarks/simulated.py (5 or 12).
-SPREAD = 0.9
+SPREAD = 1.0
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
     Contrast,
     Interval,
     Matrix,
@@ -33,9 +34,6 @@ Mask = NDArray[np.bool_]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho; a judge that rates it alike has said nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
-# Over all outputs an interval takes so many documents with another label than the commonest one: of
-# 30 outputs of which 27 pass, 3 say what rho is.
-FEW_OTHERS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,11 +350,14 @@ def _rounded(means: Matrix) -> Matrix:
 
 
 def enough_contrast(rows: Rows) -> bool:
-    """Whether 10 documents have another label, and another score, than the commonest of all."""
+    """Whether 15 documents have another label, and another score, than the commonest of all.
+
+    Of 30 outputs of which 27 pass, 3 say what rho over all outputs is.
+    """
     for side in (rows.judge, rows.human):
         _, codes, counts = np.unique(side, return_inverse=True, return_counts=True)
         others = np.unique(rows.document[codes != counts.argmax()]) if counts.size else counts
-        if others.size < FEW_OTHERS:
+        if others.size < FEW_DOCUMENTS:
             return False
     return True
 

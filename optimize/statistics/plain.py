@@ -9,20 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judges.winrate import share_interval, share_interval_of_sums
 from optimize.statistics.correlations import Level, enough_contrast, read_rows
 from optimize.statistics.intervals import (
     Contrast,
     Interval,
     Matrix,
     Vector,
+    correlation_interval,
     interval_of_mean,
     mean_of_differences,
 )
 
-# The size of the two documents that keep a share's interval from being empty at 0 and 1, as a part
-# of an average document's: its pairs share outputs, so that they say less than as many alone.
-ADDED = 0.25
 # Pairs are compared in blocks of about this many, to bound memory.
 BLOCK = 4_000_000
 # What is worth a warning: so many of people's standard deviations between the means.
@@ -50,13 +47,13 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> P
     judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     decided = (people != 0) & ~np.isnan(judge)
     correct = (1 + np.sign(judge[decided]) * np.sign(people[decided])) / 2
-    documents = np.asarray(document)[decided].tolist()
+    names, codes = np.unique(np.asarray(document)[decided], return_inverse=True)
     return PairAccuracy(
         value=float(correct.mean()) if correct.size else np.nan,
-        interval=_interval(*share_interval(correct, documents)),
+        interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
         n_decided=int(correct.size),
         n_ties=int((judge[decided] == 0).sum()),
-        n_documents=len(set(documents)),
+        n_documents=names.size,
         n_failed=int(np.isnan(judge).sum()),
     )
 
@@ -114,13 +111,13 @@ def order_agreement(
         np.bincount(rows.document, column, rows.n_documents).astype(float) for column in beside
     )
     has_pair = ordered > 0
-    # Each pair stands in the sums of both of its outputs.
-    interval = share_interval_of_sums(
-        alike[has_pair], ordered[has_pair], added=ADDED, degree=2 if across else 1
-    )
+    interval = None
+    if not across or enough_contrast(rows):
+        # Across documents, each pair stands in the sums of two.
+        interval = _interval_of_share(alike[has_pair], ordered[has_pair], 2 if across else 1)
     return OrderAgreement(
         value=float(alike.sum() / ordered.sum()) if has_pair.any() else np.nan,
-        interval=_interval(*interval) if not across or enough_contrast(rows) else None,
+        interval=interval,
         n_pairs=round(ordered.sum() / 2),
         n_ties=round(ties.sum() / 2),
         n_tied_by_people=round(tied.sum() / 2),
@@ -148,8 +145,17 @@ def _beside_others(sides: Matrix) -> Matrix:
     return counts
 
 
-def _interval(low: float, high: float) -> Interval | None:
-    return None if np.isnan(low) else Interval(low, high)
+def _interval_of_share(alike: Vector, counts: Vector, documents_a_pair: int = 1) -> Interval | None:
+    """The interval of all that is alike of all that counts, from each document's sums.
+
+    A share s is a correlation of 2s - 1 between what the judge and what people prefer.
+    """
+    if not counts.size:
+        return None
+    share = float(alike.sum() / counts.sum())
+    terms = 2 * documents_a_pair * (alike - share * counts) / counts.mean()
+    interval = correlation_interval(2 * share - 1, terms)
+    return None if interval is None else Interval((1 + interval.low) / 2, (1 + interval.high) / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,12 +93,12 @@ def test_intervals_are_withheld_where_they_would_not_hold() -> None:
     for judge in (human, 0 * human):
         assert summary_level(judge, human, document).interval is None
         assert dataset_level(judge, human, document).interval is None
-    # Of 60 outputs 51 pass: nine say what rho is.
-    passes = np.arange(60) >= 9
+    # Of 60 outputs 46 pass: fourteen say what rho is.
+    passes = np.arange(60) >= 14
     scores = np.random.default_rng(3).normal(size=60)
     assert dataset_level(scores, passes).interval is None
     assert contrast_judges(scores, -scores, passes, range(60), level="dataset").interval is None
-    assert dataset_level(scores, np.arange(60) >= 10).interval is not None
+    assert dataset_level(scores, np.arange(60) >= 15).interval is not None
 
 
 def test_swaps_of_differences_are_studentised_by_hand() -> None:

@@ -27,14 +27,24 @@ def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all() -> None
     result = pair_accuracy([1, -0.5, 0, 1, NAN], human, list("abcde"))
     assert result.value == pytest.approx((1 + 0 + 0.5) / 3)
     assert (result.n_decided, result.n_ties, result.n_documents, result.n_failed) == (3, 1, 3, 1)
-    assert result.interval is not None
-    assert 0 <= result.interval.low < result.value < result.interval.high <= 1
+    assert result.interval is None
     # The other judge is right on all three: half a point from each opposed pair, a tie's from one.
     contrast = contrast_accuracy([1, -0.5, 0, 1, NAN], human, human, list("abcde"))
     assert contrast.value == pytest.approx(-1.5 / 3)
     nothing = pair_accuracy([1], [0], ["a"])
     assert math.isnan(nothing.value)
     assert nothing.interval is None
+
+
+def test_a_share_has_the_interval_of_the_correlation_that_it_is() -> None:
+    # 12 of 15 pairs right: D = 2 * .8 - 1 = .6, each pair adds 2 or 0 less 1.6 to it, and the error
+    # of Fisher's z is sd / sqrt(15) / (1 - .36).
+    right = [1.0] * 12 + [-1.0] * 3
+    result = pair_accuracy(right, np.ones(15), range(15))
+    reach = stats.t.ppf(0.975, 14) * np.std([1.0] * 12 + [-1.0] * 3, ddof=1) / 15**0.5 / 0.64
+    ends = (1 + np.tanh(np.arctanh(0.6) + np.array([-reach, reach]))) / 2
+    assert result.interval is not None
+    assert (result.interval.low, result.interval.high) == pytest.approx(tuple(ends))
 
 
 def test_pairs_are_of_one_document_and_a_tie_is_half_right() -> None:

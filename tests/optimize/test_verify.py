@@ -281,10 +281,10 @@ def test_words_of_recorded_replies_count_what_values_says(
 
 
 def pair_files(folder: Path, replies: list[dict[str, Any]]) -> list[str]:
-    """Arguments that verify recorded pair replies against two votes for A and one for B."""
+    """Arguments that verify recorded pair replies, of every four pairs two A, one B and a tie."""
     pairs = [
         {"id": f"p{n}", "prompt": f"Q{n}", "response_a": "a", "response_b": "b", "preferred": side}
-        for n, side in enumerate(["A", "A", "B", "tie"])
+        for n, side in enumerate(["A", "A", "B", "tie"] * 5)
     ]
     return [
         *("--replies", write_jsonl(folder / "r.jsonl", replies)),
@@ -297,7 +297,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(
 ) -> None:
     # Right in both orders; for what is shown first (a tie); right in one order, a tie in the other.
     # Together 1, .5 and 1; by orders taken alone (1 + 1 + 0 + 1 + 1 + .5) / 6.
-    told = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")]
+    told = [("A", "B"), ("A", "A"), ("C", "A"), ("A", "B")] * 5
     arguments = pair_files(
         tmp_path, [{"id": f"p{n}", "order_ab": a, "order_ba": b} for n, (a, b) in enumerate(told)]
     )
@@ -305,7 +305,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(
     assert command(arguments) == 0
     out = capsys.readouterr().out
     assert "wit accuracy 0.833 [0." in out
-    assert "n=3 of 4 pairs that people decided" in out
+    assert "n=15 of 20 pairs that people decided" in out
     result = verified(capsys, *arguments)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
