@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 
@@ -98,41 +98,32 @@ class CrossFit:
         ]
         return [self._largest(self._everything.of_documents(names)) for names in folds]
 
-    def is_needed_for(self, candidate: Candidate) -> bool:
-        """Whether versions stand in for the candidate."""
-        return candidate.demo_set.kind == EVERYTHING and self.is_feasible
-
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, by the versions that do not show them where it needs them.
+        """Scores in the items' order, each by the version that does not show its document.
 
         Raises SearchBudgetSpentError where they cannot be paid.
         """
-        if not self.is_needed_for(candidate):
-            return evaluator.scores(candidate, items)
         scores = np.empty(len(items))
-        folds = np.array([self._fold_of.get(name, -1) for name in items.document_ids])
+        folds = np.array([self._fold_of[name] for name in items.document_ids])
         for fold in set(folds.tolist()):
             rows = np.flatnonzero(folds == fold).tolist()
-            version = (
-                candidate if fold < 0 else replace(candidate, demo_set=self._fold_demo_sets[fold])
-            )
+            version = replace(candidate, demo_set=self._fold_demo_sets[fold])
             scores[rows] = evaluator.scores(version, items.of_rows(rows))
         return scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What an optimizer ends with: finalists, best first, and how they were made.
+    """What an optimizer ends with: finalists, best first.
 
-    `tried` are the ids of all candidates scored, and `n_proposed` the instructions proposed.
-    `n_too_dear` candidates did better than the untuned judge on train and cost too much to be
-    finalists.
+    `tried` are the ids of all candidates scored. `n_too_dear` candidates did better than the
+    untuned judge on train and cost too much to be finalists. With `cross_fit` the one finalist
+    shows labels of dev as well, and versions of it are judged.
     """
 
     finalists: Sequence[Candidate]
     tried: Collection[str]
-    n_proposed: int
-    cross_fit: CrossFit
+    cross_fit: CrossFit | None = None
     n_too_dear: int = 0
 
 
@@ -191,17 +182,12 @@ class Choice:
 class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
-    `tuned` is the untuned judge where there is no other. `on_dev` are all that met documents held
-    out from them; `cross_fit` tells which of them show everything.
+    `tuned` is the untuned judge where there is no other.
     """
 
     tuned: Candidate
     choice: Choice
-    cross_fit: CrossFit = field(compare=False, repr=False)
     n_tried: int
-    n_proposed: int
-    calls: int
-    on_dev: Sequence[Candidate] = ()
 
 
 UNTUNED = "Shipped: the untuned judge."
@@ -223,29 +209,18 @@ def search(optimizer: str, problem: SearchProblem) -> SearchResult:
             explorations.append(explore(half))
             budget.limit = everything
             finalists.append(score_finalists(half, explorations[-1]))
-            if any(map(explorations[-1].cross_fit.is_needed_for, explorations[-1].finalists)):
+            if explorations[-1].cross_fit:
                 break
     budget.limit = everything
-    met = [finalist for of_half in finalists for finalist in of_half]
-    n_tried = len(
-        {name for each in explorations for name in each.tried}.union(
-            finalist.candidate.id for finalist in met
-        )
-    )
-    tuned, choice = decide(problem, finalists, n_tried)
+    tried = {name for each in explorations for name in each.tried}
+    n_tried = len(tried.union(each.candidate.id for half in finalists for each in half))
+    prevented = None
     if len(finalists) < len(explorations):
-        choice = undecided(n_tried)
-    elif not met and (n_too_dear := sum(each.n_too_dear for each in explorations)):
-        choice = too_dear(n_too_dear, n_tried)
-    return SearchResult(
-        tuned=tuned,
-        choice=choice,
-        cross_fit=explorations[0].cross_fit,
-        n_tried=n_tried,
-        n_proposed=sum(each.n_proposed for each in explorations),
-        calls=budget.calls,
-        on_dev=list({each.candidate.id: each.candidate for each in met}.values()),
-    )
+        prevented = undecided(n_tried)
+    elif not any(finalists) and (n_too_dear := sum(each.n_too_dear for each in explorations)):
+        prevented = too_dear(n_too_dear, n_tried)
+    tuned, choice = decide(problem, finalists, n_tried, prevented)
+    return SearchResult(tuned=tuned, choice=choice, n_tried=n_tried)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
@@ -262,14 +237,17 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         left -= evaluator.cost(candidate, dev)
         if left >= 0 or not affordable:
             affordable.append(candidate)
-    if any(map(cross_fit.is_needed_for, affordable)):
+    if cross_fit:
         dev = problem.labelled
     judges = [problem.seed, *affordable]
     part = affordable_documents(evaluator, judges, dev, level) if affordable else Items(())
     seed = evaluator.scores(problem.seed, part)
     finalists = []
     for candidate in affordable:
-        scores = cross_fit.scores(evaluator, candidate, part)
+        if cross_fit:
+            scores = cross_fit.scores(evaluator, candidate, part)
+        else:
+            scores = evaluator.scores(candidate, part)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, seed=seed)
         finalists.append(finalist)
         problem.record_candidate(
@@ -308,22 +286,34 @@ def affordable_part(
 
 
 def decide(
-    problem: SearchProblem, halves: Sequence[Sequence[Finalist]], n_tried: int
+    problem: SearchProblem,
+    halves: Sequence[Sequence[Finalist]],
+    n_tried: int,
+    prevented: Choice | None = None,
 ) -> tuple[Candidate, Choice]:
     """The tuned judge of the finalists of either half, and whether it ships.
 
-    The test is of the first reliable finalists. Of all with a gain the best is the tuned judge, or
-    the cheapest that is within a standard error of it: a judge is paid for again with every row.
+    The test is of the first reliable finalists, unless the budget has `prevented` it. Of all with a
+    gain the best is the tuned judge, or the cheapest within a standard error of it whose own gain
+    is clear: a judge is paid for again with every row.
     """
     level, options = problem.level, problem.options
     reliable = [[each for each in half if each.is_reliable] for half in halves]
     leaders = [half[0] for half in reliable if half]
     if not leaders:
-        return problem.seed, Choice(ship=False, why=f"{UNTUNED} {_no_finalist(halves, n_tried)}")
-    choice = verdict(leaders, level, stream(options.seed, "gate"), options.risk)
+        why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
+        return problem.seed, prevented or Choice(ship=False, why=why)
+    rng = stream(options.seed, "gate")
+    choice = prevented or verdict(leaders, level, rng, options.risk)
     gainers = [each for half in reliable for each in half if each.gain(level).value > 0]
-    tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders])
-    assert choice.gain is not None
+    clear = {
+        each.candidate.id
+        for each in gainers
+        if gains([each.gain(level)], rng, options.risk)[0].is_clear
+    }
+    tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders], clear)
+    if choice.gain is None:
+        return tuned, choice
     problem.record(
         "gate",
         candidate=tuned.id,
@@ -385,8 +375,13 @@ def joined(finalists: Sequence[Finalist]) -> Finalist:
     )
 
 
-def cheapest_as_good(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
-    """The cheapest of those within a standard error of the best, on all labels known to both."""
+def cheapest_as_good(
+    problem: SearchProblem, candidates: Sequence[Candidate], clear: Collection[str]
+) -> Candidate:
+    """The best, or the cheapest of those in `clear` (ids) within a standard error of it.
+
+    Two are compared on all labels known to both that neither shows.
+    """
 
     def shortfall(better: Candidate, worse: Candidate) -> Contrast:
         known = problem.evaluator.known(better, problem.evaluator.known(worse, problem.labelled))
@@ -399,9 +394,12 @@ def cheapest_as_good(problem: SearchProblem, candidates: Sequence[Candidate]) ->
     for candidate in candidates[1:]:
         if shortfall(candidate, best).value > 0:
             best = candidate
-    gaps = {candidate.id: shortfall(best, candidate) for candidate in candidates}
-    as_good = [each for each in candidates if gaps[each.id].value <= gaps[each.id].error]
-    return min([best, *as_good], key=problem.evaluator.item_cost)
+    as_good = [best]
+    for candidate in candidates:
+        gap = shortfall(best, candidate)
+        if candidate.id in clear and gap.value <= gap.error:
+            as_good.append(candidate)
+    return min(as_good, key=problem.evaluator.item_cost)
 
 
 def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:

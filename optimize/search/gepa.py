@@ -32,7 +32,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import N_FINALISTS, CrossFit, Exploration
+from optimize.search.gate import N_FINALISTS, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.statistics.correlations import Level
@@ -135,7 +135,7 @@ class Reflection(InstructionProposer):  # type: ignore[misc]
         super().__init__()
         self.progress, self.client = progress, client
         self.lm = as_lm(client, temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed)
-        self.n_proposed = self.n_fruitless = 0
+        self.n_fruitless = 0
         self._known = {progress.evaluator.seed.instruction}
 
     def __call__(self, *args: Any, **kwargs: Any) -> dict[str, str]:
@@ -150,7 +150,6 @@ class Reflection(InstructionProposer):  # type: ignore[misc]
             if self.lm.engine.stopped is None:
                 budget.charge_proposal(totals.tokens_in - tokens_in, totals.tokens_out - tokens_out)
             self.progress.ended = self.progress.ended or self.lm.engine.stopped
-        self.n_proposed += len(instructions)
         if not self._known.issuperset(instructions.values()):
             self.n_fruitless = 0
             self._known.update(instructions.values())
@@ -186,9 +185,6 @@ def explore(problem: SearchProblem) -> Exploration:
     return Exploration(
         finalists=better[:N_FINALISTS],
         tried=progress.tried,
-        n_proposed=reflection.n_proposed,
-        # None of them shows dev: each judges it itself.
-        cross_fit=CrossFit(Items(()), evaluator.seed, options),
     )
 
 

@@ -87,7 +87,6 @@ class Proposer:
     """Asks the search's language model for instructions."""
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
-        self.n_proposed = 0
         self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         self._known = [problem.seed.instruction]
@@ -179,7 +178,6 @@ class Proposer:
         for reason in faults:
             self._problem.record("rejected", number, why=reason)
         fresh = list(dict.fromkeys(each for each in proposals if isinstance(each, str)))
-        self.n_proposed += len(proposals)
         self._known += fresh
         self._n_fruitless_rounds = 0 if fresh else self._n_fruitless_rounds + 1
         if not fresh:

@@ -81,13 +81,14 @@ def explore(problem: SearchProblem) -> Exploration:
 def show_labels(problem: SearchProblem) -> Exploration:
     """The judge that shows all labels of train and dev, or as many of train as a prompt takes."""
     prompt, options = problem.evaluator.seed, problem.options
-    cross_fit = CrossFit(problem.labelled, prompt, options)
-    demo_set = cross_fit.full_demo_set
-    if not cross_fit.is_feasible:
-        demo_set = CrossFit(problem.train, prompt, options).full_demo_set
-    candidate = replace(problem.seed, demo_set=demo_set)
-    finalists = [candidate] if demo_set.demos else []
-    return Exploration(finalists=finalists, tried=(), n_proposed=0, cross_fit=cross_fit)
+    cross_fit, train = (CrossFit(of, prompt, options) for of in (problem.labelled, problem.train))
+    shown = cross_fit if cross_fit.is_feasible else train
+    candidate = replace(problem.seed, demo_set=shown.full_demo_set)
+    return Exploration(
+        finalists=[candidate] if candidate.demo_set.demos else [],
+        tried=(),
+        cross_fit=cross_fit if cross_fit.is_feasible else None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,9 +232,6 @@ class RankSearch:
         return Exploration(
             finalists=self._finalists(),
             tried=self.results.keys(),
-            n_proposed=self.proposer.n_proposed,
-            # None of its candidates shows dev: each judges it itself.
-            cross_fit=CrossFit(Items(()), self.problem.evaluator.seed, self.problem.options),
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
         )
 

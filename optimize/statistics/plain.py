@@ -5,9 +5,10 @@ here, so that a judge may rank perfectly and still be one point too kind.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.correlations import Level, enough_contrast, read_rows
 from optimize.statistics.intervals import (
@@ -145,7 +146,9 @@ def _beside_others(sides: Matrix) -> Matrix:
     return counts
 
 
-def _interval_of_share(alike: Vector, counts: Vector, documents_a_pair: int = 1) -> Interval | None:
+def _interval_of_share(
+    alike: NDArray[Any], counts: NDArray[Any], documents_a_pair: int = 1
+) -> Interval | None:
     """The interval of all that is alike of all that counts, from each document's sums.
 
     A share s is a correlation of 2s - 1 between what the judge and what people prefer.

@@ -142,7 +142,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
 
 
 def test_the_power_is_that_of_the_simulated_decision() -> None:
-    """Rho differences of a document with standard deviation .9 / sqrt(3), as of four outputs."""
+    """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
     rows = rng.normal(0.1, gate.SPREAD / 3**0.5, (RUNS, 60))
     clear = [gate.gains([mean_of_differences(row, names)], rng, RISK)[0].is_clear for row in rows]
@@ -169,7 +169,6 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
     assert "candour" in result.tuned.instruction
     on_dev = [record for record in records if record["stage"] == "dev"]
     assert {record["n_documents"] for record in on_dev} == {16, 14}
-    assert {record["candidate"] for record in on_dev} == {each.id for each in result.on_dev}
     assert [record["stage"] for record in records].count("gate") == 1
 
 
@@ -234,9 +233,6 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
     # The untuned judge and the versions judge each output once.
     assert len(asked) == 2 * len(whole) == evaluator.budget.spent
-    # Documents it does not show it judges itself.
-    result.cross_fit.scores(evaluator, result.tuned, world(1, first=500))
-    assert len(asked[-1][0].demos) == len(whole)
 
 
 def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:

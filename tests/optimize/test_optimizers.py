@@ -70,7 +70,6 @@ def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
     assert found.result.choice.ship, found.result.choice.why
     named = {word for word in WORDS if word in found.result.tuned.instruction}
     assert named == {"kindness", "candour"}
-    assert found.result.n_proposed
 
 
 @every
