@@ -25,11 +25,9 @@ CONFIG = "config.json"
 SPLITS = "splits.json"
 LABELS = "labels.jsonl"
 REPLIES = "replies.sqlite"
-TIMES = "times.jsonl"
 TRIALS = "trials.jsonl"
 JUDGEMENTS = "judgements.jsonl"
 JUDGE = "judge.json"
-FINALISTS = "finalists"
 TUNED = "tuned.json"
 SUMMARY = "summary.json"
 REPORT = "report.html"
@@ -159,8 +157,8 @@ class Trials:
 def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:
     """Whether a run of this configuration was begun here; raises RunFolderError for any other."""
     if not (folder / CONFIG).exists():
-        if any((folder / name).exists() for name in (TRIALS, JUDGE)):
-            raise RunFolderError(f"{folder} holds a judge already: name another --out")
+        if others := [path.name for path in folder.glob("[!.]*")]:
+            raise RunFolderError(f"{folder} holds other files ({others[0]}): name another --out")
         return False
     summary = read_summary(folder)
     # The report is a run's last file. A larger limit may change what the limit has ended.
@@ -225,7 +223,7 @@ def _remove_unanswered(folder: Path) -> None:
     """Take away what a run left that cost nothing; one with replies stays, to be gone on with."""
     if (folder / JUDGE).exists() or any(Store.answered(folder / REPLIES).values()):
         return
-    for name in (CONFIG, SPLITS, LABELS, TRIALS, TIMES, REPLIES):
+    for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         # Something of the user's own is in it.
