@@ -183,7 +183,8 @@ def read_judges(
     """
     entries, providers = [], set()
     for name, spec in specs:
-        file, at, model = spec.rpartition("@")
+        # The name of a model may hold another @.
+        file, at, model = spec.partition("@")
         if not at or Path(spec).exists():
             file, model = spec, lm
         check_name(model)

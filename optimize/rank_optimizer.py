@@ -267,6 +267,8 @@ class Answer:
         number = float(cell)
         if not math.isfinite(number):
             raise ValueError(f"{cell!r} is no finite number")
+        if self.values == (True, False):
+            return number  # the share of people who said True
         return (number + 1) / 2 if self.is_choice else number
 
     def value(self, level: int) -> Any:

@@ -36,7 +36,13 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.measure import correlation_of, figures, rho
 from optimize.measuring.scored import Scored, unmet_rows
-from optimize.report.answer import COIN, has_constructed_labels, is_paired, unit_of
+from optimize.report.answer import (
+    COIN,
+    has_constructed_labels,
+    is_paired,
+    least_spearman,
+    unit_of,
+)
 from optimize.report.page import write_verification
 from optimize.report.text import (
     counted,
@@ -50,6 +56,7 @@ from optimize.report.text import (
 from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
+from optimize.statistics.intervals import FEW_DOCUMENTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +131,7 @@ class Measured:
             "dimension": self.scored.dimension,
             "data": data_counts(self.labelled, self.unmet.items),
             "level": self.scored.level,
+            "n_unjudged": self.scored.n_unjudged,
             "n_met": len(met),
             "on_met": cell_by_convention(rho(self.scored.of_rows(met))) if is_apart else None,
             "tuned_on_these_labels": is_on_met,
@@ -178,7 +186,8 @@ def measure(
         subject = find_subject(dimension)
         task = Task.read(data, dimension, subject, recorded=True, **how)
         ratings = recorded_scale(scale, subject)
-        scored = task.scored("scores", from_numbers(judge), None, ratings)
+        by_id = from_numbers(judge, pairwise=isinstance(task.labelled, LabelledPairs))
+        scored = task.scored("scores", by_id, None, ratings)
         return Measured.of(scored, task.labelled)
     if not isinstance(judge, Judge | str | os.PathLike):
         raise TypeError(
@@ -268,7 +277,16 @@ def shortfalls(result: Mapping[str, Any], least: float | None) -> list[str]:
             f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
             f"{MAX_FAILED:.0%} may"
         )
-    if least is not None and (value is None or value < least):
+    if least is None:
+        return reasons
+    if (missing := result["n_unjudged"]) > MAX_FAILED * (number + missing):
+        reasons.append(
+            f"{missing:,} of {number + missing:,} labels have no record; at most "
+            f"{MAX_FAILED:.0%} may"
+        )
+    if result["tuned_on_these_labels"]:
+        reasons.append(f"it was tuned on {result['n_met']:,} of these {unit_of(result)}")
+    if value is None or value < least:
         figure = "undefined" if value is None else f"{value:.4f}"
         level = cell["level"]
         reasons.append(f"{level}-level rho is {figure}; --min-spearman asks for {least:g}")
@@ -287,7 +305,7 @@ def verify_lines(
     lines = wrapped(*verify_answer(result), last)
     if not everything:
         return lines
-    every = [signature(each, unit_of(result)) for each in result["correlations"]]
+    every = list(dict.fromkeys(signature(c, unit_of(result)) for c in result["correlations"]))
     return [*lines, "", *every, *(_people_lines(people, everything) if people else [])]
 
 
@@ -320,8 +338,8 @@ def _headline(result: Mapping[str, Any]) -> str:
     if is_paired(result):
         ends = interval_text(result["accuracy_low"], result["accuracy_high"])
         return (
-            f"accuracy {number_text(result['accuracy'])} {ends}, n={result['n_decided']:,} of "
-            f"{result['n_pairs']:,} pairs that people decided"
+            f"accuracy {number_text(result['accuracy'])} {ends}, rho {number_text(cell['value'])}, "
+            f"n={result['n_decided']:,} of {result['n_pairs']:,} pairs that people decided"
         )
     ends = f" {interval_text(cell['low'], cell['high'])}"
     if cell["low"] is None and abs(cell["value"] or 1) == 1:
@@ -339,6 +357,8 @@ def _in_plain_words(result: Mapping[str, Any]) -> str:
     """What the headline means."""
     share = result["order"]["value"]
     if is_paired(result):
+        if result["order_agreement"] is None:
+            return f"It prefers the side that people prefer in {share_text(share)} of the pairs."
         same = share_text(result["order_agreement"])
         return f"It gives the same answer in both orders in {same} of the pairs."
     if share is None:
@@ -372,7 +392,8 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
             verdict = "yes" if low > 0 else "no"
         judge, person = (number_text(one[side]["value"]) for side in ("judge", "annotator"))
         lines.append(
-            f"As good as one annotator: {verdict} (rho with the others {judge}, theirs {person})"
+            f"As good as one annotator: {verdict} (rho with the others {judge}, theirs {person}; "
+            f"{one['n_outputs']:,} outputs)"
         )
     return lines
 
@@ -400,10 +421,12 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
         return "measure it on labels that it was not tuned on (--data FILE)"
     of = "systems" if cell["level"] == "system" else "documents"
     if low is None and abs(cell["value"] or 0) < 1:
-        return f"label more {of}; these are too few for an interval"
+        if result["data"][f"n_{of}"] < FEW_DOCUMENTS:
+            return f"label more {of}; these are too few for an interval"
+        return "label outputs that differ more; nearly all labels or scores are the same"
     if low is not None and low <= (COIN if paired else 0):
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
         return f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide"
-    gate = "--min-spearman X holds it to this figure in CI"
+    gate = f"--min-spearman {least_spearman(cell)} holds it there in CI"
     return gate if has_page else f"--report FILE.html shows its worst errors; {gate}"

@@ -49,7 +49,7 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
     said = [*run_answer(summary), ("Next", run_steps(summary)[0].replace("`", ""))]
     if folder and "tuned_file" in summary:
         tuned = f"{folder}/{summary['tuned_file']}"
-        said.append(("Tuned", f"{tuned} did not ship (--ship tuned ships it)."))
+        said.append(("Tuned", f"{tuned} did not ship; verify and judges.load take it."))
     table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
@@ -270,10 +270,9 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     order = _order(summary, "test", shipped)
     chance, use = list(_on_chance(order)), []
     if not chance:
-        least = "X" if cell["low"] is None else f"{math.floor(100 * cell['low']) / 100:.2f}"
         use = [
             "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-            f"verify FOLDER --data FILE --min-spearman {least}`."
+            f"verify FOLDER --data FILE --min-spearman {least_spearman(cell)}`."
         ]
     steps = [
         *_on_failures(cell, summary),
@@ -285,6 +284,11 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
         *use,
     ]
     return steps[:MOST_STEPS]
+
+
+def least_spearman(cell: Cell) -> str:
+    """The rho to hold a judge to: the lower end of its interval, below which chance is unlikely."""
+    return "X" if cell["low"] is None else f"{math.floor(100 * cell['low']) / 100:.2f}"
 
 
 def _on_failures(cell: Cell, result: Summary) -> Iterator[str]:

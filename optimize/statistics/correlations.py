@@ -22,6 +22,7 @@ from optimize.statistics.intervals import (
     correlation_interval,
     interval_of_mean,
     mean_of_differences,
+    stream,
     system_interval,
 )
 
@@ -34,6 +35,8 @@ Mask = NDArray[np.bool_]
 # What every figure means that names no other convention: people who rate a document alike leave it
 # without a rho; a judge that rates it alike has said nothing of it and gets 0.
 PRIMARY: Undefined = "judge_zero"
+# Random swaps of two judges, whose differences have the standard error over documents.
+SWAPS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -493,7 +496,8 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
     n = a.n_documents
     if a.n_systems < 2 or np.ptp(human) == 0:
         return mean_of_differences(np.empty(0), ())
-    error = float(np.sqrt((differences(_balanced_signs(n)) ** 2).mean())) if n > 1 else np.inf
+    swaps = stream(0, "swaps").choice([-1.0, 1.0], (SWAPS, n))
+    error = float(np.sqrt((differences(swaps) ** 2).mean())) if n > 1 else np.inf
     terms = [document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)]
     return Contrast(
         value=float(differences(np.ones((1, n)))[0]),
@@ -509,14 +513,3 @@ def _system_sums(rows: Rows, values: Vector) -> Matrix:
     cell = rows.document * rows.n_systems + rows.system
     sums: Vector = np.bincount(cell, values, rows.n_documents * rows.n_systems).astype(float)
     return sums.reshape(rows.n_documents, rows.n_systems)
-
-
-def _balanced_signs(n: int) -> Matrix:
-    """Signs for n documents in which every two documents differ as often as not (Hadamard).
-
-    As in balanced repeated replication (McCarthy 1969): of a sum they give the variance exactly.
-    """
-    from scipy.linalg import hadamard
-
-    signs: Matrix = hadamard(1 << n.bit_length())[:, 1 : n + 1].astype(float)
-    return signs

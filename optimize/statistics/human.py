@@ -114,6 +114,8 @@ def annotator_agreement(
             for second, column in columns
         ]
     for (first, a), (second, b) in itertools.combinations(columns, 2):
+        if np.isnan(a + b).all():
+            continue
         # Neither is the judge: a document that one of them rates alike counts both ways round.
         rho = (known.rho(a, b, level) + known.rho(b, a, level)) / 2
         rows.append(_agreement(first, second, a, b, rho))
