@@ -1,7 +1,7 @@
 """Serves a simulated world as an OpenAI-compatible endpoint on 127.0.0.1, and counts what it bills.
 
 python benchmarks/simulated_server.py FOLDER writes labels.jsonl and quality.yaml there, serves
-their world until Ctrl-C, and then prints the bill: docs/first_paid_run.md rehearsed for nothing.
+their world until Ctrl-C, and then prints the bill: a paid run rehearsed for nothing.
 
 with serve(world) as server:
     ...  # --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5-mini --api-base server.url

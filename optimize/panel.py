@@ -74,7 +74,7 @@ It ends with 0; 1 where it failed; 2 for wrong usage; 130 where it was
 interrupted (the same command again goes on, and pays nothing twice)."""
 
 KINDS: Mapping[Kind, str] = {
-    "own": "the best single judge",
+    "own": "no panel, but the best single judge",
     "half": "a panel, half the best single judge and half the mean of all",
     "learned": "a panel with learned weights",
 }
@@ -318,13 +318,14 @@ def _answer(summary: Mapping[str, Any]) -> list[str]:
     better = "does better" if summary["shipped"] != "own" else "does not clearly do better"
     symbol = "accuracy" if summary["kind"] == "pairwise" else f"{summary['level']}-level rho"
     return [
-        f"{summary['dimension']}: shipped {KINDS[summary['shipped']]}.",
-        f"On {counted(gain['n'], 'document')} that taught no weights a panel {better} than {own}, "
-        f"the best single judge: {number_text(gain['value'], signed=True)} rho, standard error "
-        f"{number_text(gain['error'])}.",
+        f"{summary['dimension']}: {KINDS[summary['shipped']]} ({own} is the best alone).",
+        f"On {counted(gain['n'], 'document')}, each scored by what the others taught, a panel "
+        f"{better} than the single judge that they show as best: "
+        f"{number_text(gain['value'], signed=True)} rho ± {number_text(gain['error'])} (standard "
+        "error).",
         *(
             f"On {title} ({counted(cells['own']['n'], 'document')}), {symbol}: best single judge "
-            f"{cell_text(cells['own'])}, what ships {cell_text(cells['panel'])}, difference "
+            f"{cell_text(cells['own'])}, chosen {cell_text(cells['panel'])}, difference "
             f"{cell_text(cells['difference'], signed=True)}."
             for split, title in SPLITS.items()
             if (cells := summary.get(split))

@@ -392,8 +392,7 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
             verdict = "yes" if low > 0 else "no"
         judge, person = (number_text(one[side]["value"]) for side in ("judge", "annotator"))
         lines.append(
-            f"As good as one annotator: {verdict} (rho with the others {judge}, theirs {person}; "
-            f"{one['n_outputs']:,} outputs)"
+            f"As good as one annotator: {verdict} (rho with the others {judge}, theirs {person})"
         )
     return lines
 

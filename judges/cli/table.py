@@ -74,10 +74,12 @@ class Estimate(NamedTuple):
         }
 
     def __str__(self) -> str:
+        if self.cost_usd == 0:
+            return f"estimate: {self.requests:,} judgements; {self.lm}, free"
         cost = "price unknown" if self.cost_usd is None else f"about ${self.cost_usd:,.4f}"
         return (
             f"estimate: {self.requests:,} requests, about {self.tokens_in:,} tokens in and "
-            f"{self.tokens_out:,} out; {self.lm}, {cost if self.cost_usd != 0 else 'free'}"
+            f"{self.tokens_out:,} out; {self.lm}, {cost}"
         )
 
 

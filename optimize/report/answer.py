@@ -49,7 +49,7 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
     said = [*run_answer(summary), ("Next", run_steps(summary)[0].replace("`", ""))]
     if folder and "tuned_file" in summary:
         tuned = f"{folder}/{summary['tuned_file']}"
-        said.append(("Tuned", f"{tuned} did not ship; verify and judges.load take it."))
+        said.append(("Tuned", f"{tuned} (did not ship)"))
     table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
@@ -122,7 +122,7 @@ def gain_sentence(summary: Summary) -> str:
     figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
     if low is None:
         documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
-        return f"{documents} are too few to tell whether tuning helped: {figure}."
+        return f"{documents} of test are too few to show it by themselves: {figure}."
     if low > 0:
         return f"Tuning helped: {figure}."
     if high < 0:
@@ -250,8 +250,8 @@ def _cost(summary: Summary) -> str:
     if not (rows := summary.get("cost_per_1000_rows")):
         return cost
     shipped, untuned = (cost_text(rows[f"{name}_judge"]) for name in (summary["shipped"], "seed"))
-    beside = f", with the untuned judge {untuned}" if summary["shipped"] == "tuned" else ""
-    return f"{cost} 1,000 rows cost {shipped} with it{beside}."
+    beside = f" (untuned: {untuned})" if summary["shipped"] == "tuned" else ""
+    return f"{cost} 1,000 rows: {shipped}{beside}."
 
 
 def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:

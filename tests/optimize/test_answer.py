@@ -30,8 +30,8 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
         ("Gain", "Tuning helped: from 60% to 64% of pairs, +0.100 [+0.020, +0.180] rho on test."),
         (
             "Cost",
-            "$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows cost $0.5000 with it, "
-            "with the untuned judge $0.2000.",
+            "$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows: $0.5000 (untuned: "
+            "$0.2000).",
         ),
     ]
 
@@ -48,7 +48,7 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
         (gain(0.1, -0.1, 0.3), "Whether tuning helped is not settled: from"),
         (
             gain(0.1, None, None),
-            "20 documents are too few to tell whether tuning helped: from 60% to 64%",
+            "20 documents of test are too few to show it by themselves: from 60% to 64%",
         ),
         (gain(None, None, None), "not known: there is no gain on test"),
     ],

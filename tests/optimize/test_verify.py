@@ -123,8 +123,8 @@ def test_all_prints_every_level_and_coefficient_below_the_first_screen(
     everything = capsys.readouterr().out.splitlines()
     assert everything[: len(lines)] == lines
     rest = everything[len(lines) :]
-    assert "summary-level rho 0.250, n=4 documents, 15 outputs, 2 undefined" in rest
-    assert "summary-level rho 0.333, n=3 documents, 15 outputs, 2 undefined" in rest
+    assert "summary-level rho 0.250, n=4 documents, 15 outputs, 2 undefined (each counts 0)" in rest
+    assert "summary-level rho 0.333, n=3 documents, 15 outputs, 2 undefined (left out)" in rest
     assert sum(line.startswith("system-level") for line in rest) == 3
 
 
@@ -305,7 +305,7 @@ def test_pairs_lead_with_accuracy_its_interval_n_and_ties(
     assert command(arguments) == 0
     out = capsys.readouterr().out
     assert "wit accuracy 0.833 [0." in out
-    assert "n=15 of 20 pairs that people decided" in out
+    assert "rho 0.500, n=15 of 20 pairs" in out
     result = verified(capsys, *arguments)
     assert result["accuracy"] == pytest.approx(5 / 6, abs=1e-6)
     assert result["accuracy_mean_of_orders"] == pytest.approx(0.75)
