@@ -196,8 +196,10 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     """The scale of a dimension's ratings, and who gave them."""
     rated = [output for output in labelled.outputs if dimension in output.ratings]
     ratings = [rating for output in rated for rating in output.ratings[dimension]]
-    names = {name for output in rated for name in output.annotators.get(dimension, ())}
-    by = f" by {count(len(names), 'annotator')}" if names else ""
+    named = [names for output in rated if (names := output.annotators.get(dimension, ()))]
+    number = len({name for names in named for name in names})
+    share = f", {len(named):,} of them" if len(named) < len(rated) else ""
+    by = f"{share} by {count(number, 'annotator')}" if named else ""
     return f"{min(ratings):g} to {max(ratings):g}, {count(len(rated), 'output')} rated{by}"
 
 
@@ -212,8 +214,11 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     names = flags.dimension or mapped or labelled.dimensions
     name = next((name for name in names if name in catalog.names()), None)
     if name is None:
-        advice = "define it in a file (docs/dimension.md), and tune with --dimension FILE.yaml"
         called = ", ".join(names)
+        advice = (
+            "define it in a file (docs/dimension.md), and tune with --dimension FILE.yaml; or say "
+            f"which judge's rating it is, as in --map relevance={names[0]}"
+        )
         return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
     dimension = catalog.find(name)
     scale = _scale_for(labelled, dimension, options)
