@@ -160,11 +160,9 @@ class Progress:
         self._warnings.__enter__()
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._warnings.__exit__(None, None, None)
         self._update()
-        if kind is None:
-            self._bar.total = self._bar.n  # what was planned beyond it was not needed
         self._bar.close()
 
 

@@ -271,6 +271,7 @@ def _progress(
     line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)
     with line as progress:
         yield lambda failed: progress.step(failed=failed)
+        progress.total = budget.calls  # what was planned beyond it was not needed
 
 
 def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
