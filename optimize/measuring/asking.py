@@ -234,8 +234,9 @@ def ask_entries(
                     free=entry.in_process,
                 )
                 judge.clients(clients[entry.name])  # opens those of a panel
-        costs = {name: total_estimate(asked[name].expected).cost_usd or 0 for name in clients}
-        for name in sorted(clients, key=lambda name: costs[name]):
+        costs = {name: total_estimate(asked[name].expected).cost_usd for name in clients}
+        unknown_last = {name: math.inf if cost is None else cost for name, cost in costs.items()}
+        for name in sorted(clients, key=unknown_last.__getitem__):
             asked[name] = _ask(asked[name], task, clients[name], seed)
         if session.cache is not None and (note := session.cache.note):
             print_line(note)

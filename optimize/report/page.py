@@ -442,7 +442,7 @@ def _people(people: Mapping[str, Any] | None) -> list[Table]:
                     number_text(row.get("kappa")),
                     number_text(row["rho"]),
                 )
-                for who, row in rows
+                for who, row in rows[:MAX_CASES]
             ],
             caption=f"The judge and people; the annotators' Krippendorff's alpha is {alpha}.",
         )
