@@ -27,6 +27,7 @@ from simulated_server import JUDGE_MODEL, PROPOSER_MODEL, SimulatedServer, serve
 from simulated_worlds import JUDGES, World
 
 import judges
+from judges.prompt import reasoning_of
 
 ROOT = Path(__file__).parents[1]
 OPTIMIZERS = ("rank", "gepa")
@@ -88,7 +89,7 @@ def run(job: Job) -> Line:
         }
 
 
-def figures(folder: Path, dimension: str, server: SimulatedServer) -> dict[str, float]:
+def figures(folder: Path, dimension: str, server: SimulatedServer) -> dict[str, Any]:
     """What is handed over, beside the untuned judge and the one that tuning has found."""
     shipped = measured(judges.load(str(folder / "run")), server)
     untuned = measured(judges.load(dimension), server)
@@ -97,8 +98,8 @@ def figures(folder: Path, dimension: str, server: SimulatedServer) -> dict[str, 
     return shipped | {"untuned": untuned["rho"], "true_gain": tuned["rho"] - untuned["rho"]}
 
 
-def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, float]:
-    """A judge's rho within documents without labels, and its dollars for 1,000 rows."""
+def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, Any]:
+    """A judge's rho within documents without labels, its dollars for 1,000 rows and its form."""
     world = server.judge.world
     fresh, before, scores = range(world.n_items, len(world.gold)), server.dollars, []
     for item in fresh:
@@ -108,6 +109,7 @@ def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, float]:
     return {
         "rho": mean_rho(np.array(scores), world.human[list(fresh)], world.n_systems),
         "cost_1000": (server.dollars - before) / len(scores) * 1000,
+        "reasoning": reasoning_of(judge.prompt),
     }
 
 
