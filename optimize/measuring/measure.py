@@ -1,6 +1,7 @@
 """What one judge's judgements are worth against people's labels: every figure of a `Scored`."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.plain import compare_scales, order_agreement, pair_accuracy
+from optimize.statistics.two_values import Rate, TwoValues, two_values
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
+RATES = ["base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa"]
 Cell = dict[str, Any]
 
 
@@ -39,6 +42,7 @@ def figures(scored: Scored) -> Cell:
         "scales": scale_figures(scored),
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
         **(pair_figures(scored) if scored.is_pairs else {}),
+        **(two_value_figures(scored) if scored.is_binary else {}),
         **({"people": people} if people else {}),
     }
 
@@ -124,6 +128,26 @@ def pair_figures(scored: Scored) -> Cell:
         "order_agreement": _mean((choices[:, 0] == choices[:, 1])[asked]),
         "n_pairs": len(verdicts),
         **_cell(accuracy, "n_decided", "n_ties", "n_documents", "n_failed"),
+    }
+
+
+def two_value_figures(scored: Scored) -> Cell:
+    """Pass and fail as JSON has them, people's word first; beside it the constant judge's rates."""
+    card = two_values(scored.scores, scored.human, scored.documents, scored.threshold)
+    return {
+        "confusion": asdict(card.confusion),
+        **_rates(card),
+        "constant": {"word": card.commoner, **_rates(card.constant)},
+        "n_more": dict(card.n_more),
+        "n_documents": card.n_documents,
+    }
+
+
+def _rates(card: TwoValues) -> Cell:
+    rates: dict[str, Rate] = {name: getattr(card, name) for name in RATES}
+    return {
+        name: {**value_cell(rate.value, rate.interval, DIGITS), "n": rate.n}
+        for name, rate in rates.items()
     }
 
 

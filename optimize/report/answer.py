@@ -12,10 +12,12 @@ from judges.client import is_embedded
 from optimize.report.text import (
     SPLITS,
     TOO_FEW,
+    WIDTH,
     cell_text,
     cost_text,
     counted,
     number_text,
+    share_text,
     short_name,
     table_lines,
     wrapped,
@@ -272,7 +274,7 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     if not chance:
         use = [
             "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-            f"verify FOLDER --data FILE --min-spearman {least_spearman(cell)}`."
+            f"verify FOLDER --data FILE {_floors(summary, cell)} --point`."
         ]
     steps = [
         *_on_failures(cell, summary),
@@ -286,8 +288,16 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     return steps[:MOST_STEPS]
 
 
-def least_spearman(cell: Cell) -> str:
-    """The rho to hold a judge to: the lower end of its interval, below which chance is unlikely."""
+def _floors(summary: Summary, cell: Cell) -> str:
+    """The flags of a gate at the lower ends of what was measured."""
+    card = _card(summary, "test", summary["shipped"])
+    if card is None:
+        return f"--min-spearman {lower_end(cell)}"
+    return " ".join(f"--min-{name} {lower_end(card[name])}" for name in ("tpr", "tnr"))
+
+
+def lower_end(cell: Cell) -> str:
+    """What to hold a judge to: the lower end of its interval, in two digits."""
     return "X" if cell["low"] is None else f"{math.floor(100 * cell['low']) / 100:.2f}"
 
 
@@ -469,7 +479,47 @@ def compare_steps(result: Summary) -> list[str]:
 
 def is_paired(result: Summary) -> bool:
     """Whether pairs were judged."""
-    return "accuracy" in result or result.get("kind") == "pairwise"
+    return result.get("kind") == "pairwise" or ("accuracy" in result and not is_binary(result))
+
+
+def is_binary(result: Summary) -> bool:
+    """Whether people and judge say pass or fail."""
+    return any("confusion" in card for card in (result, *result.get("judges", ()))) or (
+        "two_values" in result
+    )
+
+
+def two_value_sentences(card: Cell) -> list[str]:
+    """What a judge lets through, its false alarms, and what always saying one word reaches."""
+    counts, n_more = card["confusion"], card["n_more"]
+    n_pass, n_fail = card["tpr"]["n"], card["tnr"]["n"]
+
+    def rate(name: str, word: str) -> str:
+        few = card[name]["low"] is None and n_more[word]
+        return cell_text(card[name]) + (f" ({n_more[word]} more for an interval)" if few else "")
+
+    constant, people, judge = card["constant"], card["base_rate"], card["judge_rate"]
+    return [
+        f"Of {counted(n_fail, 'fail')} it lets {counts['fail_pass']:,} through (false passes): "
+        f"TNR {rate('tnr', 'fail')}.",
+        f"Of {n_pass:,} pass{'es' * (n_pass != 1)} it fails {counts['pass_fail']:,} (false "
+        f"alarms): TPR {rate('tpr', 'pass')}.",
+        f"It agrees on {share_text(card['accuracy']['value'])} (always saying {constant['word']} "
+        f"would on {share_text(constant['accuracy']['value'])}), kappa {cell_text(card['kappa'])}.",
+        f"People pass {share_text(people['value'])}, the judge {share_text(judge['value'])}.",
+    ]
+
+
+def miss_line(row: Cell) -> str:
+    """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
+    lead = f"{row['miss']} {short_name(row['id'], 16)}: "
+    said = [("", row["output"]), ("people: ", row["people"]), ("judge: ", row["judge"])]
+    said = [(who, " ".join(text.split())) for who, text in said if text and text.strip()]
+    room = (WIDTH - len(lead) - 3 * (len(said) - 1)) // max(len(said), 1)
+    return lead + " | ".join(
+        who + (text if len(who + text) <= room else f"{text[: room - len(who) - 1]}…")
+        for who, text in said
+    )
 
 
 def unit_of(result: Summary) -> str:
@@ -487,7 +537,15 @@ def has_constructed_labels(result: Summary) -> bool:
     return is_constructed(str(result["data"]["sha256"]))
 
 
+def _card(summary: Summary, split: str, judge: str) -> Cell | None:
+    card: Cell | None = summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
+    return card
+
+
 def _order(summary: Summary, split: str, judge: str) -> Cell | None:
+    """The share that is to beat a coin: of pairs ordered alike; of two values balanced accuracy."""
+    if card := _card(summary, split, judge):
+        return {**card["balanced_accuracy"], "n_documents": card["n_documents"]}
     order: Cell | None = summary.get("order", {}).get(split, {}).get(f"{judge}_judge")
     return order
 
