@@ -44,18 +44,18 @@ from optimize.report.answer import (
     is_binary,
     is_paired,
     lower_end,
-    miss_line,
-    two_value_sentences,
     unit_of,
 )
 from optimize.report.page import write_verification
 from optimize.report.text import (
     counted,
     interval_text,
+    miss_line,
     number_text,
     share_text,
     short_name,
     signature,
+    two_value_sentences,
     wrapped,
 )
 from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject

@@ -9,6 +9,7 @@ from optimize.injection import output_name
 from optimize.measuring.scored import Scored
 
 FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"
+MISS_COLUMNS = ("miss", "id", "document_id", "system", "score", "people", "judge", "output")
 
 
 def misses(scored: Scored) -> dict[str, list[int]]:

@@ -12,14 +12,13 @@ from judges.client import is_embedded
 from optimize.report.text import (
     SPLITS,
     TOO_FEW,
-    WIDTH,
     cell_text,
     cost_text,
     counted,
     number_text,
-    share_text,
     short_name,
     table_lines,
+    two_value_sentences,
     wrapped,
 )
 from optimize.statistics.intervals import Interval, documents_for_difference
@@ -28,6 +27,7 @@ Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
 # What a sentence is about, in a word or two, and the sentence.
 Said = tuple[str, str]
+HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
@@ -38,6 +38,9 @@ MANY_FAILED, MOVED = 0.05, 0.10
 MOST_STEPS = 3
 # What people read for the judges that JSON calls seed and tuned.
 WORDS = {"seed": "untuned", "tuned": "tuned"}
+# What is said of two values, and what stands in their tables.
+TWO_VALUES = ("Fails", "Passes", "Agreement", "Rates")
+RATES = ("TPR", "TNR", "kappa")
 # What is ranked, by the level of rho.
 RANKED = {
     "summary": "each document's outputs",
@@ -76,9 +79,13 @@ def run_answer(summary: Summary) -> list[Said]:
     if cell is None:
         said.append(("Agreement", "Not known: no labels were held out for a test."))
     else:
-        said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
+        if card := _card(summary, "test", shipped):
+            said += zip(TWO_VALUES, two_value_sentences(card), strict=True)
+        else:
+            said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
         said += _failures(summary)
-        said += [*_unseen(summary), *as_one_annotator(summary.get("people"))]
+        said += _unseen(summary)
+        said += [] if card else as_one_annotator(summary.get("people"))
         said.append(("Gain", gain_sentence(summary)))
     return [*said, ("Cost", _cost(summary))]
 
@@ -94,13 +101,22 @@ def _failures(summary: Summary) -> Iterator[Said]:
 
 
 def rho_meaning(result: Summary) -> str:
-    """What rho says, in a sentence."""
+    """What rho says, in a sentence; of two values what their rates say."""
+    if is_binary(result):
+        return "TPR: the share of people's passes that the judge passes. TNR: that of their fails."
     ranked = "pairs by preference" if is_paired(result) else RANKED[result["level"]]
     return f"Rho: 1 is people's ranking of {ranked}, 0 a random one."
 
 
-def run_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def run_table(summary: Summary) -> HeadAndRows:
     """Head and rows: both judges' figures on every split that tuning did not use."""
+    if cards := summary.get("two_values"):
+        return ("", *RATES), [
+            (f"{SPLITS[split]}, {word}", *map(cell_text, _rates(card)))
+            for split in cards
+            for judge, word in WORDS.items()
+            if (card := _card(summary, split, judge))
+        ]
     head = (f"{summary['level']}-level rho", "untuned judge", "tuned judge", "documents")
     rows = []
     for split, title in SPLITS.items():
@@ -138,7 +154,8 @@ def _shares(summary: Summary) -> str:
     """From the untuned to the tuned judge's share of pairs on test, where both are known."""
     shares = [_order(summary, "test", judge) for judge in WORDS]
     known = [f"{share['value']:.0%}" for share in shares if share and share["value"] is not None]
-    return f"from {known[0]} to {known[1]} of pairs, " if len(set(known)) == 2 else ""
+    of = "balanced accuracy" if is_binary(summary) else "of pairs"
+    return f"from {known[0]} to {known[1]} {of}, " if len(set(known)) == 2 else ""
 
 
 def _gain_unseen(summary: Summary) -> str:
@@ -204,6 +221,10 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         coin = order["low"] is not None and order["low"] <= COIN
         than = "; a coin may do as well" if coin else ""
         share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
+        if is_binary(summary):
+            share = (
+                f"On systems that tuning did not see its balanced accuracy is {order['value']:.0%}"
+            )
         yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
@@ -353,7 +374,7 @@ def _on_width(order: Cell | None) -> Iterator[str]:
     if order["low"] is None:
         yield f"Label more documents: {documents} are too few for an interval."
     elif (order["high"] - order["low"]) / 2 > WIDE:
-        yield f"Label more documents: with {documents} the share of pairs is that uncertain."
+        yield f"Label more documents: with {documents} the figure is that uncertain."
 
 
 def attack_step(shifts: Sequence[tuple[str, float]]) -> Iterator[str]:
@@ -376,7 +397,7 @@ def compare_lines(result: Summary) -> list[str]:
         "",
         *_paragraphs([*compare_answer(result), *steps, *left_out, ("Cost", f"{spent}.")]),
         "",
-        *table_lines(*compare_table(result)),
+        *(line for table in compare_tables(result) for line in table_lines(*table)),
         *wrapped(COMPARED),
         *([f"Report: {result['folder']}/report.html"] if result.get("folder") else []),
     ]
@@ -388,9 +409,16 @@ COMPARED = (
 )
 
 
-def compare_table(result: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and rows: each judge's figure, its difference from the best, and its cost."""
-    symbol = "accuracy" if is_paired(result) else "rho"
+def figure_name(result: Summary) -> str:
+    """What judges are ranked by."""
+    if is_binary(result):
+        return "balanced accuracy"
+    return "accuracy" if is_paired(result) else "rho"
+
+
+def compare_tables(result: Summary) -> list[HeadAndRows]:
+    """Heads and rows: each judge's figure, its difference from the best, its cost; its rates."""
+    judges = result["judges"]
     rows: list[tuple[str, ...]] = [
         (
             row["name"],
@@ -398,14 +426,26 @@ def compare_table(result: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...
             cell_text(row["difference"], signed=True) if row["difference"] else row["standing"],
             _price(row),
         )
-        for row in result["judges"]
+        for row in judges
     ]
-    return ("judge", symbol, "less the best", "$/1,000"), rows
+    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
+        (("judge", figure_name(result), "less the best", "$/1,000"), rows)
+    ]
+    if is_binary(result):
+        cells = [(row["name"], *map(cell_text, _rates(row))) for row in judges]
+        tables.append((("judge", *RATES), cells))
+    return tables
+
+
+def _rates(card: Cell) -> list[Cell]:
+    return [card[name.lower()] for name in RATES]
 
 
 def ranked_by(row: Cell) -> Cell:
-    """What judges are ranked by: rho, of pairs the accuracy."""
+    """What judges are ranked by: rho, of pairs the accuracy, of two values the balanced one."""
     cell: Cell = row["correlations"][0]
+    if "confusion" in row:
+        return {**cell, **row["balanced_accuracy"]}
     if "accuracy" not in row:
         return cell
     names = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
@@ -426,10 +466,12 @@ def compare_answer(result: Summary) -> list[Said]:
         for row in result["judges"]
         if row["tuned_on_these_labels"]
     ]
-    symbol = "accuracy" if is_paired(result) else "rho"
-    said.append(("Best", f"{best['name']} ({symbol} {cell_text(cell)})."))
-    said.append(("Agreement", agreement(order, cell, result)))
-    if best.get("people"):
+    said.append(("Best", f"{best['name']} ({figure_name(result)} {cell_text(cell)})."))
+    if is_binary(result):
+        said += zip(TWO_VALUES, two_value_sentences(best), strict=True)
+    else:
+        said.append(("Agreement", agreement(order, cell, result)))
+    if best.get("people") and not is_binary(result):
         said += as_one_annotator(best["people"])
     near = [row["name"] for row in rest if is_near(row)]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
@@ -483,43 +525,9 @@ def is_paired(result: Summary) -> bool:
 
 
 def is_binary(result: Summary) -> bool:
-    """Whether people and judge say pass or fail."""
-    return any("confusion" in card for card in (result, *result.get("judges", ()))) or (
-        "two_values" in result
-    )
-
-
-def two_value_sentences(card: Cell) -> list[str]:
-    """What a judge lets through, its false alarms, and what always saying one word reaches."""
-    counts, n_more = card["confusion"], card["n_more"]
-    n_pass, n_fail = card["tpr"]["n"], card["tnr"]["n"]
-
-    def rate(name: str, word: str) -> str:
-        few = card[name]["low"] is None and n_more[word]
-        return cell_text(card[name]) + (f" ({n_more[word]} more for an interval)" if few else "")
-
-    constant, people, judge = card["constant"], card["base_rate"], card["judge_rate"]
-    return [
-        f"Of {counted(n_fail, 'fail')} it lets {counts['fail_pass']:,} through (false passes): "
-        f"TNR {rate('tnr', 'fail')}.",
-        f"Of {n_pass:,} pass{'es' * (n_pass != 1)} it fails {counts['pass_fail']:,} (false "
-        f"alarms): TPR {rate('tpr', 'pass')}.",
-        f"It agrees on {share_text(card['accuracy']['value'])} (always saying {constant['word']} "
-        f"would on {share_text(constant['accuracy']['value'])}), kappa {cell_text(card['kappa'])}.",
-        f"People pass {share_text(people['value'])}, the judge {share_text(judge['value'])}.",
-    ]
-
-
-def miss_line(row: Cell) -> str:
-    """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
-    lead = f"{row['miss']} {short_name(row['id'], 16)}: "
-    said = [("", row["output"]), ("people: ", row["people"]), ("judge: ", row["judge"])]
-    said = [(who, " ".join(text.split())) for who, text in said if text and text.strip()]
-    room = (WIDTH - len(lead) - 3 * (len(said) - 1)) // max(len(said), 1)
-    return lead + " | ".join(
-        who + (text if len(who + text) <= room else f"{text[: room - len(who) - 1]}…")
-        for who, text in said
-    )
+    """Whether people and judge say pass or fail: of a comparison, every judge."""
+    cards = result.get("judges") or [result]
+    return "two_values" in result or all("confusion" in card for card in cards)
 
 
 def unit_of(result: Summary) -> str:

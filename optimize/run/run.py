@@ -20,7 +20,13 @@ from judges.terminal import Progress
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.items import data_counts, text_key
-from optimize.measuring.measure import order_figures, people_figures, rho, scale_figures
+from optimize.measuring.measure import (
+    order_figures,
+    people_figures,
+    rho,
+    scale_figures,
+    two_value_figures,
+)
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spending_summary
 from optimize.run.folder import (
@@ -344,9 +350,16 @@ def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]
         for split in measured["seed"]
     }
     test = measured[shipped]["test"]
-    figures = {"order": order, "scales": scale_figures(test)}
+    figures: dict[str, Any] = {"order": order, "scales": scale_figures(test)}
     if people := people_figures(test):
         figures["people"] = people
+    if test.is_binary:
+        figures["two_values"] = {
+            split: {
+                f"{judge}_judge": two_value_figures(measured[judge][split]) for judge in measured
+            }
+            for split in measured["seed"]
+        }
     if test.is_pairs:
         figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
     return figures

@@ -116,9 +116,9 @@ def test_floors_of_rates_need_labels_of_two_values(
     ratings = files(tmp_path, [(1, 1.0, 1), (3, 2.0, 1), (0, 1.0, 1)])
     assert command([*ratings, "--min-tpr", "0.5"]) == 2
     assert "are of labels that say pass or fail" in capsys.readouterr().err
+    assert "misses" not in verified(capsys, *ratings)
     assert command([*files(tmp_path), "--min-tpr", "1.5"]) == 2
     assert command([*files(tmp_path), "--point"]) == 2
-    assert "misses" not in verified(capsys, *ratings)
 
 
 def test_a_judge_that_gives_ratings_beside_labels_of_two_values_is_ranked(
