@@ -33,8 +33,12 @@ RATES = ["base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy
 Cell = dict[str, Any]
 
 
-def figures(scored: Scored) -> Cell:
-    """Every figure of the rows, as JSON has them: of `verify`, and of each judge of `compare`."""
+def figures(scored: Scored, *, binary: bool | None = None) -> Cell:
+    """Every figure of the rows, as JSON has them: of `verify`, and of each judge of `compare`.
+
+    `binary`: whether those of pass and fail are among them (where they are known).
+    """
+    binary = scored.is_binary if binary is None else binary
     order, people = order_figures(scored), people_figures(scored)
     return {
         "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
@@ -42,7 +46,7 @@ def figures(scored: Scored) -> Cell:
         "scales": scale_figures(scored),
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
         **(pair_figures(scored) if scored.is_pairs else {}),
-        **(two_value_figures(scored) if scored.is_binary else {}),
+        **(two_value_figures(scored) if binary else {}),
         **({"people": people} if people else {}),
     }
 

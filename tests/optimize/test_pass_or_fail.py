@@ -2,12 +2,15 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import write_jsonl
+from jsonl import read_jsonl, write_jsonl
 
+from optimize import compare
+from optimize.__main__ import command as tune
 from optimize.verify import command
 
 # People's label, the score, and how many outputs of each of 20 documents have both.
@@ -145,3 +148,50 @@ def test_the_report_has_every_miss_on_its_page_and_in_a_table(
     assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
     assert rows[0]["output"].startswith("Answer 6 to 0.")
     assert rows[0]["text_input"] == "Question 0?"
+
+
+def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = files(tmp_path)
+    # Always pass: .5 balanced, though it agrees on two thirds.
+    rows = [{**row, "score": 1} for row in read_jsonl(tmp_path / "s.jsonl")]
+    always = write_jsonl(tmp_path / "always.jsonl", rows)
+    arguments = [*good, "--scores", always, "--out", str(tmp_path / "run")]
+    assert compare.command(arguments) == 0
+    out = capsys.readouterr().out
+    assert "Best: s (balanced accuracy 0.750" in out
+    assert "Fails: Of 60 fails it lets 20 through" in out
+    assert re.search(r"judge +TPR +TNR +kappa\ns +0.833", out)
+    result = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert result["judges"][1]["difference"]["value"] == pytest.approx(-0.25)
+    assert result["judges"][1]["balanced_accuracy"]["value"] == 0.5
+    # Beside a judge that rates, rho is what both have.
+    rated = [{**row, "score": 1 + 4 * row["score"]} for row in read_jsonl(tmp_path / "s.jsonl")]
+    arguments = [*good, "--scores", write_jsonl(tmp_path / "rated.jsonl", rated), "--json"]
+    assert compare.command([*arguments, "--out", str(tmp_path / "other")]) == 0
+    mixed = json.loads(capsys.readouterr().out)["judges"]
+    assert not any("confusion" in row for row in mixed)
+
+
+def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subject = tmp_path / "charm.yaml"
+    subject.write_text(
+        "name: charm\ndefinition: Is it charming?\nscale: [0, 1]\n"
+        "inputs: {input: the question, output: the answer}\n"
+    )
+    data = files(tmp_path)[-1]
+    out = tmp_path / "run"
+    arguments = ["--dimension", str(subject), "--data", data, "--out", str(out)]
+    assert tune([*arguments, "--max-calls", "1500"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert any(line.startswith("Fails: Of ") for line in lines)
+    assert any(line.startswith("test, untuned") for line in lines)
+    summary = json.loads((out / "summary.json").read_text())
+    card = summary["two_values"]["test"][f"{summary['shipped']}_judge"]
+    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
+    with (out / "misses.csv").open(encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == missed
