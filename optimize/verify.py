@@ -61,7 +61,7 @@ from optimize.report.text import (
 from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
-from optimize.statistics.floor import further_for_rho, further_for_share, outcome
+from optimize.statistics.floor import further_outputs, outcome
 from optimize.statistics.intervals import FEW_DOCUMENTS, Interval
 
 if TYPE_CHECKING:
@@ -321,36 +321,24 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
         if held == "falls short":
             short.append(reason)
         elif held == "undecided":
-            undecided.append(f"{reason}: {_would_decide(result, cell, word, interval, least)}")
-    told = "falls short" if short else "undecided" if undecided else "holds"
-    is_asked = floors or short
-    return {
-        "gate": told if is_asked else None,
-        "short": short,
-        "undecided": undecided,
-        "passed": not short and not undecided,
-    }
+            lacking = result["n_more"][word] if word else 0
+            advice = _would_decide(cell, word, lacking, interval, least)
+            undecided.append(f"{reason}: {advice}")
+    told = "falls short" if short else "undecided" if undecided else "holds" if floors else None
+    passed = not short and not undecided
+    return {"gate": told, "short": short, "undecided": undecided, "passed": passed}
 
 
 def _would_decide(
-    result: Mapping[str, Any],
-    cell: Mapping[str, Any],
-    word: str,
-    interval: Interval | None,
-    least: float,
+    cell: Mapping[str, Any], word: str, lacking: int, interval: Interval | None, least: float
 ) -> str:
     """How many more labels would tell, if the figure stays as it is."""
     unit = {"pass": "passes", "fail": "fails"}.get(word, "documents")
-    if interval is None:
-        lacking = result["n_more"][word] if word else 0
-        return f"{lacking} more {unit} would give an interval" if lacking else f"label more {unit}"
-    if word:
-        further = further_for_share(cell["value"], interval, least, cell["n"])
-    else:
-        unit = "systems" if cell["level"] == "system" else unit
-        number = result["data"]["n_systems"] if unit == "systems" else cell["n_documents"]
-        further = further_for_rho(cell["value"], interval, least, number)
-    return f"about {further:,} more {unit} would decide" if further else f"label more {unit}"
+    if lacking:
+        return f"{lacking} more {unit} would give an interval"
+    if word and interval and (n := further_outputs(cell["value"], interval, least, cell["n"])):
+        return f"about {n:,} more {unit} would decide"
+    return f"label more {unit}"
 
 
 def _unmeasured(result: Mapping[str, Any], floors: Mapping[str, float]) -> list[str]:
@@ -381,7 +369,8 @@ def verify_lines(
     `page` is the file that shows its errors, where one was asked for.
     """
     people = result.get("people")
-    last = f"Its errors: {page}" if page else f"Next: {next_step(result)}"
+    table = ", misses.csv" if is_binary(result) else ""
+    last = f"Its errors: {page}{table}" if page else f"Next: {next_step(result)}"
     lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.

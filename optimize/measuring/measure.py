@@ -1,7 +1,6 @@
 """What one judge's judgements are worth against people's labels: every figure of a `Scored`."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.plain import compare_scales, order_agreement, pair_accuracy
-from optimize.statistics.two_values import Rate, TwoValues, two_values
+from optimize.statistics.two_values import Rate, TwoValues, constant, two_values
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 RATES = ["base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa"]
@@ -137,11 +136,14 @@ def pair_figures(scored: Scored) -> Cell:
 
 def two_value_figures(scored: Scored) -> Cell:
     """Pass and fail as JSON has them, people's word first; beside it the constant judge's rates."""
-    card = two_values(scored.scores, scored.human, scored.documents, scored.threshold)
+    where = scored.human, scored.documents
+    card = two_values(scored.scores, *where, scored.threshold)
+    always = two_values(constant(scored.scores, scored.human), *where)
+    word = "pass" if always.judge_rate.value == 1 else "fail"
     return {
-        "confusion": asdict(card.confusion),
+        "confusion": dict(card.confusion),
         **_rates(card),
-        "constant": {"word": card.commoner, **_rates(card.constant)},
+        "constant": {"word": word, **_rates(always)},
         "n_more": dict(card.n_more),
         "n_documents": card.n_documents,
     }

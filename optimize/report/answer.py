@@ -55,13 +55,14 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
     if folder and "tuned_file" in summary:
         tuned = f"{folder}/{summary['tuned_file']}"
         said.append(("Tuned", f"{tuned} (did not ship)"))
+    misses = ", misses.csv" if is_binary(summary) else ""
     table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
         *(["", *table] if summary["gain"]["test"] else []),
-        *([f"Its errors: {folder}/report.html"] if folder else []),
+        *([f"Its errors: {folder}/report.html{misses}"] if folder else []),
     ]
 
 

@@ -59,8 +59,9 @@ from optimize.statistics.correlations import midranks
 MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
 # Characters of a text, and of a failure's reason.
 MAX_TEXT, MAX_REASON = 1500, 300
-# All misses, beside a page on pass and fail.
+# All misses, beside a page on pass and fail; on it a section of each kind.
 MISSES = "misses.csv"
+MISS_TITLES = {FALSE_PASS: "False passes", FALSE_ALARM: "False alarms"}
 # Numbers that are written alike differ by less.
 SAME = 0.005
 
@@ -348,15 +349,12 @@ def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Sectio
 
 def _misses(scored: Scored, kind: str, rows: Sequence[int]) -> Section:
     """All misses of a kind with what the judge and every annotator said, and the texts."""
-    about = {
-        FALSE_PASS: ("False passes", "false pass", "es", "people fail and the judge passes"),
-        FALSE_ALARM: ("False alarms", "false alarm", "s", "people pass and the judge fails"),
-    }
-    title, unit, plural, what = about[kind]
-    number = f"{len(rows):,} {unit}{plural * (len(rows) != 1)}"
-    said = f"{number}: outputs that {what}, those of which it was surest first."
+    what = "people fail and the judge passes"
+    if kind == FALSE_ALARM:
+        what = "people pass and the judge fails"
+    said = f"{counted(len(rows), 'output')} that {what}, those of which it was surest first."
     cases = [_case(scored, row) for row in rows]
-    return Section(title=title, sentences=[said if rows else f"No {unit}."], cases=cases)
+    return Section(title=MISS_TITLES[kind], sentences=[said], cases=cases)
 
 
 def write_misses(path: Path, scored: Scored) -> None:

@@ -43,24 +43,15 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confusion:
-    """How many outputs people passed or failed (first word), and the judge (second)."""
-
-    pass_pass: int
-    pass_fail: int
-    fail_pass: int
-    fail_fail: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValues:
     """A judge's verdicts beside people's; outputs on which it failed to judge are left out.
 
-    `n_more` says how many more passes and fails the figures take before they have intervals.
-    `base_rate` is the share that people pass, `judge_rate` the share that the judge passes.
+    `confusion` counts outputs by what people (first) and judge say, "pass_fail" and so on. `n_more`
+    says how many more passes and fails the figures take before they have intervals. `base_rate` is
+    the share that people pass, `judge_rate` the share that the judge passes.
     """
 
-    confusion: Confusion
+    confusion: Mapping[str, int]
     base_rate: Rate
     judge_rate: Rate
     tpr: Rate
@@ -69,41 +60,7 @@ class TwoValues:
     balanced_accuracy: Rate
     kappa: Rate
     n_documents: int
-    n_failed: int
     n_more: Mapping[str, int]
-
-    @property
-    def commoner(self) -> str:
-        """What people say more often."""
-        return "fail" if self.base_rate.value < 0.5 else "pass"
-
-    @property
-    def constant(self) -> "TwoValues":
-        """The same figures of always saying the commoner word; only its accuracy is an estimate."""
-        passes, rate = self.commoner == "pass", self.base_rate
-        n_pass, n_fail, n = self.tpr.n, self.tnr.n, rate.n
-        ends, share = rate.interval, rate.value
-        if not passes:
-            ends, share = ends and Interval(1 - ends.high, 1 - ends.low), 1 - share
-        said = float(passes)
-        return TwoValues(
-            confusion=Confusion(
-                pass_pass=n_pass * passes,
-                pass_fail=n_pass * (not passes),
-                fail_pass=n_fail * passes,
-                fail_fail=n_fail * (not passes),
-            ),
-            base_rate=rate,
-            judge_rate=Rate(said, None, n),
-            tpr=Rate(said if n_pass else np.nan, None, n_pass),
-            tnr=Rate(1 - said if n_fail else np.nan, None, n_fail),
-            accuracy=Rate(share, ends, n),
-            balanced_accuracy=Rate(0.5 if n_pass and n_fail else np.nan, None, n),
-            kappa=Rate(0.0 if n_pass and n_fail else np.nan, None, n),
-            n_documents=self.n_documents,
-            n_failed=0,
-            n_more=self.n_more,
-        )
 
 
 def two_values(
@@ -119,34 +76,41 @@ def two_values(
     if not np.isin(people, (0, 1)).all():
         raise ValueError("people's labels are to be 1 (pass) or 0 (fail)")
     right = (said == people).astype(float)
-    passes, fails = people == 1, people == 0
-    n_pass, n_fail = int(passes.sum()), int(fails.sum())
-    n_right, n_caught = int(right[passes].sum()), int(right[fails].sum())
-    tpr, tnr = _rate(right, rows.document, passes), _rate(right, rows.document, fails)
+    of = {"pass": people == 1, "fail": people == 0}
     every = np.ones(people.size, bool)
+    tpr, tnr = (_rate(right, rows.document, outputs) for outputs in of.values())
+    has_interval = bool(tpr.interval and tnr.interval)
     return TwoValues(
-        confusion=Confusion(
-            pass_pass=n_right,
-            pass_fail=n_pass - n_right,
-            fail_pass=n_fail - n_caught,
-            fail_fail=n_caught,
-        ),
+        confusion={
+            f"{word}_{other}": int((said[outputs] == (other == "pass")).sum())
+            for word, outputs in of.items()
+            for other in of
+        },
         base_rate=_rate(people, rows.document, every),
         judge_rate=_rate(said, rows.document, every),
         tpr=tpr,
         tnr=tnr,
         accuracy=_rate(right, rows.document, every),
-        balanced_accuracy=_balanced(tpr, tnr, right, passes, rows.document),
-        kappa=_kappa(said, people, rows.document, has_interval=bool(tpr.interval and tnr.interval)),
+        balanced_accuracy=_balanced(tpr, tnr, right, of["pass"], rows.document),
+        kappa=_kappa(said, people, rows.document, has_interval=has_interval),
         n_documents=rows.n_documents,
-        n_failed=rows.n_failed,
         n_more={
             word: max(
-                0, FEW_OUTPUTS - int(of.sum()), FEW_DOCUMENTS - np.unique(rows.document[of]).size
+                0,
+                FEW_OUTPUTS - int(outputs.sum()),
+                FEW_DOCUMENTS - np.unique(rows.document[outputs]).size,
             )
-            for word, of in (("pass", passes), ("fail", fails))
+            for word, outputs in of.items()
         },
     )
+
+
+def constant(judge: ArrayLike, human: ArrayLike) -> Vector:
+    """What always says people's commoner word, where the judge has a score."""
+    scores, people = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
+    judged = ~np.isnan(scores)
+    passes = judged.any() and people[judged].mean() >= 0.5
+    return np.where(judged, float(passes), np.nan)
 
 
 def _rate(values: Vector, document: Indices, of: Mask) -> Rate:
@@ -179,7 +143,8 @@ def wilson(share: float, n: float) -> Interval:
     middle = (share + square / (2 * n)) / (1 + square / n)
     variance = share * (1 - share) / n + square / (4 * n**2)
     reach = float(np.sqrt(square * variance)) / (1 + square / n)
-    return Interval(max(0.0, middle - reach), min(1.0, middle + reach))
+    # Rounding must not put the share outside.
+    return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
 
 
 def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, document: Indices) -> Rate:
@@ -187,14 +152,10 @@ def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, document: Indic
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, right.size)
-    errors = np.stack(
-        [
-            np.bincount(document, (right - rate.value) * of)
-            for rate, of in ((tpr, passes), (tnr, ~passes))
-        ]
-    )
-    size = np.sqrt(np.prod((errors**2).sum(axis=1)))
-    alike = float(errors[0] @ errors[1] / size) if size > 0 else 0.0
+    of_tpr = np.bincount(document, (right - tpr.value) * passes)
+    of_tnr = np.bincount(document, (right - tnr.value) * ~passes)
+    size = np.sqrt((of_tpr @ of_tpr) * (of_tnr @ of_tnr))
+    alike = float(of_tpr @ of_tnr / size) if size > 0 else 0.0
 
     def reach(a: float, b: float) -> float:
         return float(np.sqrt(max(0.0, a**2 + b**2 + 2 * alike * a * b))) / 2
@@ -207,14 +168,12 @@ def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, document: Indic
 def _kappa(said: Vector, people: Vector, document: Indices, *, has_interval: bool) -> Rate:
     """Cohen's kappa, (agreement - chance) / (1 - chance), chance by how often each says pass."""
     n = said.size
-    if not n:
-        return Rate(np.nan, None, 0)
-    a, b = people.mean(), said.mean()
+    a, b = (float(side.sum() / max(n, 1)) for side in (people, said))
     chance, alike = a * b + (1 - a) * (1 - b), said == people
-    if chance == 1:
+    if not n or chance == 1:
         return Rate(np.nan, None, n)
     value = float((alike.mean() - chance) / (1 - chance))
-    if not has_interval:
+    if not has_interval or b in (0, 1):
         return Rate(value, None, n)
     # What an output adds: the derivative of kappa by the agreement and by both shares of passes.
     of_chance = (people - a) * (2 * b - 1) + (said - b) * (2 * a - 1)

@@ -140,8 +140,8 @@ def test_the_report_has_every_miss_on_its_page_and_in_a_table(
     assert command([*files(tmp_path), "--report", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
     assert text.count("<details>") == 40
-    assert "20 false passes" in text
-    assert "20 false alarms" in text
+    assert "20 outputs that people fail and the judge passes" in text
+    assert "20 outputs that people pass and the judge fails" in text
     assert "140 of 180 are alike, on the diagonal" in text
     with (tmp_path / "misses.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))

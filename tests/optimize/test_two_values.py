@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimize.statistics.floor import further_for_share, outcome
+from optimize.statistics.floor import further_outputs, outcome
 from optimize.statistics.intervals import Interval
-from optimize.statistics.two_values import TwoValues, two_values, wilson
+from optimize.statistics.two_values import Rate, TwoValues, constant, two_values, wilson
 
 NAN = math.nan
 
@@ -42,12 +42,8 @@ counts = st.integers(0, 40)
 @given(counts, counts, counts, counts)
 def test_two_hundred_tables_agree_with_sums_over_outputs(a: int, b: int, c: int, d: int) -> None:
     card = table(a, b, c, d)
-    assert (a, b, c, d) == (
-        card.confusion.pass_pass,
-        card.confusion.pass_fail,
-        card.confusion.fail_pass,
-        card.confusion.fail_fail,
-    )
+    counts = {"pass_pass": a, "pass_fail": b, "fail_pass": c, "fail_fail": d}
+    assert card.confusion == counts
     for rate, above, below in (
         (card.tpr, a, a + b),
         (card.tnr, d, c + d),
@@ -65,17 +61,14 @@ def test_two_hundred_tables_agree_with_sums_over_outputs(a: int, b: int, c: int,
 
 
 def test_what_always_says_the_commoner_word_reaches() -> None:
-    constant = table(3, 9, 2, 34).constant
-    assert table(3, 9, 2, 34).commoner == "fail"
-    assert (constant.tpr.value, constant.tnr.value) == (0, 1)
-    assert (constant.balanced_accuracy.value, constant.kappa.value) == (0.5, 0)
-    assert constant.accuracy.value == 36 / 48
-    # Its misses are known beforehand; how common the word is has an error.
-    assert constant.tnr.interval is None
-    assert constant.accuracy.interval is not None
-    always = table(12, 0, 36, 0)
-    assert always.kappa.value == 0
-    assert table(30, 0, 6, 0).constant.accuracy.value == 30 / 36
+    human = [1] * 12 + [0] * 36
+    always = constant([0.5] * 48, human)
+    card = two_values(always, human, range(48))
+    assert (card.tpr.value, card.tnr.value) == (0, 1)
+    assert (card.balanced_accuracy.value, card.kappa) == (0.5, Rate(0.0, None, 48))
+    assert card.accuracy.value == 36 / 48
+    # Of what the judge has scored, and of as many of either it is pass.
+    assert constant([NAN, 0.1, 0.1], [0, 1, 0])[1:].tolist() == [1, 1]
 
 
 def test_an_interval_takes_ten_outputs_of_its_class_and_says_how_many_more() -> None:
@@ -103,7 +96,7 @@ def test_wilson_s_interval_is_the_published_one() -> None:
 def test_scores_count_by_the_threshold_and_failed_ones_are_left_out() -> None:
     judge, human = [0.5, 0.49, NAN, 0.9], [1, 1, 1, 0]
     card = two_values(judge, human, range(4))
-    assert (card.tpr.value, card.tpr.n, card.n_failed) == (0.5, 2, 1)
+    assert (card.tpr.value, card.tpr.n) == (0.5, 2)
     assert two_values(judge, human, range(4), threshold=0.3).tpr.value == 1
     assert math.isnan(two_values([NAN], [1], [0]).accuracy.value)
     with pytest.raises(ValueError, match="are to be 1"):
@@ -173,7 +166,7 @@ def test_a_floor_holds_below_the_interval_and_falls_short_above(
 
 def test_so_many_more_outputs_decide_if_the_share_stays() -> None:
     share, n, floor = 0.75, 40, 0.7
-    further = further_for_share(share, wilson(share, n), floor, n)
+    further = further_outputs(share, wilson(share, n), floor, n)
     assert further is not None
     assert wilson(share, n + further).low == pytest.approx(floor, abs=0.002)
-    assert further_for_share(share, wilson(share, n), share, n) is None
+    assert further_outputs(share, wilson(share, n), share, n) is None
