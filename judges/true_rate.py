@@ -85,10 +85,9 @@ def corrected_rate(
         if n < FEWEST:
             why = f"{n:.0f} {word} are among its test labels; {FEWEST} are the least"
             return TrueRate(judge=judge, withheld=why)
-    passed, of = (
-        np.bincount(codes, each).astype(float) for each in (verdicts[known], known[known])
-    )
-    rate, of_rate = _rate(passed, of, np.ones(of.size))
+    outputs = np.bincount(codes).astype(float)
+    passed = np.bincount(codes, verdicts[known]).astype(float)
+    rate, of_rate = _rate(passed, outputs, np.ones(outputs.size))
     tpr, of_tpr = _rate(both, both + people, times)
     tnr, of_tnr = _rate(neither, alone + neither, times)
     from scipy.special import stdtrit  # which judging does without
@@ -97,8 +96,8 @@ def corrected_rate(
     t2 = float(stdtrit(min(of_class) + 1, 0.975)) ** 2
     # (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance: a p^2 - 2 b p + c = 0.
     gap, excess = tpr + tnr - 1, rate - 1 + tnr
-    var_rate, var_tpr, var_tnr = (terms @ terms for terms in (of_rate, of_tpr, of_tnr))
-    covariance = of_tpr[:-2] @ of_tnr[:-2]
+    var_rate, var_tpr, var_tnr = (float(terms @ terms) for terms in (of_rate, of_tpr, of_tnr))
+    covariance = float(of_tpr[:-2] @ of_tnr[:-2])
     a = gap**2 - t2 * (var_tpr + var_tnr + 2 * covariance)
     b = excess * gap - t2 * (var_tnr + covariance)
     c = excess**2 - t2 * (var_rate + var_tnr)

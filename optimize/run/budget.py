@@ -142,10 +142,10 @@ class RunBudget:
         if self.prepared.objective == "balanced":
             rate, what = float(labels.learned.human.mean()), "balanced accuracy"
         likely = documents_for(LIKELY, outputs, GAIN, risk, rate) * n_documents / n_learned
+        chance = power(n_learned, outputs, GAIN, risk, rate)
         return (
-            f"A gain of {GAIN:g} {what} ships with a chance of "
-            f"{power(n_learned, outputs, GAIN, risk, rate):.0%}; with {math.ceil(likely):,} labelled "
-            f"documents, {LIKELY:.0%}."
+            f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
+            f"{math.ceil(likely):,} labelled documents, {LIKELY:.0%}."
         )
 
     def to_json(self) -> dict[str, Any]:
