@@ -9,7 +9,7 @@ tpr + tnr - 1 may be 0.
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,10 @@ class TrueRate:
     low: float = math.nan
     high: float = math.nan
     withheld: str = ""
+
+    def as_json(self) -> dict[str, float | str | None]:
+        """All of it, with None for what is NaN."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
         judge = f"the judge passes {self.judge:.0%}"
@@ -67,48 +71,55 @@ def corrected_rate(
     `tested` tells how it errs (see `tested_documents`).
     """
     verdicts, numbers = np.asarray(passes, dtype=float), dict[Hashable, int]()
-    known = np.flatnonzero(~np.isnan(verdicts))
-    codes = np.array([numbers.setdefault(documents[row], len(numbers)) for row in known], int)
+    known = ~np.isnan(verdicts)
+    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents])[known]
     if not codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
     judge = float(verdicts[known].mean())
-    table = np.asarray(tested, dtype=int).reshape(-1, 5)
-    both, people, alone, neither = np.repeat(table[:, :4], table[:, 4], axis=0).T.astype(float)
-    for n, word in ((both + people).sum(), "passes"), ((alone + neither).sum(), "fails"):
+    table = np.asarray(tested, dtype=float).reshape(-1, 5)
+    both, people, alone, neither, times = table.T
+    n_both, n_people, n_alone, n_neither = (times @ each for each in (both, people, alone, neither))
+    if not table.size:
+        return TrueRate(judge=judge, withheld="it was not tested on labels as it is asked here")
+    for n, word in (n_both + n_people, "passes"), (n_alone + n_neither, "fails"):
         if n < FEWEST:
             why = f"{n:.0f} {word} are among its test labels; {FEWEST} are the least"
             return TrueRate(judge=judge, withheld=why)
-    rate, of_rate = _rate(np.bincount(codes, verdicts[known]), np.bincount(codes).astype(float))
-    tpr, of_tpr = _rate(both, both + people)
-    tnr, of_tnr = _rate(neither, alone + neither)
+    outputs = np.bincount(codes).astype(float)
+    passed = np.bincount(codes, verdicts[known]).astype(float)
+    rate, of_rate = _rate(passed, outputs, np.ones(outputs.size))
+    tpr, of_tpr = _rate(both, both + people, times)
+    tnr, of_tnr = _rate(neither, alone + neither, times)
     from scipy.special import stdtrit  # which judging does without
 
-    documents_of_class = min(int((both + people > 0).sum()), int((alone + neither > 0).sum()))
-    t2 = float(stdtrit(documents_of_class + 1, 0.975)) ** 2
+    of_class = [times @ (counts > 0) for counts in (both + people, alone + neither)]
+    t2 = float(stdtrit(min(of_class) + 1, 0.975)) ** 2
     # (rate - 1 + tnr - p (tpr + tnr - 1))^2 = t^2 times its variance: a p^2 - 2 b p + c = 0.
     gap, excess = tpr + tnr - 1, rate - 1 + tnr
-    var_rate, var_tpr, var_tnr = ((terms**2).sum() for terms in (of_rate, of_tpr, of_tnr))
-    covariance = (of_tpr[:-2] * of_tnr[:-2]).sum()
+    var_rate, var_tpr, var_tnr = (float(terms @ terms) for terms in (of_rate, of_tpr, of_tnr))
+    covariance = float(of_tpr[:-2] @ of_tnr[:-2])
     a = gap**2 - t2 * (var_tpr + var_tnr + 2 * covariance)
     b = excess * gap - t2 * (var_tnr + covariance)
     c = excess**2 - t2 * (var_rate + var_tnr)
-    youden = both.sum() / (both + people).sum() + neither.sum() / (alone + neither).sum() - 1
+    youden = n_both / (n_both + n_people) + n_neither / (n_alone + n_neither) - 1
     if a <= 0 or gap <= 0 or youden <= 0:
         why = "on its test labels it may do no better than chance (TPR + TNR - 1 may be 0)"
         return TrueRate(judge=judge, withheld=why)
-    value = (judge - alone.sum() / (alone + neither).sum()) / youden
+    value = (judge - n_alone / (n_alone + n_neither)) / youden
     value, root = float(np.clip(value, 0, 1)), math.sqrt(max(0.0, b * b - a * c))
     low, high = max(0.0, (b - root) / a), min(1.0, (b + root) / a)
     return TrueRate(judge=judge, value=value, low=min(low, value), high=max(high, value))
 
 
-def _rate(counted: Vector, of: Vector) -> tuple[float, Vector]:
-    """A share of the outputs of documents, and what each document adds to its error.
+def _rate(counted: Vector, of: Vector, times: Vector) -> tuple[float, Vector]:
+    """A share of the outputs of documents, and what each kind of these adds to its error.
 
     Ten of ten are no certainty: two documents are added, one with all and one with none (Agresti
     and Caffo 2000). Outputs of a document are partly alike, so that these are smaller than average.
     """
-    size = math.sqrt(of.sum() / (of > 0).sum() / 2)
+    size = math.sqrt(times @ of / (times @ (of > 0)) / 2)
     counted, of = np.concatenate([counted, [size, 0]]), np.concatenate([of, [size, size]])
-    share, n = float(counted.sum() / of.sum()), int((of > 0).sum())
-    return share, (counted - share * of) / of.sum() * math.sqrt(n / (n - 1))
+    times = np.concatenate([times, [1, 1]])
+    total, n = times @ of, times @ (of > 0)
+    share = float(times @ counted / total)
+    return share, (counted - share * of) / total * np.sqrt(times * n / (n - 1))

@@ -57,7 +57,7 @@ from optimize.report.page import write_comparison
 from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.labels import find_subject
 from optimize.run.settings import SettingsError, values_of
-from optimize.statistics.balanced import balanced_contrast, verdicts
+from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.statistics.intervals import Contrast, Interval
 from optimize.statistics.plain import contrast_accuracy
@@ -376,8 +376,7 @@ def _beside_best(scored: Scored, best: Scored, n_judges: int, binary: bool) -> d
 def contrast_of(a: Scored, b: Scored, *, binary: bool = False) -> Contrast:
     """Judge A's figure less judge B's, where both have a score; `binary` of balanced accuracy."""
     if binary:
-        passes_a, passes_b = (verdicts(each.scores, each.threshold) for each in (a, b))
-        return balanced_contrast(passes_a, passes_b, a.human, a.documents)
+        return balanced_contrast(a.passes, b.passes, a.human, a.documents)
     if a.is_pairs:
         return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
     return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)

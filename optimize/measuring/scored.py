@@ -10,6 +10,7 @@ from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
 from optimize.items import Indices, Items, Vector, is_two_valued, scores_of, text_key
+from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
 AnyLabelled = LabelledOutput | LabelledPair
@@ -67,6 +68,11 @@ class Scored:
         known = self.scores[~np.isnan(self.scores)]
         in_range = bool(((known >= 0) & (known <= 1)).all())
         return not self.is_pairs and is_two_valued(self.human) and in_range
+
+    @property
+    def passes(self) -> Vector:
+        """Of two values: 1 for a pass, 0 for a fail, NaN where the judge failed."""
+        return verdicts(self.scores, self.threshold)
 
     @property
     def human(self) -> Vector:

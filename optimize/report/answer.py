@@ -61,7 +61,7 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
-        *(["", *table] if summary["gain"]["test"] else []),
+        *(["", *table] if _gains(summary)["test"] else []),
         *([f"Its errors: {folder}/report.html{misses}"] if folder else []),
     ]
 
@@ -132,13 +132,15 @@ def gain_sentence(summary: Summary) -> str:
 
     The figures of dev, on which the judge was chosen, flatter it: they are told nowhere.
     """
-    gain = summary["gain"]["test"]
+    gain = _gains(summary)["test"]
     if not gain or gain["value"] is None:
         return "Whether tuning helped is not known: there is no gain on test to tell it by."
     value, low, high = gain["value"], gain["low"], gain["high"]
     if value == low == high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
+    name = "balanced accuracy" if "balanced_gain" in summary else "rho"
+    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name} on test"
+    figure += _gain_unseen(summary)
     if low is None:
         documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
         return f"{documents} of test are too few to show it by themselves: {figure}."
@@ -151,26 +153,34 @@ def gain_sentence(summary: Summary) -> str:
     return f"Whether tuning helped is not settled: {figure}."
 
 
+def _gains(summary: Summary) -> Mapping[str, Any]:
+    """The gain on each split, in the figure that the judge was tuned for."""
+    gains: Mapping[str, Any] = summary.get("balanced_gain") or summary["gain"]
+    return gains
+
+
 def _shares(summary: Summary) -> str:
     """From the untuned to the tuned judge's share of pairs on test, where both are known."""
+    if is_binary(summary) and "balanced_gain" not in summary:
+        return ""
     shares = [_order(summary, "test", judge) for judge in WORDS]
     known = [f"{share['value']:.0%}" for share in shares if share and share["value"] is not None]
-    of = "balanced accuracy" if is_binary(summary) else "of pairs"
-    return f"from {known[0]} to {known[1]} {of}, " if len(set(known)) == 2 else ""
+    of = "" if is_binary(summary) else " of pairs"
+    return f"from {known[0]} to {known[1]}{of}, " if len(set(known)) == 2 else ""
 
 
 def _gain_unseen(summary: Summary) -> str:
     """The paired difference on systems that tuning did not see, as a clause."""
-    unseen = summary["gain"].get("test_unseen_systems")
+    unseen = _gains(summary).get("test_unseen_systems")
     if not unseen or unseen["value"] is None:
         return ""
-    joined = "and" if unseen["value"] * summary["gain"]["test"]["value"] > 0 else "but"
+    joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] > 0 else "but"
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
 
 
 def _documents_to_settle(summary: Summary) -> str:
     """How many documents would show a gain as large as test's, but at least 0.05."""
-    gain, cell = summary["gain"]["test"], summary["tuned_judge"]["test"]
+    gain, cell = _gains(summary)["test"], summary["tuned_judge"]["test"]
     further = 0
     if cell["level"] != "system":
         n_documents = cell["n_documents"] + cell["n_undefined"]
@@ -341,7 +351,7 @@ def _on_chance(order: Cell | None) -> Iterator[str]:
 
 def _on_gain(summary: Summary) -> Iterator[str]:
     """Yield what to do where the untuned judge ships, or where test does not confirm the gain."""
-    gain = summary["gain"]["test"]
+    gain = _gains(summary)["test"]
     if summary["shipped"] == "tuned":
         if gain and gain["low"] is not None and gain["low"] <= 0:
             documents = _documents_to_settle(summary)
@@ -356,7 +366,7 @@ def _on_gain(summary: Summary) -> Iterator[str]:
 
 def _on_unseen(summary: Summary) -> Iterator[str]:
     """Yield that the judge is worse on new systems than on known ones, or than untuned."""
-    lost = summary["gain"].get("test_unseen_systems")
+    lost = _gains(summary).get("test_unseen_systems")
     if summary["shipped"] == "tuned" and lost and lost["value"] is not None and lost["value"] < 0:
         yield (
             "Before you judge new systems, label some of their outputs and verify both judges: "

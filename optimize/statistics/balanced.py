@@ -59,7 +59,7 @@ def balanced_contrast(
     known = ~np.isnan(a) & ~np.isnan(b)
     names, codes = np.unique(np.asarray(document)[known], return_inverse=True)
     added = (a - b)[known] * _worth(labels[known])
-    terms = names.size * np.bincount(codes, added, names.size)
+    terms: Vector = names.size * np.bincount(codes, added, names.size).astype(float)
     contrast = mean_of_differences(terms, tuple(str(name) for name in names))
     few = _fewest(labels[known]) < FEWEST_FOR_INTERVAL
     return replace(contrast, interval=None) if few else contrast
