@@ -23,12 +23,14 @@ from optimize.statistics.plain import (
     order_agreement,
     pair_accuracy,
 )
+from optimize.statistics.two_values import two_values
 
 Figures = Mapping[str, tuple[float, Interval | None]]
 Cuts = tuple[float, ...]
 # Where the ratings of a scale begin, of a quality that is about normal.
 EVEN, MOSTLY_5 = (-1.3, -0.5, 0.5, 1.3), (-2.2, -1.9, -1.5, -0.8)
 HALF, MOST, NEARLY_ALL = (0.0,), (-1.28,), (-1.88,)
+FOUR_OF_FIVE, MOST_PASS = (-0.87,), (-1.69,)
 
 
 # Judges a and b, what each annotator gave and their mean, document and system.
@@ -103,6 +105,14 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
     return read({"corrected mean": mean, "labels alone": alone})
 
 
+def of_two_values(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
+    """What a judge of pass and fail is worth on `n` outputs."""
+    a, _, ratings, _, document, _ = draw(rng, cuts, n // outputs, outputs)
+    card = two_values(a - 1, ratings[:, 0] - 1, document)
+    names = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
+    return read({name: getattr(card, name) for name in names})
+
+
 def read(found: Mapping[str, Any]) -> Figures:
     """The value and interval of each."""
     return {n: f if isinstance(f, tuple) else (f.value, f.interval) for n, f in found.items()}
@@ -145,6 +155,15 @@ def main() -> None:
             title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
             print_table(title, simulations, partial(over_documents, cuts, outputs))
     print_table("pairs, three a document", simulations, partial(of_pairs, EVEN))
+    for name, cuts in {
+        "50 % pass": HALF,
+        "80 % pass": FOUR_OF_FIVE,
+        "95 % pass": MOST_PASS,
+    }.items():
+        for outputs in (1, 4):
+            title = f"{name}, {outputs} outputs a document; 60, 120, 400 outputs"
+            of = partial(of_two_values, cuts, outputs)
+            print_table(title, simulations, of, (60, 120, 400), 200_000)
     for n in (15, 100):
         title = f"15, 30, 100 systems on {n} documents"
         print_table(title, simulations, partial(over_systems, n), many=2_000)

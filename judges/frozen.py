@@ -85,6 +85,9 @@ class _Data(_Split):
     constructed: bool = False
 
 
+_Count = Annotated[int, Meta(ge=0, le=2**31)]
+
+
 class _Provenance(Struct, kw_only=True):
     data: _Data | UnsetType = UNSET
     split: _Split | UnsetType = UNSET
@@ -95,6 +98,7 @@ class _Provenance(Struct, kw_only=True):
     versions: dict[str, str] = {}
     seed_judge: Plain = {}
     tuned_judge: Plain = {}
+    tested: list[tuple[_Count, _Count, _Count, _Count, _Count]] = []
 
 
 class _File(_Strict, kw_only=True):
@@ -113,6 +117,8 @@ class JudgeFile(_File, kw_only=True):
     program: Prompt
     sampling: SamplingPlan
     lm: Named
+    # Of two values alone, where a pass begins elsewhere than at one half.
+    threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
 
 
 class PanelMember(_Strict):

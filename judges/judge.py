@@ -81,7 +81,8 @@ class Judge:
     `plan` None leaves the way to a score to the model, as catalogue judges do. `lm` is the model it
     asks, and `api_base` the endpoint, which only its user names. Where nobody named a model, the LM
     that DSPy is configured with is asked, if it is. `stored_messages` are its file's, where its
-    program would render others: they are sent as they stand.
+    program would render others: they are sent as they stand. Of two values, a score of `threshold`
+    or more is a pass.
     """
 
     subject: Subject
@@ -89,6 +90,7 @@ class Judge:
     plan: SamplingPlan | None = None
     lm: str = EMBEDDED
     provenance: Mapping[str, object] | None = None
+    threshold: float = 0.5
     api_base: str | None = field(default=None, compare=False, repr=False)
     lm_from: Origin = field(default="default", compare=False, repr=False)
     plan_from: Origin = field(default="default", compare=False, repr=False)
@@ -385,6 +387,8 @@ class Judge:
 
     def freeze(self) -> "AnyFile":
         """What its file holds."""
+        from msgspec import UNSET
+
         from judges.frozen import JudgeFile, shared_entries
 
         return JudgeFile(
@@ -393,6 +397,7 @@ class Judge:
             program=self.prompt,
             sampling=self.resolved_plan(),
             lm=self.lm,
+            threshold=UNSET if self.threshold == 0.5 else self.threshold,
         )
 
     @classmethod
@@ -404,6 +409,7 @@ class Judge:
             plan=file.sampling,
             lm=file.lm,
             provenance=file.provenance,
+            threshold=file.threshold or 0.5,
             lm_from="file",
             plan_from="file",
             stored_messages=(

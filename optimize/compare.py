@@ -57,6 +57,7 @@ from optimize.report.page import write_comparison
 from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.run.labels import find_subject
 from optimize.run.settings import SettingsError, values_of
+from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.statistics.intervals import Contrast, Interval
 from optimize.statistics.plain import contrast_accuracy
@@ -289,7 +290,9 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     met = frozenset[int]().union(*(each.met for each in common.values()))
     rows = unmet_rows(next(iter(common.values())).items, met)
     scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
-    cells = {name: figures(each) for name, each in scored.items()}
+    # A judge of pass and fail beside one that rates: both are ranked by rho.
+    binary = all(each.is_binary for each in scored.values())
+    cells = {name: figures(each, binary=binary) for name, each in scored.items()}
 
     def value(name: str) -> float:
         known = ranked_by(cells[name])["value"]
@@ -311,7 +314,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
                 "n_met": len(common[name].met),
                 "tuned_on_these_labels": bool(scored[name].met),
                 **cells[name],
-                **_beside_best(scored[name], best, len(order)),
+                **_beside_best(scored[name], best, len(order), binary),
             }
             for name in order
         ],
@@ -346,7 +349,7 @@ def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
     }
 
 
-def _beside_best(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
+def _beside_best(scored: Scored, best: Scored, n_judges: int, binary: bool) -> dict[str, Any]:
     """A judge less the best, with an interval that holds for every two judges together.
 
     The best one was chosen by the figures themselves, so that every two judges count as compared
@@ -355,7 +358,7 @@ def _beside_best(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     """
     if scored is best:
         return {"difference": None, "standing": "best"}
-    contrast = contrast_of(scored, best)
+    contrast = contrast_of(scored, best, binary=binary)
     value, interval, n = contrast.value, contrast.interval, len(contrast.documents)
     standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
@@ -370,8 +373,10 @@ def _beside_best(scored: Scored, best: Scored, n_judges: int) -> dict[str, Any]:
     return {"difference": cell, "standing": standing}
 
 
-def contrast_of(a: Scored, b: Scored) -> Contrast:
-    """Judge A's figure less judge B's, where both have a score."""
+def contrast_of(a: Scored, b: Scored, *, binary: bool = False) -> Contrast:
+    """Judge A's figure less judge B's, where both have a score; `binary` of balanced accuracy."""
+    if binary:
+        return balanced_contrast(a.passes, b.passes, a.human, a.documents)
     if a.is_pairs:
         return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
     return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)

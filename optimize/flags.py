@@ -67,11 +67,13 @@ def run(
     lines: Callable[[Result], Sequence[str]],
     faults: Callable[[Result], Sequence[str]] = lambda result: (),
     *,
+    fault_code: Callable[[Result], int] = lambda result: FAILED,
     interrupted: str = INTERRUPTED_RUN,
 ) -> int:
     """Exit code of a command that prints what `compute` returns as JSON, or as `lines`.
 
-    It is 1 where there are `faults`, which are printed too. None has been printed already.
+    It is `fault_code` where there are `faults`, which are printed too. None has been printed
+    already.
     """
 
     def print_result() -> int:
@@ -83,7 +85,7 @@ def run(
             print_lines(lines(result))
         for fault in faults(result):
             print_error(f"{name}: {fault}")
-        return FAILED if faults(result) else DONE
+        return fault_code(result) if faults(result) else DONE
 
     verbose = bool(getattr(flags, "verbose", False))
     return run_command(

@@ -227,11 +227,18 @@ def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
         raise LabelError(str(error)) from error
 
 
+def is_two_valued(human: Vector) -> bool:
+    """Whether people give 1 (pass) and 0 (fail) alone."""
+    return bool(human.size and np.isin(human, (0, 1)).all())
+
+
 def choose_level(items: Items) -> Level:
     """Summary where documents have three outputs or more on average and most have a rho.
 
-    A document that people rate alike has none. Else dataset.
+    A document that people rate alike has none. Else dataset, and always of pass and fail.
     """
+    if is_two_valued(items.human):
+        return "dataset"
     documents = max(1, len(items.documents))
     varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.places.values())
     several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL

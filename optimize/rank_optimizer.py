@@ -43,7 +43,7 @@ from judges.terminal import print_error
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
-from optimize.run.labels import Labels, PreparedRun, check_level
+from optimize.run.labels import Labels, PreparedRun, check_level, choose_objective
 from optimize.run.models import SEARCH, open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings
@@ -157,12 +157,15 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         level = choose_level(labels.train) if self.level == "auto" else self.level
         opened, settings = self._models(program)
         judge = program.describe(labels.everything)
+        objective = choose_objective("auto", self.level, judge.subject, labels.everything)
+        is_flat = program.answer.is_choice or objective == "balanced"
         prepared = PreparedRun(
             settings=settings,
             subject=judge.subject,
             labels=labels,
-            level="dataset" if program.answer.is_choice else level,
+            level="dataset" if is_flat else level,
             untuned_judge=judge,
+            objective=objective,
         )
         trials = Trials()
         with tempfile.TemporaryDirectory() as scratch:

@@ -18,7 +18,7 @@ from judges.terminal import print_error
 from optimize.report.answer import run_lines
 from optimize.run.folder import JUDGEMENTS, REPORT, TRIALS
 from optimize.run.run import tune_in_folder
-from optimize.run.settings import RISK, Level, OptimizerName, Ship, read_settings
+from optimize.run.settings import RISK, Level, Objective, OptimizerName, Ship, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +88,7 @@ def tune(
     concurrency: int = 64,
     cache: str | os.PathLike[str] | None = None,
     optimizer: OptimizerName = "rank",
+    objective: Objective | Literal["auto"] = "auto",
     level: Level | Literal["auto"] = "auto",
     max_demos: int | None = None,
     max_calls: int | None = None,

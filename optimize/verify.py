@@ -9,6 +9,7 @@ if __name__ == "__main__":
     sys.exit(start("optimize.verify:command"))
 
 import argparse
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,11 @@ from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, check_options
 from judges.judge import Judge
 from judges.loading import load
-from judges.terminal import print_note
+from judges.terminal import FAILED, print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell_by_convention, judgement_rows
 from optimize.flags import Parser, run
-from optimize.items import LEVELS, data_counts, rows_to_judge
+from optimize.items import LEVELS, data_counts, is_two_valued, rows_to_judge
 from optimize.measuring.asking import (
     Task,
     ask_entries,
@@ -35,28 +36,33 @@ from optimize.measuring.asking import (
     recorded_scale,
 )
 from optimize.measuring.measure import correlation_of, figures, rho
+from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, miss_rows
 from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import (
     COIN,
     has_constructed_labels,
+    is_binary,
     is_paired,
-    least_spearman,
+    lower_end,
     unit_of,
 )
 from optimize.report.page import write_verification
 from optimize.report.text import (
     counted,
     interval_text,
+    miss_line,
     number_text,
     share_text,
     short_name,
     signature,
+    two_value_sentences,
     wrapped,
 )
 from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.run.settings import SettingsError, refuse_secret, values_of
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
-from optimize.statistics.intervals import FEW_DOCUMENTS
+from optimize.statistics.floor import further_outputs, outcome
+from optimize.statistics.intervals import FEW_DOCUMENTS, Interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,14 +82,21 @@ examples:
   dspy-judges verify runs/relevance-001 --data new.jsonl --min-spearman 0.4
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
-It ends with 0; with 1 where it failed, rho fell short of --min-spearman or more
-than a tenth of the judgements failed; with 2 for wrong usage."""
+It ends with 0; with 1 where it failed, fell short of a --min or more than a tenth
+of the judgements failed; with 2 for wrong usage; with 3 where a --min lies within
+the interval, so that these labels cannot tell."""
 # A gate has no figure where more than this share of the judgements failed.
 MAX_FAILED = 0.1
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
 # So many annotators are listed one by one, and so many pairs of them.
 MOST_LISTED = {"judge": 3, "annotators": 1}
+# A first screen has so many lines, and of false passes and of false alarms so many at most.
+MOST_LINES, MOST_MISSES = 12, 3
+# The exit code where an interval lies around what the gate asks for.
+UNDECIDED = 3
+# What a floor is of: the figure's name, what it counts, and the least it can be.
+FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -136,6 +149,7 @@ class Measured:
             "on_met": cell_by_convention(rho(self.scored.of_rows(met))) if is_apart else None,
             "tuned_on_these_labels": is_on_met,
             **figures(self.unmet),
+            **({"misses": miss_rows(self.unmet, MOST_MISSES)} if self.unmet.is_binary else {}),
         }
 
     def __str__(self) -> str:
@@ -222,7 +236,10 @@ def parser() -> argparse.ArgumentParser:
     about = "a catalogue name, a run folder or a judge's file; also JUDGE@MODEL"
     add("judges", nargs="*", metavar="JUDGE", help=about)
     add_task_flags(command_parser)
-    add("--min-spearman", type=float, metavar="X", help="exit 1 unless rho reaches X")
+    for name, (figure, _, _) in FLOORS.items():
+        about = f"exit 1 where {figure}'s interval lies below X, 3 where it does in part"
+        add(f"--min-{name}", type=float, metavar="X", help=about)
+    add("--point", action="store_true", help="hold the value itself to --min-..., no interval")
     add_model_flags(command_parser)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
@@ -238,46 +255,101 @@ def command(arguments: Sequence[str]) -> int:
         return verify_lines(result, everything=flags.all, page=flags.report)
 
     def faults(result: Mapping[str, Any]) -> list[str]:
-        return [f"falls short: {reason}" for reason in result["short"]]
+        return [
+            *(f"falls short: {reason}" for reason in result["short"]),
+            *(f"undecided: {reason}" for reason in result["undecided"]),
+        ]
 
-    return run(NAME, flags, verify, lines, faults, interrupted="interrupted")
+    def code(result: Mapping[str, Any]) -> int:
+        return FAILED if result["short"] else UNDECIDED
+
+    return run(NAME, flags, verify, lines, faults, fault_code=code, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
     """The result that --json prints."""
     if len([*flags.judges, *flags.replies, *flags.scores]) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
-    least, page = flags.min_spearman, Path(flags.report) if flags.report else None
-    if least is not None and not -1 <= least <= 1:
-        raise SettingsError(f"--min-spearman {least:g}: rho is between -1 and 1")
+    floors, page = _floors(flags), Path(flags.report) if flags.report else None
     if page and (page.is_dir() or not page.parent.is_dir()):
         # Before anything is asked and paid for.
         raise SettingsError(f"--report {page}: name a file in a folder that exists")
     judges = read_judges(flags, map(split_name, flags.judges), flags.lm or "")
     task, (entry,) = read_task(flags, judges)
+    if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
+        raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
     (entry,) = ask_entries([entry], task, print_note, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
         raise JudgesError(entry.reason)
     measured = Measured.of(entry.scored, task.labelled)
     result = {**measured.summary(), "judge": [*flags.judges, *flags.scores, *flags.replies][0]}
-    result["short"] = shortfalls(result, least)
-    result["passed"] = not result["short"]
+    if floors.keys() - {"spearman"} and not is_binary(result):
+        raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
+    result |= gate(result, floors, point=flags.point)
     if page:
         said, steps = verify_answer(result), [next_step(result, has_page=True)]
         write_verification(page, result, measured.unmet, sentences=said, steps=steps)
     return result
 
 
-def shortfalls(result: Mapping[str, Any], least: float | None) -> list[str]:
-    """What the judge falls short of, a reason each."""
-    cell, number, reasons = result["correlations"][0], result["data"]["n_outputs"], []
-    failed, value = cell["n_failed"], cell["value"]
+def _floors(flags: argparse.Namespace) -> dict[str, float]:
+    """What the gate asks of each figure."""
+    floors = {name: getattr(flags, f"min_{name}") for name in FLOORS}
+    floors = {name: least for name, least in floors.items() if least is not None}
+    for name, least in floors.items():
+        figure, _, lowest = FLOORS[name]
+        if not lowest <= least <= 1:
+            raise SettingsError(f"--min-{name} {least:g}: {figure} is between {lowest} and 1")
+    if flags.point and not floors:
+        raise SettingsError("--point says how a --min-tpr, --min-tnr or --min-spearman is held")
+    return floors
+
+
+def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool) -> dict[str, Any]:
+    """Whether every floor holds, and a reason for each that does not or cannot be told."""
+    short, undecided = _unmeasured(result, floors), []
+    for name, least in floors.items():
+        (figure, word, _), cell = FLOORS[name], result.get(name) or result["correlations"][0]
+        value = math.nan if cell["value"] is None else cell["value"]
+        interval = None if cell["low"] is None else Interval(cell["low"], cell["high"])
+        held = outcome(value, interval, least, point=point)
+        known = "undefined" if math.isnan(value) else f"{value:.4f}"
+        if not point:
+            known += f" {interval_text(cell['low'], cell['high'])}"
+        figure = figure if word else f"{cell['level']}-level {figure}"
+        reason = f"{figure} is {known}; --min-{name} asks for {least:g}"
+        if held == "falls short":
+            short.append(reason)
+        elif held == "undecided":
+            lacking = result["n_more"][word] if word else 0
+            advice = _would_decide(cell, word, lacking, interval, least)
+            undecided.append(f"{reason}: {advice}")
+    told = "falls short" if short else "undecided" if undecided else "holds" if floors else None
+    passed = not short and not undecided
+    return {"gate": told, "short": short, "undecided": undecided, "passed": passed}
+
+
+def _would_decide(
+    cell: Mapping[str, Any], word: str, lacking: int, interval: Interval | None, least: float
+) -> str:
+    """How many more labels would tell, if the figure stays as it is."""
+    unit = {"pass": "passes", "fail": "fails"}.get(word, "documents")
+    if lacking:
+        return f"{lacking} more {unit} would give an interval"
+    if word and interval and (n := further_outputs(cell["value"], interval, least, cell["n"])):
+        return f"about {n:,} more {unit} would decide"
+    return f"label more {unit}"
+
+
+def _unmeasured(result: Mapping[str, Any], floors: Mapping[str, float]) -> list[str]:
+    """Why there is no figure to hold, a reason each."""
+    number, failed, reasons = result["data"]["n_outputs"], result["correlations"][0]["n_failed"], []
     if failed > MAX_FAILED * number:
         reasons.append(
             f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
             f"{MAX_FAILED:.0%} may"
         )
-    if least is None:
+    if not floors:
         return reasons
     if (missing := result["n_unjudged"]) > MAX_FAILED * (number + missing):
         reasons.append(
@@ -286,10 +358,6 @@ def shortfalls(result: Mapping[str, Any], least: float | None) -> list[str]:
         )
     if result["tuned_on_these_labels"]:
         reasons.append(f"it was tuned on {result['n_met']:,} of these {unit_of(result)}")
-    if value is None or value < least:
-        figure = "undefined" if value is None else f"{value:.4f}"
-        level = cell["level"]
-        reasons.append(f"{level}-level rho is {figure}; --min-spearman asks for {least:g}")
     return reasons
 
 
@@ -301,8 +369,18 @@ def verify_lines(
     `page` is the file that shows its errors, where one was asked for.
     """
     people = result.get("people")
-    last = f"Its errors: {page}" if page else f"Next: {next_step(result)}"
-    lines = wrapped(*verify_answer(result), last)
+    table = ", misses.csv" if is_binary(result) else ""
+    last = f"Its errors: {page}{table}" if page else f"Next: {next_step(result)}"
+    lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
+    if is_binary(result):
+        # As many of either as the screen has room for; the report has all.
+        room = max(0, MOST_LINES - len(lines) - len(last_lines)) // 2
+        kinds = (
+            [row for row in result["misses"] if row["miss"] == kind]
+            for kind in (FALSE_PASS, FALSE_ALARM)
+        )
+        lines += [miss_line(row) for rows in kinds for row in rows[:room]]
+    lines += last_lines
     if not everything:
         return lines
     every = list(dict.fromkeys(signature(c, unit_of(result)) for c in result["correlations"]))
@@ -314,17 +392,24 @@ def verify_answer(result: Mapping[str, Any]) -> list[str]:
     data, cell, unit = result["data"], result["correlations"][0], unit_of(result)
     failed = f", {cell['n_failed']:,} failed" if cell["n_failed"] else ""
     n_met, people = result["n_met"], result.get("people")
+    of = f"{result['dimension']} by " if is_binary(result) else ""
     lines = [
-        f"{short_name(Path(str(result['judge'])).name)} on {data['name']}: "
+        f"{of}{short_name(Path(str(result['judge'])).name)} on {data['name']}: "
         f"{data['n_outputs']:,} {unit}, {counted(data['n_documents'], 'document')}{failed}"
     ]
     if has_constructed_labels(result):
         lines.append("The labels are constructed from known faults: no person gave them.")
     if result["tuned_on_these_labels"]:
         lines.append(f"It was tuned on {n_met:,} of these {unit}, which flatters every figure.")
+    elif n_met and is_binary(result):
+        lines.append(f"{n_met:,} more {unit} that it was tuned on are set apart.")
     elif n_met:
         value = number_text(result["on_met"]["value"])
         lines.append(f"{n_met:,} more {unit} that it was tuned on are set apart: rho {value}.")
+    if is_binary(result):
+        # The annotators come first: their agreement is what a judge can be held to.
+        lines += _people_lines(people, binary=True) if people else []
+        return [*lines, *two_value_sentences(result)]
     lines += [f"{result['dimension']} {_headline(result)}", _in_plain_words(result)]
     if (scales := result["scales"]) and scales["is_shifted"]:
         means = f"{scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}"
@@ -367,11 +452,13 @@ def _in_plain_words(result: Mapping[str, Any]) -> str:
     return f"It orders two outputs{of_one} as people do in {share:.0%} of pairs (a coin 50%)."
 
 
-def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[str]:
+def _people_lines(
+    people: Mapping[str, Any], everything: bool = False, *, binary: bool = False
+) -> list[str]:
     """The judge beside each annotator, they beside each other, and the judge as one of them."""
     lines, one = [], people["one_annotator"]
-    for key, most in MOST_LISTED.items():
-        rows = people["agreement"][key]
+    for key in ("annotators", "judge") if binary else ("judge", "annotators"):
+        rows, most = people["agreement"][key], MOST_LISTED[key]
         who = "judge and annotators" if key == "judge" else "annotators"
         groups = {f"{who}, {len(rows)} pairs": rows}
         if everything or len(rows) <= most:
@@ -382,10 +469,11 @@ def _people_lines(people: Mapping[str, Any], everything: bool = False) -> list[s
             }
         lines += [
             f"{name}: equal labels {_span(group, 'equal', share_text)}, kappa "
-            f"{_span(group, 'kappa', number_text)}, rho {_span(group, 'rho', number_text)}"
+            f"{_span(group, 'kappa', number_text)}"
+            + ("" if binary else f", rho {_span(group, 'rho', number_text)}")
             for name, group in groups.items()
         ]
-    if one:
+    if one and not binary:
         low, high = one["gap"]["low"], one["gap"]["high"]
         verdict = "not known" if low is None else "perhaps"
         if low is not None and (low > 0 or high < 0):
@@ -418,6 +506,8 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
         return "measure it on labels of your own (--data FILE)"
     if result["tuned_on_these_labels"]:
         return "measure it on labels that it was not tuned on (--data FILE)"
+    if is_binary(result):
+        return _next_of_two_values(result, has_page=has_page)
     of = "systems" if cell["level"] == "system" else "documents"
     if low is None and abs(cell["value"] or 0) < 1:
         if result["data"][f"n_{of}"] < FEW_DOCUMENTS:
@@ -427,5 +517,16 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
         return f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide"
-    gate = f"--min-spearman {least_spearman(cell)} holds it there in CI"
-    return gate if has_page else f"--report FILE.html shows its worst errors; {gate}"
+    held = f"--min-spearman {lower_end(cell)} holds it there in CI"
+    return held if has_page else f"--report FILE.html shows its worst errors; {held}"
+
+
+def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
+    for word, units in (("fail", "fails"), ("pass", "passes")):
+        if number := result["n_more"][word]:
+            return f"label {number} more {units}; these are too few for intervals"
+    balanced, rates = result["balanced_accuracy"], {n: result[n] for n in ("tpr", "tnr")}
+    if balanced["low"] is not None and balanced["low"] <= COIN:
+        return "do not rely on it yet; always saying the same may do as well"
+    held = " ".join(f"--min-{name} {lower_end(cell)}" for name, cell in rates.items())
+    return f"{held} gates a CI" if has_page else f"--report FILE.html lists all; {held} gates a CI"

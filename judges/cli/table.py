@@ -50,6 +50,7 @@ from judges.scoring import reply_tokens
 from judges.terminal import Progress, print_error, print_note, print_output
 
 if TYPE_CHECKING:
+    from judges.true_rate import TrueRate
     from judges.winrate import WinRate
 
 ID = "id"
@@ -417,6 +418,14 @@ class Scores:
         self.scores = {judge.name: array("d") for judge in self.judges}
         self.failures = {judge.name: Counter[str]() for judge in self.judges}
         self.n_unparsable = Counter[str]()
+        # Of judges of two values, a key of each score's document: all texts but the last.
+        self.documents: dict[str, list[int]] = {
+            judge.name: [] for judge in self.judges if judge.subject.scale == (0, 1)
+        }
+        self.is_as_saved = {
+            judge.name: judge == load(source)
+            for judge, source in zip(self.judges, args.judges, strict=True)
+        }
         if len(self.scores) < len(self.judges):
             raise UsageError("two judges have one name; score them in two runs")
         # Of each judge: the columns of score, failure and, where it gives one, rationale.
@@ -436,6 +445,9 @@ class Scores:
         for name, judgement in judgements.items():
             if judgement.failure is None:
                 self.scores[name].append(judgement.score)
+                if name in self.documents:
+                    texts = [str(text) for text in _texts_of(row, run.texts[name]).values()]
+                    self.documents[name].append(hash(tuple(texts[:-1] or texts)))
             else:
                 self.failures[name][judgement.failure[:200]] += 1
             self.n_unparsable[name] += judgement.unparsable
@@ -451,7 +463,10 @@ class Scores:
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         averages = {name: self.average(name) for name in self.scores}
+        rates = {judge.name: self.true_rate(judge) for judge in self.judges}
         if run.args.json:
+            for name, rate in rates.items():
+                averages[name] |= {} if rate is None else {"pass_rate": rate.as_json()}
             record = {"out": str(run.args.out), "rows": run.n_rows, "judges": averages, **cost}
             print(json.dumps(record, indent=1))
         else:
@@ -460,9 +475,23 @@ class Scores:
                 figures = "mean {mean:.3f}  sd {sd:.3f}" if self.scores[name] else "no score"
                 line = (figures + "  n={n:,} ({n_failed:,} failed)").format_map(average)
                 print_output(f"{name:<{width}}  {line}")
+            for name, rate in rates.items():
+                if rate is not None:
+                    print_output(f"{name:<{width}}  {rate}")
         if not any(self.scores.values()):
             reason = next(iter(self.failures[self.judges[0].name]))
             raise RowsError(f"no row got a score; the first reason: {reason}")
+
+    def true_rate(self, judge: Judge) -> "TrueRate | None":
+        """The share that a judge of two values passes, corrected for its errors on test labels."""
+        scores, documents = self.scores[judge.name], self.documents.get(judge.name)
+        if not documents:
+            return None
+        from judges.true_rate import corrected_rate  # which loads NumPy
+
+        tested: Any = (judge.provenance or {}).get("tested", [])
+        passes = [score >= judge.threshold for score in scores]
+        return corrected_rate(passes, documents, tested if self.is_as_saved[judge.name] else [])
 
     def average(self, name: str) -> dict[str, Any]:
         """One judge's scores, summed up."""

@@ -86,6 +86,7 @@ class Task:
             labelled=labelled_in_order(self.labelled, items),
             n_unjudged=len(everything) - len(items),
             n_unknown=len(judgements) - len(items),
+            threshold=judge.threshold if judge else 0.5,
         )
 
 

@@ -25,13 +25,19 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.plain import compare_scales, order_agreement, pair_accuracy
+from optimize.statistics.two_values import Rate, TwoValues, constant, two_values
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
+RATES = ["base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa"]
 Cell = dict[str, Any]
 
 
-def figures(scored: Scored) -> Cell:
-    """Every figure of the rows, as JSON has them: of `verify`, and of each judge of `compare`."""
+def figures(scored: Scored, *, binary: bool | None = None) -> Cell:
+    """Every figure of the rows, as JSON has them: of `verify`, and of each judge of `compare`.
+
+    `binary`: whether those of pass and fail are among them (where they are known).
+    """
+    binary = scored.is_binary if binary is None else binary
     order, people = order_figures(scored), people_figures(scored)
     return {
         "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
@@ -39,6 +45,7 @@ def figures(scored: Scored) -> Cell:
         "scales": scale_figures(scored),
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
         **(pair_figures(scored) if scored.is_pairs else {}),
+        **(two_value_figures(scored) if binary else {}),
         **({"people": people} if people else {}),
     }
 
@@ -124,6 +131,29 @@ def pair_figures(scored: Scored) -> Cell:
         "order_agreement": _mean((choices[:, 0] == choices[:, 1])[asked]),
         "n_pairs": len(verdicts),
         **_cell(accuracy, "n_decided", "n_ties", "n_documents", "n_failed"),
+    }
+
+
+def two_value_figures(scored: Scored) -> Cell:
+    """Pass and fail as JSON has them, people's word first; beside it the constant judge's rates."""
+    where = scored.human, scored.documents
+    card = two_values(scored.scores, *where, scored.threshold)
+    always = two_values(constant(scored.scores, scored.human), *where)
+    word = "pass" if always.judge_rate.value == 1 else "fail"
+    return {
+        "confusion": dict(card.confusion),
+        **_rates(card),
+        "constant": {"word": word, **_rates(always)},
+        "n_more": dict(card.n_more),
+        "n_documents": card.n_documents,
+    }
+
+
+def _rates(card: TwoValues) -> Cell:
+    rates: dict[str, Rate] = {name: getattr(card, name) for name in RATES}
+    return {
+        name: {**value_cell(rate.value, rate.interval, DIGITS), "n": rate.n}
+        for name, rate in rates.items()
     }
 
 

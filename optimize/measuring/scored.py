@@ -9,7 +9,8 @@ import numpy as np
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from optimize.items import Indices, Items, Vector, scores_of, text_key
+from optimize.items import Indices, Items, Vector, is_two_valued, scores_of, text_key
+from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
 AnyLabelled = LabelledOutput | LabelledPair
@@ -25,7 +26,7 @@ class Scored:
     `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
     judge was tuned on. `labelled` are the labelled outputs or pairs themselves, in the order of
     `items`, where they are known. Of a recording, `n_unjudged` labelled items have no record, and
-    `n_unknown` records no labelled item.
+    `n_unknown` records no labelled item. Of two values, a score of `threshold` or more is a pass.
     """
 
     judge: str
@@ -39,6 +40,7 @@ class Scored:
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
+    threshold: float = 0.5
     scores: Vector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +61,18 @@ class Scored:
     @property
     def is_pairs(self) -> bool:
         return any(isinstance(judgement, Verdict) for judgement in self.judgements)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether people say 1 (pass) or 0 (fail), and the judge what lies between."""
+        known = self.scores[~np.isnan(self.scores)]
+        in_range = bool(((known >= 0) & (known <= 1)).all())
+        return not self.is_pairs and is_two_valued(self.human) and in_range
+
+    @property
+    def passes(self) -> Vector:
+        """Of two values: 1 for a pass, 0 for a fail, NaN where the judge failed."""
+        return verdicts(self.scores, self.threshold)
 
     @property
     def human(self) -> Vector:

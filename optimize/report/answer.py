@@ -18,6 +18,7 @@ from optimize.report.text import (
     number_text,
     short_name,
     table_lines,
+    two_value_sentences,
     wrapped,
 )
 from optimize.statistics.intervals import Interval, documents_for_difference
@@ -26,6 +27,7 @@ Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
 # What a sentence is about, in a word or two, and the sentence.
 Said = tuple[str, str]
+HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
@@ -36,6 +38,9 @@ MANY_FAILED, MOVED = 0.05, 0.10
 MOST_STEPS = 3
 # What people read for the judges that JSON calls seed and tuned.
 WORDS = {"seed": "untuned", "tuned": "tuned"}
+# What is said of two values, and what stands in their tables.
+TWO_VALUES = ("Fails", "Passes", "Agreement", "Rates")
+RATES = ("TPR", "TNR", "kappa")
 # What is ranked, by the level of rho.
 RANKED = {
     "summary": "each document's outputs",
@@ -50,13 +55,14 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
     if folder and "tuned_file" in summary:
         tuned = f"{folder}/{summary['tuned_file']}"
         said.append(("Tuned", f"{tuned} (did not ship)"))
+    misses = ", misses.csv" if is_binary(summary) else ""
     table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
     return [
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
-        *(["", *table] if summary["gain"]["test"] else []),
-        *([f"Its errors: {folder}/report.html"] if folder else []),
+        *(["", *table] if _gains(summary)["test"] else []),
+        *([f"Its errors: {folder}/report.html{misses}"] if folder else []),
     ]
 
 
@@ -74,9 +80,13 @@ def run_answer(summary: Summary) -> list[Said]:
     if cell is None:
         said.append(("Agreement", "Not known: no labels were held out for a test."))
     else:
-        said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
+        if card := _card(summary, "test", shipped):
+            said += zip(TWO_VALUES, two_value_sentences(card), strict=True)
+        else:
+            said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
         said += _failures(summary)
-        said += [*_unseen(summary), *as_one_annotator(summary.get("people"))]
+        said += _unseen(summary)
+        said += [] if card else as_one_annotator(summary.get("people"))
         said.append(("Gain", gain_sentence(summary)))
     return [*said, ("Cost", _cost(summary))]
 
@@ -92,13 +102,22 @@ def _failures(summary: Summary) -> Iterator[Said]:
 
 
 def rho_meaning(result: Summary) -> str:
-    """What rho says, in a sentence."""
+    """What rho says, in a sentence; of two values what their rates say."""
+    if is_binary(result):
+        return "TPR: the share of people's passes that the judge passes. TNR: that of their fails."
     ranked = "pairs by preference" if is_paired(result) else RANKED[result["level"]]
     return f"Rho: 1 is people's ranking of {ranked}, 0 a random one."
 
 
-def run_table(summary: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def run_table(summary: Summary) -> HeadAndRows:
     """Head and rows: both judges' figures on every split that tuning did not use."""
+    if cards := summary.get("two_values"):
+        return ("", *RATES), [
+            (f"{SPLITS[split]}, {word}", *map(cell_text, _rates(card)))
+            for split in cards
+            for judge, word in WORDS.items()
+            if (card := _card(summary, split, judge))
+        ]
     head = (f"{summary['level']}-level rho", "untuned judge", "tuned judge", "documents")
     rows = []
     for split, title in SPLITS.items():
@@ -113,13 +132,15 @@ def gain_sentence(summary: Summary) -> str:
 
     The figures of dev, on which the judge was chosen, flatter it: they are told nowhere.
     """
-    gain = summary["gain"]["test"]
+    gain = _gains(summary)["test"]
     if not gain or gain["value"] is None:
         return "Whether tuning helped is not known: there is no gain on test to tell it by."
     value, low, high = gain["value"], gain["low"], gain["high"]
     if value == low == high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} rho on test{_gain_unseen(summary)}"
+    name = "balanced accuracy" if "balanced_gain" in summary else "rho"
+    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name} on test"
+    figure += _gain_unseen(summary)
     if low is None:
         documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
         return f"{documents} of test are too few to show it by themselves: {figure}."
@@ -132,25 +153,34 @@ def gain_sentence(summary: Summary) -> str:
     return f"Whether tuning helped is not settled: {figure}."
 
 
+def _gains(summary: Summary) -> Mapping[str, Any]:
+    """The gain on each split, in the figure that the judge was tuned for."""
+    gains: Mapping[str, Any] = summary.get("balanced_gain") or summary["gain"]
+    return gains
+
+
 def _shares(summary: Summary) -> str:
     """From the untuned to the tuned judge's share of pairs on test, where both are known."""
+    if is_binary(summary) and "balanced_gain" not in summary:
+        return ""
     shares = [_order(summary, "test", judge) for judge in WORDS]
     known = [f"{share['value']:.0%}" for share in shares if share and share["value"] is not None]
-    return f"from {known[0]} to {known[1]} of pairs, " if len(set(known)) == 2 else ""
+    of = "" if is_binary(summary) else " of pairs"
+    return f"from {known[0]} to {known[1]}{of}, " if len(set(known)) == 2 else ""
 
 
 def _gain_unseen(summary: Summary) -> str:
     """The paired difference on systems that tuning did not see, as a clause."""
-    unseen = summary["gain"].get("test_unseen_systems")
+    unseen = _gains(summary).get("test_unseen_systems")
     if not unseen or unseen["value"] is None:
         return ""
-    joined = "and" if unseen["value"] * summary["gain"]["test"]["value"] > 0 else "but"
+    joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] > 0 else "but"
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
 
 
 def _documents_to_settle(summary: Summary) -> str:
     """How many documents would show a gain as large as test's, but at least 0.05."""
-    gain, cell = summary["gain"]["test"], summary["tuned_judge"]["test"]
+    gain, cell = _gains(summary)["test"], summary["tuned_judge"]["test"]
     further = 0
     if cell["level"] != "system":
         n_documents = cell["n_documents"] + cell["n_undefined"]
@@ -202,6 +232,10 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         coin = order["low"] is not None and order["low"] <= COIN
         than = "; a coin may do as well" if coin else ""
         share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
+        if is_binary(summary):
+            share = (
+                f"On systems that tuning did not see its balanced accuracy is {order['value']:.0%}"
+            )
         yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
@@ -272,7 +306,7 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     if not chance:
         use = [
             "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-            f"verify FOLDER --data FILE --min-spearman {least_spearman(cell)}`."
+            f"verify FOLDER --data FILE {_floors(summary, cell)} --point`."
         ]
     steps = [
         *_on_failures(cell, summary),
@@ -286,8 +320,16 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     return steps[:MOST_STEPS]
 
 
-def least_spearman(cell: Cell) -> str:
-    """The rho to hold a judge to: the lower end of its interval, below which chance is unlikely."""
+def _floors(summary: Summary, cell: Cell) -> str:
+    """The flags of a gate at the lower ends of what was measured."""
+    card = _card(summary, "test", summary["shipped"])
+    if card is None:
+        return f"--min-spearman {lower_end(cell)}"
+    return " ".join(f"--min-{name} {lower_end(card[name])}" for name in ("tpr", "tnr"))
+
+
+def lower_end(cell: Cell) -> str:
+    """What to hold a judge to: the lower end of its interval, in two digits."""
     return "X" if cell["low"] is None else f"{math.floor(100 * cell['low']) / 100:.2f}"
 
 
@@ -309,7 +351,7 @@ def _on_chance(order: Cell | None) -> Iterator[str]:
 
 def _on_gain(summary: Summary) -> Iterator[str]:
     """Yield what to do where the untuned judge ships, or where test does not confirm the gain."""
-    gain = summary["gain"]["test"]
+    gain = _gains(summary)["test"]
     if summary["shipped"] == "tuned":
         if gain and gain["low"] is not None and gain["low"] <= 0:
             documents = _documents_to_settle(summary)
@@ -324,7 +366,7 @@ def _on_gain(summary: Summary) -> Iterator[str]:
 
 def _on_unseen(summary: Summary) -> Iterator[str]:
     """Yield that the judge is worse on new systems than on known ones, or than untuned."""
-    lost = summary["gain"].get("test_unseen_systems")
+    lost = _gains(summary).get("test_unseen_systems")
     if summary["shipped"] == "tuned" and lost and lost["value"] is not None and lost["value"] < 0:
         yield (
             "Before you judge new systems, label some of their outputs and verify both judges: "
@@ -343,7 +385,7 @@ def _on_width(order: Cell | None) -> Iterator[str]:
     if order["low"] is None:
         yield f"Label more documents: {documents} are too few for an interval."
     elif (order["high"] - order["low"]) / 2 > WIDE:
-        yield f"Label more documents: with {documents} the share of pairs is that uncertain."
+        yield f"Label more documents: with {documents} the figure is that uncertain."
 
 
 def attack_step(shifts: Sequence[tuple[str, float]]) -> Iterator[str]:
@@ -366,7 +408,7 @@ def compare_lines(result: Summary) -> list[str]:
         "",
         *_paragraphs([*compare_answer(result), *steps, *left_out, ("Cost", f"{spent}.")]),
         "",
-        *table_lines(*compare_table(result)),
+        *(line for table in compare_tables(result) for line in table_lines(*table)),
         *wrapped(COMPARED),
         *([f"Report: {result['folder']}/report.html"] if result.get("folder") else []),
     ]
@@ -378,9 +420,16 @@ COMPARED = (
 )
 
 
-def compare_table(result: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and rows: each judge's figure, its difference from the best, and its cost."""
-    symbol = "accuracy" if is_paired(result) else "rho"
+def figure_name(result: Summary) -> str:
+    """What judges are ranked by."""
+    if is_binary(result):
+        return "balanced accuracy"
+    return "accuracy" if is_paired(result) else "rho"
+
+
+def compare_tables(result: Summary) -> list[HeadAndRows]:
+    """Heads and rows: each judge's figure, its difference from the best, its cost; its rates."""
+    judges = result["judges"]
     rows: list[tuple[str, ...]] = [
         (
             row["name"],
@@ -388,14 +437,26 @@ def compare_table(result: Summary) -> tuple[tuple[str, ...], list[tuple[str, ...
             cell_text(row["difference"], signed=True) if row["difference"] else row["standing"],
             _price(row),
         )
-        for row in result["judges"]
+        for row in judges
     ]
-    return ("judge", symbol, "less the best", "$/1,000"), rows
+    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
+        (("judge", figure_name(result), "less the best", "$/1,000"), rows)
+    ]
+    if is_binary(result):
+        cells = [(row["name"], *map(cell_text, _rates(row))) for row in judges]
+        tables.append((("judge", *RATES), cells))
+    return tables
+
+
+def _rates(card: Cell) -> list[Cell]:
+    return [card[name.lower()] for name in RATES]
 
 
 def ranked_by(row: Cell) -> Cell:
-    """What judges are ranked by: rho, of pairs the accuracy."""
+    """What judges are ranked by: rho, of pairs the accuracy, of two values the balanced one."""
     cell: Cell = row["correlations"][0]
+    if "confusion" in row:
+        return {**cell, **row["balanced_accuracy"]}
     if "accuracy" not in row:
         return cell
     names = {"value": "accuracy", "low": "accuracy_low", "high": "accuracy_high"}
@@ -416,10 +477,12 @@ def compare_answer(result: Summary) -> list[Said]:
         for row in result["judges"]
         if row["tuned_on_these_labels"]
     ]
-    symbol = "accuracy" if is_paired(result) else "rho"
-    said.append(("Best", f"{best['name']} ({symbol} {cell_text(cell)})."))
-    said.append(("Agreement", agreement(order, cell, result)))
-    if best.get("people"):
+    said.append(("Best", f"{best['name']} ({figure_name(result)} {cell_text(cell)})."))
+    if is_binary(result):
+        said += zip(TWO_VALUES, two_value_sentences(best), strict=True)
+    else:
+        said.append(("Agreement", agreement(order, cell, result)))
+    if best.get("people") and not is_binary(result):
         said += as_one_annotator(best["people"])
     near = [row["name"] for row in rest if is_near(row)]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
@@ -469,7 +532,13 @@ def compare_steps(result: Summary) -> list[str]:
 
 def is_paired(result: Summary) -> bool:
     """Whether pairs were judged."""
-    return "accuracy" in result or result.get("kind") == "pairwise"
+    return result.get("kind") == "pairwise" or ("accuracy" in result and not is_binary(result))
+
+
+def is_binary(result: Summary) -> bool:
+    """Whether people and judge say pass or fail: of a comparison, every judge."""
+    cards = result.get("judges") or [result]
+    return "two_values" in result or all("confusion" in card for card in cards)
 
 
 def unit_of(result: Summary) -> str:
@@ -487,7 +556,15 @@ def has_constructed_labels(result: Summary) -> bool:
     return is_constructed(str(result["data"]["sha256"]))
 
 
+def _card(summary: Summary, split: str, judge: str) -> Cell | None:
+    card: Cell | None = summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
+    return card
+
+
 def _order(summary: Summary, split: str, judge: str) -> Cell | None:
+    """The share that is to beat a coin: of pairs ordered alike; of two values balanced accuracy."""
+    if card := _card(summary, split, judge):
+        return {**card["balanced_accuracy"], "n_documents": card["n_documents"]}
     order: Cell | None = summary.get("order", {}).get(split, {}).get(f"{judge}_judge")
     return order
 

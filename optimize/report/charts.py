@@ -124,12 +124,16 @@ def ratings(scored: Scored) -> CountChart | None:
     None where people did not rate on the judge's scale.
     """
     judged = ~np.isnan(scored.scores)
-    if not judged.any() or not (scored.is_pairs or scored.within_scale):
+    comparable = scored.is_pairs or scored.is_binary or scored.within_scale
+    if not judged.any() or not comparable:
         return None
     sides = (scored.scores[judged], scored.human[judged])
     if scored.is_pairs:
         labels, places = ["B", "tie", "A"], [np.sign(side).astype(int) + 1 for side in sides]
         what = "Pairs by what the judge and people preferred"
+    elif scored.is_binary:
+        labels, places = ["fail", "pass"], [(s >= scored.threshold).astype(int) for s in sides]
+        what = "Outputs by what the judge and people said"
     else:
         scale = np.array(scored.scale)
         bands = np.array_split(scale, len(scale) if len(scale) <= MAX_RATINGS else BANDS)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from data.tables.atomic_write import write_atomically
+from data.tables.formats import RowWriter
 from data.types import LabelledOutput
 from judges.prompt import Prompt, encodable
 from judges.terminal import visible
 from optimize.injection import Probes
+from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, MISS_COLUMNS, miss_rows, misses
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.answer import (
@@ -27,8 +30,9 @@ from optimize.report.answer import (
     Said,
     compare_answer,
     compare_steps,
-    compare_table,
-    is_paired,
+    compare_tables,
+    figure_name,
+    is_binary,
     labels_of,
     ranked_by,
     rho_meaning,
@@ -55,6 +59,9 @@ from optimize.statistics.correlations import midranks
 MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
 # Characters of a text, and of a failure's reason.
 MAX_TEXT, MAX_REASON = 1500, 300
+# All misses, beside a page on pass and fail; on it a section of each kind.
+MISSES = "misses.csv"
+MISS_TITLES = {FALSE_PASS: "False passes", FALSE_ALARM: "False alarms"}
 # Numbers that are written alike differ by less.
 SAME = 0.005
 
@@ -147,12 +154,12 @@ def write_run(
         for judge in judges
     }
     head, rows = run_table(summary)
-    gains = [cell_text(summary["gain"].get(split), signed=True) for split in SPLITS]
-    table = Table(
-        head=(*head[:3], "gain", head[3]),
-        rows=[(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)],
-        caption=f"Both judges on labels that tuning did not use. {rho_meaning(summary)}",
-    )
+    if not is_binary(summary):
+        gains = [cell_text(summary["gain"].get(split), signed=True) for split in SPLITS]
+        rows = [(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)]
+        head = (*head[:3], "gain", head[3])
+    meaning = f"Both judges on labels that tuning did not use. {rho_meaning(summary)}"
+    table = Table(head=head, rows=rows, caption=meaning)
     scored = judged[shipped]["test"]
     said = [*run_answer(summary), *scale_warning(summary), ("Labels", labels_of(summary))]
     steps = run_steps(summary, talked_up(probes, scored))
@@ -213,17 +220,24 @@ def _write_judged(
     tables: Sequence[Table],
     last: Section,
 ) -> None:
-    """Write the six sections of a page on one judge."""
-    worst = worst_disagreements(scored)
-    drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
+    """Write the sections of a page on one judge; of pass and fail also the table of its misses."""
+    if scored.is_binary:
+        drawn = [charts.ratings(scored), charts.systems(scored)]
+        errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
+        write_misses(path.with_name(MISSES), scored)
+    else:
+        worst = worst_disagreements(scored)
+        drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
+        errors = [_disagreements(scored, worst)]
+        answer = replace(answer, said=[*answer.said, *_errors(scored, worst)])
     write(
         path,
         title,
         [
-            replace(answer, said=[*answer.said, *_errors(scored, worst)]),
+            answer,
             Section(title="What to do next", steps=steps),
             Section(title="In a picture", charts=drawn),
-            _disagreements(scored, worst),
+            *errors,
             Section(title="Figures", tables=tables),
             last,
         ],
@@ -233,9 +247,7 @@ def _write_judged(
 def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     """Write a comparison's page from what `compare --json` prints."""
     rows = result["judges"]
-    symbol = "accuracy" if is_paired(result) else "rho"
     points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
-    head, cells = compare_table(result)
     meaning = f"Agreement with people. {rho_meaning(result)}"
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     write(
@@ -243,15 +255,14 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
         f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
         [
             Section(title="Answer", said=[*compare_answer(result), ("Labels", labels_of(result))]),
-            Section(title="In a picture", charts=[charts.costs(points, symbol)]),
+            Section(title="In a picture", charts=[charts.costs(points, figure_name(result))]),
             Section(title="What to do next", steps=compare_steps(result)),
             Section(
                 title="Figures",
                 tables=[
-                    Table(
-                        head=head,
-                        rows=cells,
-                        caption=meaning,
+                    *(
+                        Table(head=head, rows=cells, caption=meaning)
+                        for head, cells in compare_tables(result)
                     ),
                     Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
                     *(
@@ -336,9 +347,27 @@ def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Sectio
     return Section(title="Worst disagreements", sentences=[about], cases=cases)
 
 
-def _case(scored: Scored, row: int, gap: float) -> Case:
+def _misses(scored: Scored, kind: str, rows: Sequence[int]) -> Section:
+    """All misses of a kind with what the judge and every annotator said, and the texts."""
+    what = "people fail and the judge passes"
+    if kind == FALSE_ALARM:
+        what = "people pass and the judge fails"
+    said = f"{counted(len(rows), 'output')} that {what}, those of which it was surest first."
+    cases = [_case(scored, row) for row in rows]
+    return Section(title=MISS_TITLES[kind], sentences=[said], cases=cases)
+
+
+def write_misses(path: Path, scored: Scored) -> None:
+    """Write a table of all misses, a row each."""
+    rows = miss_rows(scored)
+    with RowWriter(path, columns=list(dict.fromkeys(MISS_COLUMNS + tuple(chain(*rows))))) as table:
+        for row in rows:
+            table.write(row)
+
+
+def _case(scored: Scored, row: int, gap: float = 0) -> Case:
     item, side = scored.items.items[row], ""
-    if not scored.is_pairs:
+    if gap and not scored.is_pairs:
         rivals = next(rows for rows in scored.ranked_rows if row in rows)
         places = int((~np.isnan(scored.scores[rivals])).sum()) - 1
         side = f"{abs(gap) * places:g} of {places:,} places too {'high' if gap > 0 else 'low'}, "

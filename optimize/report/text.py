@@ -1,4 +1,4 @@
-"""How numbers, intervals, counts and tables are written, in one way for screen and page."""
+"""How numbers, intervals, counts, tables, pass and fail are written, on screen and page alike."""
 
 import math
 import textwrap
@@ -90,3 +90,36 @@ def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
         uncounted[0] += " (left out)" if cell["undefined"] == "left_out" else " (each counts 0)"
     counts = [f"{cell['n_documents']:,} documents", f"{cell['n_outputs']:,} {unit}", *uncounted]
     return f"{cell['level']}-level {symbol} {cell_text(cell)}, n={', '.join(counts)}"
+
+
+def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
+    """What a judge lets through, its false alarms, and what always saying one word reaches."""
+    counts, n_more = card["confusion"], card["n_more"]
+    n_pass, n_fail = card["tpr"]["n"], card["tnr"]["n"]
+
+    def rate(name: str, word: str) -> str:
+        few = card[name]["low"] is None and n_more[word]
+        return cell_text(card[name]) + (f" ({n_more[word]} more for an interval)" if few else "")
+
+    constant, people, judge = card["constant"], card["base_rate"], card["judge_rate"]
+    return [
+        f"Of {counted(n_fail, 'fail')} it lets {counts['fail_pass']:,} through (false passes): "
+        f"TNR {rate('tnr', 'fail')}.",
+        f"Of {n_pass:,} pass{'es' * (n_pass != 1)} it fails {counts['pass_fail']:,} (false "
+        f"alarms): TPR {rate('tpr', 'pass')}.",
+        f"It agrees on {share_text(card['accuracy']['value'])} (always saying {constant['word']} "
+        f"would on {share_text(constant['accuracy']['value'])}), kappa {cell_text(card['kappa'])}.",
+        f"People pass {share_text(people['value'])}, the judge {share_text(judge['value'])}.",
+    ]
+
+
+def miss_line(row: Mapping[str, Any]) -> str:
+    """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
+    lead = f"{row['miss']} {short_name(row['id'], 16)}: "
+    said = [("", row["output"]), ("people: ", row["people"]), ("judge: ", row["judge"])]
+    said = [(who, " ".join(text.split())) for who, text in said if text and text.strip()]
+    room = (WIDTH - len(lead) - 3 * (len(said) - 1)) // max(len(said), 1)
+    return lead + " | ".join(
+        who + (text if len(who + text) <= room else f"{text[: room - len(who) - 1]}…")
+        for who, text in said
+    )

@@ -138,11 +138,14 @@ class RunBudget:
         labels, risk = self.prepared.labels, self.prepared.settings.risk
         n_documents, n_learned = (len(part.places) for part in (labels.everything, labels.learned))
         outputs = len(labels.learned) / n_learned
-        likely = documents_for(LIKELY, outputs, GAIN, risk) * n_documents / n_learned
+        rate, what = None, "rho"
+        if self.prepared.objective == "balanced":
+            rate, what = float(labels.learned.human.mean()), "balanced accuracy"
+        likely = documents_for(LIKELY, outputs, GAIN, risk, rate) * n_documents / n_learned
+        chance = power(n_learned, outputs, GAIN, risk, rate)
         return (
-            f"A gain of {GAIN:g} rho ships with a chance of "
-            f"{power(n_learned, outputs, GAIN, risk):.0%}; with {math.ceil(likely):,} labelled "
-            f"documents, {LIKELY:.0%}."
+            f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
+            f"{math.ceil(likely):,} labelled documents, {LIKELY:.0%}."
         )
 
     def to_json(self) -> dict[str, Any]:

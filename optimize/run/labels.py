@@ -17,7 +17,7 @@ from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionErr
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.items import Items, choose_level, items_of, levels_of
-from optimize.run.settings import Level, Settings, SettingsError, bounds_of, on_scale
+from optimize.run.settings import Level, Objective, Settings, SettingsError, bounds_of, on_scale
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
@@ -60,6 +60,7 @@ class PreparedRun:
     labels: Labels
     level: Level
     untuned_judge: Judge
+    objective: Objective = "spearman"
 
 
 def prepare(
@@ -87,14 +88,20 @@ def prepare(
             f"and {len(labels.train.systems)} teach here; leave --level out"
         )
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
-    if pairwise:
+    objective = choose_objective(settings.objective, settings.level, subject, labels.everything)
+    if pairwise or objective == "balanced":
         level = "dataset"
     untuned = Judge.of(subject, reasoning=settings.untuned_reasoning, lm=settings.lm)
     # What could not be written down at the end is refused before anything is asked.
     origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
     replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return PreparedRun(
-        settings=settings, subject=subject, labels=labels, level=level, untuned_judge=untuned
+        settings=settings,
+        subject=subject,
+        labels=labels,
+        level=level,
+        untuned_judge=untuned,
+        objective=objective,
     )
 
 
@@ -148,6 +155,24 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
     if not pairs:
         reason = f"these labels have the levels {', '.join(levels)}"
     raise SettingsError(f"level {level}: {reason}")
+
+
+def choose_objective(
+    wanted: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
+) -> Objective:
+    """Balanced accuracy where people and judge give 0 and 1, at no other level; else rho."""
+    fits = is_two_valued(subject, items) and level in ("auto", "dataset")
+    if wanted == "balanced" and not fits:
+        raise SettingsError(
+            "--objective balanced: people's labels and the judge's scale are 0 and 1 (say --scale "
+            "0-1), and the level is dataset"
+        )
+    return ("balanced" if fits else "spearman") if wanted == "auto" else wanted
+
+
+def is_two_valued(subject: Subject, items: Items) -> bool:
+    """Whether people's labels, and the judge's scale, are 0 (a fail) and 1 (a pass)."""
+    return subject.scale == (0, 1) and set(items.human.tolist()) <= {0.0, 1.0}
 
 
 def find_subject(name: str) -> Subject | None:

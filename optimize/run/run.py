@@ -17,10 +17,17 @@ from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.terminal import Progress
+from judges.true_rate import tested_documents
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.items import data_counts, text_key
-from optimize.measuring.measure import order_figures, people_figures, rho, scale_figures
+from optimize.measuring.measure import (
+    order_figures,
+    people_figures,
+    rho,
+    scale_figures,
+    two_value_figures,
+)
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spending_summary
 from optimize.run.folder import (
@@ -43,12 +50,13 @@ from optimize.run.folder import (
     write_rows,
     write_text,
 )
-from optimize.run.labels import PreparedRun, prepare
+from optimize.run.labels import PreparedRun, is_two_valued, prepare
 from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
 from optimize.search.gate import SearchResult, as_asked, reason_of, search
+from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
@@ -82,7 +90,9 @@ def tune_in_folder(
             write_rows(rows, folder)
         write_json(folder / SPLITS, prepared.labels.split)
         n_outputs = len(prepared.labels.everything)
-        print_line(f"{folder}: {prepared.level}-level rho, {n_outputs} outputs")
+        balanced = prepared.objective == "balanced"
+        objective = "balanced accuracy" if balanced else f"{prepared.level}-level rho"
+        print_line(f"{folder}: {objective}, {n_outputs} outputs")
         if unread := ", ".join(labelled.reading.unread):
             print_line(f"columns not read: {unread}")
         for note in labelled.notes:
@@ -119,7 +129,7 @@ def run(
         summary = summarize(active, result, measured, time.monotonic() - started)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    provenance = _freeze(active, result, summary)
+    provenance = _freeze(active, result, measured, summary)
     rows = [
         as_json(row) + "\n"
         for split, scored in measured["seed"].items()
@@ -208,7 +218,7 @@ class ActiveRun:
             proposer=self.models.language_proposer,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
-            level=prepared.level,
+            goal="balanced" if prepared.objective == "balanced" else prepared.level,
             options=self.budget.options,
             record_trial=self.trials.record,
             print_line=self.print_line,
@@ -224,7 +234,7 @@ class ActiveRun:
         self.models.budget.set_aside()
         self.evaluator.budget = SearchBudget(math.inf)
         return {
-            "seed": self._measured("untuned judge", self.untuned),
+            "seed": self._measured("untuned judge", result.untuned),
             "tuned": self._measured("tuned judge", result.tuned),
         }
 
@@ -242,13 +252,15 @@ class ActiveRun:
                 judgements=self.evaluator.judgements(candidate, items),
                 scale=prepared.subject.scale,
                 labelled=labelled_in_order(prepared.labels.labelled, items),
+                threshold=candidate.threshold,
             )
         return scored
 
     def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
         """A candidate as a judge with the run's plan, and where it comes from."""
         prompt = candidate.prompt(self.judge.prompt)
-        return replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
+        judge = replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
+        return replace(judge, threshold=candidate.threshold)
 
 
 @contextmanager
@@ -282,7 +294,7 @@ def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return Probes(reason="the limit leaves no calls for them")
     scored = measured["tuned" if result.choice.ship else "seed"]["test"]
-    judge = run.frozen(_shipped(run, result), {})
+    judge = run.frozen(_shipped(result), {})
     try:
         with client.account.spending_on(PROBES):
             return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
@@ -309,6 +321,7 @@ def summarize(
         "optimizer": settings.optimizer,
         "seed": settings.seed,
         "level": run.prepared.level,
+        "objective": run.prepared.objective,
         "data": data_counts(labels.labelled, labels.everything),
         "seed_judge": _cells(measured.get("seed", {})),
         "tuned_judge": _cells(measured.get("tuned", {})),
@@ -329,6 +342,8 @@ def summarize(
             name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
             for name, candidate in (("seed_judge", run.untuned), ("tuned_judge", result.tuned))
         }
+    if measured and run.prepared.objective == "balanced":
+        summary["balanced_gain"] = _balanced_gains(measured)
     if measured:
         summary |= _on_test(run, measured, shipped)
     earlier = read_summary(run.folder).get("request_changes", [])
@@ -344,9 +359,16 @@ def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]
         for split in measured["seed"]
     }
     test = measured[shipped]["test"]
-    figures = {"order": order, "scales": scale_figures(test)}
+    figures: dict[str, Any] = {"order": order, "scales": scale_figures(test)}
     if people := people_figures(test):
         figures["people"] = people
+    if test.is_binary:
+        figures["two_values"] = {
+            split: {
+                f"{judge}_judge": two_value_figures(measured[judge][split]) for judge in measured
+            }
+            for split in measured["seed"]
+        }
     if test.is_pairs:
         figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
     return figures
@@ -370,11 +392,30 @@ def _gains(measured: Measured) -> dict[str, Cell | None]:
     return gains
 
 
-def _shipped(run: ActiveRun, result: SearchResult) -> Candidate:
-    return result.tuned if result.choice.ship else run.untuned
+def _balanced_gains(measured: Measured) -> dict[str, Cell]:
+    """The tuned judge's balanced accuracy less the untuned one's, each at its own threshold."""
+    gains = {}
+    for split, seed in measured["seed"].items():
+        tuned = measured["tuned"][split].passes
+        contrast = balanced_contrast(tuned, seed.passes, seed.human, seed.documents)
+        gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
+    return gains
 
 
-def _freeze(run: ActiveRun, result: SearchResult, summary: dict[str, Any]) -> dict[str, Any]:
+def _shipped(result: SearchResult) -> Candidate:
+    return result.tuned if result.choice.ship else result.untuned
+
+
+def _tested(run: ActiveRun, scored: Scored) -> dict[str, Any]:
+    """Of two values, the judge's verdicts on test beside people's: how `score` knows its errors."""
+    if not is_two_valued(run.prepared.subject, scored.items):
+        return {}
+    return {"tested": tested_documents(scored.passes, scored.human, scored.documents)}
+
+
+def _freeze(
+    run: ActiveRun, result: SearchResult, measured: Measured, summary: dict[str, Any]
+) -> dict[str, Any]:
     """Write the judge that ships, and the tuned one that does not: the provenance of the first."""
     shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     provenance = {
@@ -383,13 +424,16 @@ def _freeze(run: ActiveRun, result: SearchResult, summary: dict[str, Any]) -> di
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    run.frozen(_shipped(run, result), provenance).save(run.folder / JUDGE, overwrite=True)
+    shipped = measured["tuned" if result.choice.ship else "seed"]["test"]
+    provenance |= _tested(run, shipped)
+    run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
-    if result.tuned.id != _shipped(run, result).id:
+    if result.tuned.id != _shipped(result).id:
         why = f"tuned, but not shipped: {reason_of(result.choice)}"
         # "seed" would say that it learned from no labels.
         tuned = {name: value for name, value in provenance.items() if name != "shipped"}
-        run.frozen(result.tuned, tuned | {"why": why}).save(run.folder / TUNED, overwrite=True)
+        tuned |= {"why": why, **_tested(run, measured["tuned"]["test"])}
+        run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
         summary["tuned_file"] = TUNED
     return provenance
 

@@ -27,6 +27,7 @@ from judges.prompt import Reasoning
 
 Level = Literal["summary", "dataset", "system"]
 OptimizerName = Literal["rank", "gepa"]
+Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
 # The chance that a judge ships which is no better than the untuned one.
 RISK = 0.1
@@ -81,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Count = 64
     cache: Text | None = None
     optimizer: OptimizerName = "rank"
+    objective: Objective | Literal["auto"] = "auto"
     level: Level | Literal["auto"] = "auto"
     max_demos: WholeNumber | None = None
     max_calls: Count | None = None

@@ -49,13 +49,15 @@ class Candidate:
     """What may become the tuned judge; its scores on documents that it shows do not count.
 
     `round` is the one that proposed the instruction; 0 where nobody did. `reasoning` is what the
-    judge writes before its answer (None: as the untuned judge does).
+    judge writes before its answer (None: as the untuned judge does), `threshold` the score from
+    which on an output passes.
     """
 
     instruction: str
     demo_set: DemoSet = DemoSet()
     round: int = 0
     reasoning: Reasoning | None = None
+    threshold: float = 0.5
 
     @property
     def documents(self) -> frozenset[str]:

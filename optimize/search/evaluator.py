@@ -21,12 +21,20 @@ from judges.scoring import reply_tokens
 from optimize.figures import DIGITS, json_number
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, TextGuard
+from optimize.statistics.balanced import (
+    balanced_accuracy,
+    balanced_contrast,
+    best_threshold,
+    verdicts,
+)
 from optimize.statistics.correlations import Level, contrast_judges, rho
 from optimize.statistics.intervals import Contrast
 
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
 
+# What a search maximises: Spearman's rho at a level, or balanced accuracy over all outputs.
+Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
 FREE = Price(per_token_in=0, per_token_out=0)
 
@@ -209,27 +217,40 @@ class Evaluator:
         return tuple(known[item.id].judgement for item in items.items)
 
 
-def informative_documents(items: Items, level: Level) -> tuple[str, ...]:
+def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """The documents that can tell judges apart: at summary level, those people do not rate alike.
 
     All of them where there is none, so that a search ends for another reason.
     """
-    if level != "summary":
+    if goal != "summary":
         return items.documents
     varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
     return tuple(varied) or items.documents
 
 
-def objective(scores: Vector, items: Items, level: Level) -> float:
-    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined."""
-    return rho(level, scores, items.human, items.document_ids, items.system_ids)
+def objective(scores: Vector, items: Items, goal: Goal) -> float:
+    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined.
+
+    Balanced accuracy takes scores that are no verdicts yet at the threshold that is best for these
+    very items, which is right on train alone.
+    """
+    if goal == "balanced":
+        return balanced_accuracy(_verdicts(scores, items), items.human)
+    return rho(goal, scores, items.human, items.document_ids, items.system_ids)
 
 
-def contrast(scores: Vector, base: Vector, items: Items, level: Level) -> Contrast:
-    """How much better the scores rank the items than `base` does, where both have a score."""
+def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
+    """How much better the scores are than `base`, where both have a score (see `objective`)."""
+    if goal == "balanced":
+        passes, of_base = _verdicts(scores, items), _verdicts(base, items)
+        return balanced_contrast(passes, of_base, items.human, items.document_ids)
     return contrast_judges(
-        scores, base, items.human, items.document_ids, items.system_ids, level=level
+        scores, base, items.human, items.document_ids, items.system_ids, level=goal
     )
+
+
+def _verdicts(scores: Vector, items: Items) -> Vector:
+    return verdicts(scores, best_threshold(scores, items.human))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +277,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProblem:
-    """Find instructions and demonstrations on `train` that rank `dev` as people do.
+    """Find instructions and demonstrations on `train` that judge `dev` as people do.
 
     An optimizer spends the evaluator's budget. `proposer` is a language model that writes
     instructions (None: only demonstrations are tried). `record_trial` takes each trial's fields as
@@ -267,10 +288,16 @@ class SearchProblem:
     proposer: Client | None = None
     train: Items
     dev: Items
-    level: Level
+    goal: Goal
     options: SearchOptions = field(default_factory=SearchOptions)
     record_trial: Callable[..., object] = lambda stage, round_number, **fields: None
     print_line: Callable[[str], object] = lambda line: None
+
+    def threshold(self, candidate: Candidate, items: Items) -> float:
+        """What its scores of the items, so far as they are known, teach of where a pass begins."""
+        if self.goal != "balanced":
+            return candidate.threshold
+        return best_threshold(self.evaluator.known_scores(candidate, items), items.human)
 
     @cached_property
     def seed(self) -> Candidate:

@@ -25,6 +25,7 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import (
     Evaluator,
+    Goal,
     SearchBudgetSpentError,
     SearchOptions,
     SearchProblem,
@@ -32,7 +33,8 @@ from optimize.search.evaluator import (
     informative_documents,
     objective,
 )
-from optimize.statistics.correlations import Level, midranks
+from optimize.statistics.balanced import best_threshold, verdicts
+from optimize.statistics.correlations import midranks
 from optimize.statistics.intervals import Contrast, stream
 
 # The chance that a judge ships which is no better than the untuned one.
@@ -50,6 +52,8 @@ FOLDS = 4
 # outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
 # (4, 8 or 16 outputs), .91 between tuned and untuned judges of benchmarks/simulated.py (5 or 12).
 SPREAD = 1.0
+# The share of outputs on which two judges of two values differ.
+DISAGREEMENT = 0.25
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.
@@ -98,6 +102,15 @@ class CrossFit:
         ]
         return [self._largest(self._everything.of_documents(names)) for names in folds]
 
+    def verdicts(self, scores: Vector, items: Items) -> Vector:
+        """Verdicts in the items' order, each by the threshold that the other folds teach."""
+        folds = np.array([self._fold_of[name] for name in items.document_ids])
+        passes = np.empty(len(items))
+        for fold in set(folds.tolist()):
+            own = folds == fold
+            passes[own] = verdicts(scores[own], best_threshold(scores[~own], items.human[~own]))
+        return passes
+
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
         """Scores in the items' order, each by the version that does not show its document.
 
@@ -129,7 +142,10 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
-    """A candidate beside the untuned judge on items that taught it nothing."""
+    """A candidate beside the untuned judge on items that taught it nothing.
+
+    Where balanced accuracy is the goal, their scores are verdicts.
+    """
 
     candidate: Candidate
     items: Items
@@ -143,8 +159,8 @@ class Finalist:
         )
         return bool(failed <= max(MOST_FAILED, seed_failed))
 
-    def gain(self, level: Level) -> Contrast:
-        return contrast(self.scores, self.seed, self.items, level)
+    def gain(self, goal: Goal) -> Contrast:
+        return contrast(self.scores, self.seed, self.items, goal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,10 +198,11 @@ class Choice:
 class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
-    `tuned` is the untuned judge where there is no other.
+    `tuned` is the untuned judge where there is no other; `untuned` has its threshold.
     """
 
     tuned: Candidate
+    untuned: Candidate
     choice: Choice
     n_tried: int
 
@@ -220,7 +237,10 @@ def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     elif not any(finalists) and (n_too_dear := sum(each.n_too_dear for each in explorations)):
         prevented = too_dear(n_too_dear, n_tried)
     tuned, choice = decide(problem, finalists, n_tried, prevented)
-    return SearchResult(tuned=tuned, choice=choice, n_tried=n_tried)
+    taught = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
+    untuned = replace(problem.seed, threshold=problem.threshold(problem.seed, taught))
+    tuned = untuned if tuned.id == untuned.id else tuned
+    return SearchResult(tuned=tuned, untuned=untuned, choice=choice, n_tried=n_tried)
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
@@ -229,7 +249,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     As many finalists as can all be scored on dev, but the first always, on as many documents as the
     budget reaches for: those that can tell judges apart come first.
     """
-    evaluator, level, cross_fit = problem.evaluator, problem.level, exploration.cross_fit
+    evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
     dev = problem.dev
     left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
     affordable: list[Candidate] = []
@@ -240,35 +260,64 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     if cross_fit:
         dev = problem.labelled
     judges = [problem.seed, *affordable]
-    part = affordable_documents(evaluator, judges, dev, level) if affordable else Items(())
+    part = affordable_documents(evaluator, judges, dev, goal) if affordable else Items(())
     seed = evaluator.scores(problem.seed, part)
+    _, seed = at_threshold(problem, problem.seed, seed, part, cross_fit)
     finalists = []
     for candidate in affordable:
         if cross_fit:
             scores = cross_fit.scores(evaluator, candidate, part)
         else:
             scores = evaluator.scores(candidate, part)
+        candidate, scores = at_threshold(problem, candidate, scores, part, cross_fit)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, seed=seed)
         finalists.append(finalist)
         problem.record_candidate(
             "dev",
             candidate,
-            value=objective(scores, part, level),
-            gain=finalist.gain(level).value,
+            value=objective(scores, part, goal),
+            gain=finalist.gain(goal).value,
             n_documents=len(part.documents),
         )
     return finalists
 
 
+def at_threshold(
+    problem: SearchProblem,
+    candidate: Candidate,
+    scores: Vector,
+    items: Items,
+    cross_fit: CrossFit | None,
+) -> tuple[Candidate, Vector]:
+    """With balanced accuracy the goal, the candidate with its threshold, and its verdicts.
+
+    The threshold is learned on what teaches and is not shown, never on the items: of a judge that
+    shows all labels, each fold's on the other folds.
+    """
+    if problem.goal != "balanced":
+        return candidate, scores
+    if cross_fit:
+        threshold = best_threshold(scores, items.human)
+        return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
+    names = [name for name in problem.train.documents if name not in candidate.documents]
+    taught, evaluator = problem.train.of_documents(names), problem.evaluator
+    is_new = not len(evaluator.known(candidate, taught))
+    if is_new and evaluator.cost(candidate, taught) <= evaluator.budget.left:
+        # No race has met it, as where there is no proposer.
+        evaluator.scores(candidate, taught)
+    threshold = problem.threshold(candidate, taught)
+    return replace(candidate, threshold=threshold), verdicts(scores, threshold)
+
+
 def affordable_documents(
-    evaluator: Evaluator, judges: Sequence[Candidate], items: Items, level: Level
+    evaluator: Evaluator, judges: Sequence[Candidate], items: Items, goal: Goal
 ) -> Items:
     """The items of the documents that all these judges can be scored on within the budget."""
 
     def cost(part: Items) -> float:
         return sum(evaluator.cost(judge, part) for judge in judges)
 
-    documents = dict.fromkeys((*informative_documents(items, level), *items.documents))
+    documents = dict.fromkeys((*informative_documents(items, goal), *items.documents))
     return affordable_part(items, documents, evaluator.budget.left, cost)
 
 
@@ -297,19 +346,19 @@ def decide(
     gain the best is the tuned judge, or the cheapest within a standard error of it whose own gain
     is clear: a judge is paid for again with every row.
     """
-    level, options = problem.level, problem.options
+    goal, options = problem.goal, problem.options
     reliable = [[each for each in half if each.is_reliable] for half in halves]
     leaders = [half[0] for half in reliable if half]
     if not leaders:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.seed, prevented or Choice(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    choice = prevented or verdict(leaders, level, rng, options.risk)
-    gainers = [each for half in reliable for each in half if each.gain(level).value > 0]
+    choice = prevented or verdict(leaders, goal, rng, options.risk)
+    gainers = [each for half in reliable for each in half if each.gain(goal).value > 0]
     clear = {
         each.candidate.id
         for each in gainers
-        if gains([each.gain(level)], rng, options.risk)[0].is_clear
+        if gains([each.gain(goal)], rng, options.risk)[0].is_clear
     }
     tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders], clear)
     if choice.gain is None:
@@ -329,13 +378,13 @@ def decide(
 
 
 def verdict(
-    leaders: Sequence[Finalist], level: Level, rng: np.random.Generator, risk: float = RISK
+    leaders: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> Choice:
     """Whether judges that were found without these documents rank them better than the untuned one.
 
     `risk` is the chance that they ship though they are no better.
     """
-    (gain,) = gains([joined(leaders).gain(level)], rng, risk)
+    (gain,) = gains([joined(leaders, goal).gain(goal)], rng, risk)
     where = f"On {gain.n_documents} documents held out from its prompt"
     at_risk = f"(risk of a false claim: {100 * risk:g}%)"
     if gain.is_clear:
@@ -352,14 +401,16 @@ def verdict(
     return Choice(ship=gain.is_clear, why=why, gain=gain)
 
 
-def joined(finalists: Sequence[Finalist]) -> Finalist:
+def joined(finalists: Sequence[Finalist], goal: Goal) -> Finalist:
     """Finalists of different items as one judge.
 
     Their scores, and the untuned judge's, become ranks within each one's items, since two judges
-    need not mean the same by a 3.
+    need not mean the same by a 3; verdicts stay.
     """
 
     def ranks(scores: Vector) -> Vector:
+        if goal == "balanced":
+            return scores
         scored = ~np.isnan(scores)
         shares = np.full(len(scores), np.nan)
         shares[scored] = midranks(scores[scored][None])[0] / max(1, scored.sum())
@@ -388,7 +439,10 @@ def cheapest_as_good(
         shown = better.documents | worse.documents
         items = known.of_documents([name for name in known.documents if name not in shown])
         scores = [problem.evaluator.known_scores(each, items) for each in (better, worse)]
-        return contrast(scores[0], scores[1], items, problem.level)
+        if problem.goal == "balanced":
+            pairs = zip(scores, (better, worse), strict=True)
+            scores = [verdicts(side, each.threshold) for side, each in pairs]
+        return contrast(scores[0], scores[1], items, problem.goal)
 
     best = candidates[0]
     for candidate in candidates[1:]:
@@ -452,26 +506,42 @@ def fewest_documents(risk: float) -> int:
     return max(2, math.ceil(-math.log2(risk)))
 
 
-def power(n_documents: int, outputs_a_document: float, gain: float, risk: float = RISK) -> float:
+def power(
+    n_documents: int,
+    outputs_a_document: float,
+    gain: float,
+    risk: float = RISK,
+    base_rate: float | None = None,
+) -> float:
     """How likely a judge ships whose rho is truly higher by `gain`, 0 to 1.
 
     `n_documents` are those of train and dev. By the t test of differences that have the spread
-    `SPREAD` for an output beyond the first.
+    `SPREAD` for an output beyond the first. With the share that people pass, the gain is one in
+    balanced accuracy, for judges that differ on `DISAGREEMENT` of the outputs of either class.
     """
     from scipy import stats
 
     if n_documents < fewest_documents(risk):
         return 0.0
     error = SPREAD / math.sqrt(n_documents * max(1.0, outputs_a_document - 1))
+    if base_rate is not None:
+        spread = math.sqrt(DISAGREEMENT / (4 * base_rate * (1 - base_rate)))
+        error = spread / math.sqrt(n_documents * outputs_a_document)
     freedom = n_documents - 1
     critical_value = stats.t.ppf(1 - risk, freedom)
     return float(stats.nct.sf(critical_value, freedom, gain / error))
 
 
-def documents_for(power_wanted: float, outputs_a_document: float, gain: float, risk: float) -> int:
+def documents_for(
+    power_wanted: float,
+    outputs_a_document: float,
+    gain: float,
+    risk: float,
+    base_rate: float | None = None,
+) -> int:
     """The fewest documents of train and dev that have so much power."""
-    sizes = itertools.count(fewest_documents(risk))
-    return next(n for n in sizes if power(n, outputs_a_document, gain, risk) >= power_wanted)
+    sizes, of = itertools.count(fewest_documents(risk)), (outputs_a_document, gain, risk, base_rate)
+    return next(n for n in sizes if power(n, *of) >= power_wanted)
 
 
 def gains(

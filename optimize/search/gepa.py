@@ -27,6 +27,7 @@ from optimize.items import Items
 from optimize.search.candidates import Candidate, nearest_choice
 from optimize.search.evaluator import (
     Evaluator,
+    Goal,
     SearchBudgetSpentError,
     SearchProblem,
     objective,
@@ -35,7 +36,6 @@ from optimize.search.evaluator import (
 from optimize.search.gate import N_FINALISTS, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
-from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 
 # Candidates with the objective each reached on the half that judges.
@@ -106,10 +106,10 @@ def candidate_of(program: GroupJudge) -> Candidate:
     return Candidate(instruction=program.judge.signature.instructions)
 
 
-def examples(items: Items, level: Level) -> list[Any]:
+def examples(items: Items, goal: Goal) -> list[Any]:
     """One example a document, or a block of documents where the level is not within documents."""
     documents, size = items.documents, 1
-    if level != "summary":
+    if goal != "summary":
         size = max(1, round(BLOCK * len(documents) / max(1, len(items))))
     parts = [
         items.of_documents(documents[start : start + size])
@@ -120,12 +120,12 @@ def examples(items: Items, level: Level) -> list[Any]:
     ]
 
 
-def metric(example: Any, prediction: Any) -> float:
-    """Rho within the example; 0 where failures leave none, since DSPy takes no NaN."""
+def metric(example: Any, prediction: Any, goal: Goal = "dataset") -> float:
+    """What the goal is within the example; 0 where failures leave none: DSPy takes no NaN."""
     if not prediction.judgements:
         return UNPAID
     scores = np.array([judgement.score for judgement in prediction.judgements])
-    return float(np.nan_to_num(objective(scores, example["items"], "dataset")))
+    return float(np.nan_to_num(objective(scores, example["items"], goal)))
 
 
 class Reflection(InstructionProposer):  # type: ignore[misc]
@@ -193,11 +193,12 @@ def _run_gepa(
 ) -> ScoredCandidates:
     """Run until the budget ends, or reflection has nothing new to say."""
     evaluator, options = problem.evaluator, problem.options
+    goal: Goal = "balanced" if problem.goal == "balanced" else "dataset"
     documents = list(problem.train.documents)
     stream(options.seed, "stock").shuffle(documents)
     half = max(1, len(documents) // 2)
     teaching, judging = (
-        examples(problem.train.of_documents(part), problem.level)
+        examples(problem.train.of_documents(part), problem.goal)
         for part in (documents[:half], documents[half:])
     )
     if not teaching or not judging:
@@ -210,17 +211,20 @@ def _run_gepa(
     def metric_with_feedback(
         gold: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
-        rho, items = metric(gold, pred), gold["items"]
+        value, items = metric(gold, pred, goal), gold["items"]
         if pred_name is None or not pred.judgements:
-            return rho
+            return value
         # The same words as a lesson's, people's best first.
         judged = JudgedItems(items, pred.judgements, evaluator.seed)
         rows = np.argsort(-items.human, kind="stable")
+        what = "Spearman's rho between your order of these {} outputs and people's"
+        if goal == "balanced":
+            what = "the balanced accuracy of your verdicts on these {} outputs beside people's"
         feedback = (
-            f"The score is Spearman's rho between your order of these {len(items)} outputs and "
-            f"people's: {rho:.2f} (1 is best).\n{judged.document(rows.tolist())}"
+            f"The score is {what.format(len(items))}: {value:.2f} (1 is best).\n"
+            f"{judged.document(rows.tolist())}"
         )
-        return dspy.Prediction(score=rho, feedback=feedback)
+        return dspy.Prediction(score=value, feedback=feedback)
 
     def is_finished(state: Any) -> bool:
         return (

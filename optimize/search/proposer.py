@@ -26,7 +26,7 @@ LONGEST_REPLY_SHOWN = 6000
 FRUITLESS_ROUNDS = 2
 MAX_REASON_LENGTH = 300
 
-# Instructions tried before, with the rho that each reached, best first.
+# Instructions tried before, with what each reached, best first.
 History = Sequence[tuple[str, float]]
 
 PROPOSER = Prompt(
@@ -58,7 +58,7 @@ PROPOSER = Prompt(
         ),
         Field(
             name="history",
-            description="instructions tried before and the rho each reached, best first",
+            description="instructions tried before and what each reached, best first",
             role="input",
         ),
         Field(
@@ -130,7 +130,8 @@ class Proposer:
         return self._fresh(proposals, number)
 
     def _texts(self, current: str, lesson: str, history: History) -> dict[str, str]:
-        lines = [json.dumps({"instruction": text, "rho": round(rho, 3)}) for text, rho in history]
+        what = "balanced accuracy" if self._problem.goal == "balanced" else "rho"
+        lines = [json.dumps({"instruction": text, what: round(n, 3)}) for text, n in history]
         return {
             "task": describe(self._problem.evaluator.seed),
             "current_instruction": current,

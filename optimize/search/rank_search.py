@@ -33,6 +33,7 @@ from optimize.search.candidates import (
 )
 from optimize.search.evaluator import (
     Evaluator,
+    Goal,
     SearchBudgetSpentError,
     SearchProblem,
     contrast,
@@ -42,7 +43,6 @@ from optimize.search.evaluator import (
 )
 from optimize.search.gate import MOST_FAILED, N_FINALISTS, CrossFit, Exploration
 from optimize.search.proposer import Proposer
-from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 
 # What the first round may cost: so many times judging at most so many documents of train by the
@@ -114,10 +114,10 @@ class RaceResult:
 class Race:
     """Where candidates meet the untuned judge: documents of train in the order of a seed."""
 
-    def __init__(self, evaluator: Evaluator, train: Items, level: Level, seed: int) -> None:
-        self.evaluator, self.level = evaluator, level
+    def __init__(self, evaluator: Evaluator, train: Items, goal: Goal, seed: int) -> None:
+        self.evaluator, self.goal = evaluator, goal
         # The documents that can tell judges apart, in the order in which candidates meet them.
-        documents = informative_documents(train, level)
+        documents = informative_documents(train, goal)
         order = stream(seed, "order").permutation(len(documents))
         self.order = tuple(documents[index] for index in order)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
@@ -150,11 +150,11 @@ class Race:
         items = self.items(self.documents(candidate, size))
         judges = candidate, base or self._seed
         scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
-        difference = contrast(scores, base_scores, items, self.level)
+        difference = contrast(scores, base_scores, items, self.goal)
         failed, base_failed = (float(np.isnan(side).mean()) for side in (scores, base_scores))
         return RaceResult(
             candidate=candidate,
-            value=objective(scores, items, self.level),
+            value=objective(scores, items, self.goal),
             gain=difference.value if difference.documents else 0.0,
             error=difference.error,
             n_documents=len(items.documents),
@@ -221,7 +221,7 @@ class RankSearch:
     def __post_init__(self) -> None:
         problem, evaluator = self.problem, self.problem.evaluator
         item_cost = evaluator.item_cost(problem.seed)
-        self.race = Race(evaluator, problem.train, problem.level, problem.options.seed)
+        self.race = Race(evaluator, problem.train, problem.goal, problem.options.seed)
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
         self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
         self.most_for_dev = DEV_SHARE * evaluator.budget.left

@@ -1,11 +1,13 @@
 """The answer in plain words: a true sentence for each kind of run."""
 
+import re
 from typing import Any
 
 import pytest
-from report_cases import cell, gain, order, run_summary
+from report_cases import cell, gain, order, outputs, run_summary
 
 from data.readers import starter
+from optimize.measuring.measure import two_value_figures
 from optimize.report.answer import (
     compare_answer,
     compare_lines,
@@ -34,6 +36,28 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
             "$0.2000).",
         ),
     ]
+
+
+def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy() -> None:
+    people = [[1.0], [0.0]] * 40
+    documents = [f"d{n}" for n in range(80)]
+    judged = {
+        "seed_judge": outputs([1.0] * 80, people, documents, scale=(0, 1)),
+        "tuned_judge": outputs([1.0, 0.0, 1.0, 1.0] * 20, people, documents, scale=(0, 1)),
+    }
+    cards = {name: two_value_figures(scored) for name, scored in judged.items()}
+    summary = run_summary(
+        two_values={"test": cards}, balanced_gain={"test": gain(0.25, 0.15, 0.35)}
+    )
+    said = dict(run_answer(summary))
+    assert said["Fails"].startswith("Of 40 fails it lets 20 through (false passes): TNR 0.500 [")
+    assert said["Passes"].startswith("Of 40 passes it fails 0 (false alarms): TPR 1.000 [")
+    assert "always saying pass would on 50%" in said["Agreement"]
+    assert said["Gain"] == (
+        "Tuning helped: from 50% to 75%, +0.250 [+0.150, +0.350] balanced accuracy on test."
+    )
+    (step,) = run_steps(summary)
+    assert re.search(r"--min-tpr 0\.9\d --min-tnr 0\.3\d --point`", step)
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,11 @@ def test_the_level_follows_the_outputs_a_document_has() -> None:
 
 def test_the_level_is_not_within_documents_where_people_tie_on_most_of_them() -> None:
     tied = [[1.0, 1, 1]] * 21
-    varied = [[0.0, 1, 1]] * 10
+    varied = [[2.0, 1, 1]] * 10
     assert choose_level(items([*tied, *varied])) == "dataset"
     assert choose_level(items([*tied[:9], *varied])) == "summary"
+    # Of pass and fail all outputs are one set, however they stand in documents.
+    assert choose_level(items([[0.0, 1, 1]] * 10)) == "dataset"
 
 
 def test_two_documents_suffice_for_an_error_at_system_level() -> None:

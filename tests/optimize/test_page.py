@@ -46,6 +46,9 @@ POOR = {
     "no scale": outputs([0.1, 0.2, 0.3, 0.4], [[1], [2], [5], [1]], list("aabb"), scale=()),
     "0 to 100": outputs([0, 55, 100], [[5], [55], [95]], list("aab"), scale=tuple(range(101))),
     "empty texts": outputs([1, 2], [[1], [2]], ["a", "a"], texts={"summary": ""}),
+    "pass and fail": outputs([1, 0.7, 0], [[1], [0], [1]], list("aab"), scale=(0, 1)),
+    "one word": outputs([1, 1, NAN], [[1], [1], [1]], list("aab"), scale=(0, 1)),
+    "no verdict": outputs([NAN, NAN], [[1], [0]], list("ab"), scale=(0, 1)),
     "pairs": pairs([("A", "B"), ("B", "B"), (None, None)], [("A",), ("B",), ("tie",)]),
     "pairs that all failed": pairs([(None, None)] * 2, [("A",), ("B",)]),
 }

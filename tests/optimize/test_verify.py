@@ -86,7 +86,7 @@ def test_min_spearman_passes_just_below_the_headline_and_fails_just_above_and_sa
     tmp_path: Path, capsys: pytest.CaptureFixture[str], least: str, code: int
 ) -> None:
     arguments = of_scores(tmp_path, FIVE_SCORES)
-    assert command([*arguments, "--min-spearman", least]) == code
+    assert command([*arguments, "--min-spearman", least, "--point"]) == code
     out, err = capsys.readouterr()
     # Three pairs in order, three reversed, three tied, three in order: 7.5 of 12 alike.
     assert out.splitlines()[1:] == [
@@ -97,6 +97,16 @@ def test_min_spearman_passes_just_below_the_headline_and_fails_just_above_and_sa
     ]
     assert ("rho is 0.2500; --min-spearman asks for 0.2501" in err) == bool(code)
     assert err.count("\n") == code
+
+
+def test_without_an_interval_a_floor_of_rho_is_undecided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command([*of_scores(tmp_path, FIVE_SCORES), "--min-spearman", "0.1"]) == 3
+    err = capsys.readouterr().err
+    assert "rho is 0.2500 too few for an interval; --min-spearman asks for 0.1: label more" in err
+    result = verified(capsys, *of_scores(tmp_path, FIVE_SCORES), "--min-spearman", "0.1")
+    assert (result["gate"], result["passed"], result["short"]) == ("undecided", False, [])
 
 
 def test_too_many_failures_fall_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +228,7 @@ def test_a_judge_that_tells_nothing_apart_falls_short_of_any_rho(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = of_scores(tmp_path, [[2, 2, 2]] * 5)
-    assert command([*arguments, "--min-spearman", "0.1"]) == 1
+    assert command([*arguments, "--min-spearman", "0.1", "--point"]) == 1
     assert "rho is 0.0000; --min-spearman asks for 0.1" in capsys.readouterr().err
 
 

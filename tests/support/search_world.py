@@ -163,7 +163,7 @@ def problem_of(
         proposer=None if proposer is None else Client(proposer, account=account),
         train=train,
         dev=dev,
-        level="summary",
+        goal="summary",
         options=options or SearchOptions(patience=4),
         record_trial=lambda stage, number, **fields: kept.append(
             {"stage": stage, "round": number, **fields}

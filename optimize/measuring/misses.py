@@ -1,0 +1,46 @@
+"""The outputs that a judge passes and people fail, or the other way round, one by one."""
+
+from typing import Any
+
+import numpy as np
+
+from optimize.figures import json_number
+from optimize.injection import output_name
+from optimize.measuring.scored import Scored
+
+FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"
+MISS_COLUMNS = ("miss", "id", "document_id", "system", "score", "people", "judge", "output")
+
+
+def misses(scored: Scored) -> dict[str, list[int]]:
+    """The rows of both kinds; those of which the judge was surest come first."""
+    verdict, people = scored.scores >= scored.threshold, scored.human == 1
+    judged = ~np.isnan(scored.scores)
+    kinds = {FALSE_PASS: judged & verdict & ~people, FALSE_ALARM: judged & ~verdict & people}
+    sure = -np.abs(scored.scores - scored.threshold)
+    return {
+        kind: sorted(np.flatnonzero(rows).tolist(), key=sure.__getitem__)
+        for kind, rows in kinds.items()
+    }
+
+
+def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
+    """A flat row a miss, of each kind the first `most`: what people and judge wrote, then texts."""
+    rows = []
+    for kind, places in misses(scored).items():
+        for row in places[:most]:
+            item, texts = scored.items.items[row], dict(scored.texts(row))
+            rows.append(
+                {
+                    "miss": kind,
+                    "id": item.id,
+                    "document_id": item.document_id,
+                    "system": item.system,
+                    "score": json_number(scored.scores[row]),
+                    "people": item.comment,
+                    "judge": scored.comment(row),
+                    "output": texts.pop(output_name(tuple(texts)) or "", ""),
+                    **{f"text_{name}": text for name, text in texts.items()},
+                }
+            )
+    return rows

@@ -1,0 +1,182 @@
+"""How a judge that says pass or fail agrees with people who do: rates, kappa, their intervals.
+
+TPR is the share of people's passes that the judge passes, TNR the share of their fails that it
+fails; their mean is the balanced accuracy, 0.5 for a judge that always says the same.
+
+A rate has Wilson's interval (1927), with as many outputs as independent ones would tell as much:
+their number by the design effect of documents, as Korn and Graubard (1998) have it. Few documents
+say little of that effect, so it is drawn towards the root of a document's outputs. The interval of
+the balanced accuracy is put together from both rates' (MOVER, Zou and Donner 2008), that of kappa
+stands on Fisher's z. A figure that needs passes or fails has no interval where they are too few.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from optimize.statistics.correlations import read_rows
+from optimize.statistics.intervals import (
+    Interval,
+    Vector,
+    correlation_interval,
+    student_quantile,
+)
+
+Mask = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+
+# So many outputs, of so many documents, let a rate have an interval.
+FEW_OUTPUTS, FEW_DOCUMENTS = 10, 5
+# The weight of what is expected of a design effect, in documents.
+PRIOR_DOCUMENTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A share or kappa, NaN where it does not exist; `n` outputs count in it."""
+
+    value: float
+    interval: Interval | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoValues:
+    """A judge's verdicts beside people's; outputs on which it failed to judge are left out.
+
+    `confusion` counts outputs by what people (first) and judge say, "pass_fail" and so on. `n_more`
+    says how many more passes and fails the figures take before they have intervals. `base_rate` is
+    the share that people pass, `judge_rate` the share that the judge passes.
+    """
+
+    confusion: Mapping[str, int]
+    base_rate: Rate
+    judge_rate: Rate
+    tpr: Rate
+    tnr: Rate
+    accuracy: Rate
+    balanced_accuracy: Rate
+    kappa: Rate
+    n_documents: int
+    n_more: Mapping[str, int]
+
+
+def two_values(
+    judge: ArrayLike, human: ArrayLike, document: ArrayLike, threshold: float = 0.5
+) -> TwoValues:
+    """What a judge's scores (P(pass) or 1 and 0; NaN: failed) are worth against labels 1 and 0.
+
+    A score of `threshold` or more is a pass. Raises ValueError as `read_rows`, and for labels that
+    are neither.
+    """
+    rows = read_rows(judge, human, document)
+    people, said = rows.human, (rows.judge >= threshold).astype(float)
+    if not np.isin(people, (0, 1)).all():
+        raise ValueError("people's labels are to be 1 (pass) or 0 (fail)")
+    right = (said == people).astype(float)
+    of = {"pass": people == 1, "fail": people == 0}
+    every = np.ones(people.size, bool)
+    tpr, tnr = (_rate(right, rows.document, outputs) for outputs in of.values())
+    has_interval = bool(tpr.interval and tnr.interval)
+    return TwoValues(
+        confusion={
+            f"{word}_{other}": int((said[outputs] == (other == "pass")).sum())
+            for word, outputs in of.items()
+            for other in of
+        },
+        base_rate=_rate(people, rows.document, every),
+        judge_rate=_rate(said, rows.document, every),
+        tpr=tpr,
+        tnr=tnr,
+        accuracy=_rate(right, rows.document, every),
+        balanced_accuracy=_balanced(tpr, tnr, right, of["pass"], rows.document),
+        kappa=_kappa(said, people, rows.document, has_interval=has_interval),
+        n_documents=rows.n_documents,
+        n_more={
+            word: max(
+                0,
+                FEW_OUTPUTS - int(outputs.sum()),
+                FEW_DOCUMENTS - np.unique(rows.document[outputs]).size,
+            )
+            for word, outputs in of.items()
+        },
+    )
+
+
+def constant(judge: ArrayLike, human: ArrayLike) -> Vector:
+    """What always says people's commoner word, where the judge has a score."""
+    scores, people = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
+    judged = ~np.isnan(scores)
+    passes = judged.any() and people[judged].mean() >= 0.5
+    return np.where(judged, float(passes), np.nan)
+
+
+def _rate(values: Vector, document: Indices, of: Mask) -> Rate:
+    """The share of ones among the outputs `of` which it is a rate."""
+    n, codes = int(of.sum()), np.unique(document[of], return_inverse=True)[1]
+    if not n:
+        return Rate(np.nan, None, 0)
+    share, sizes = float(values[of].mean()), np.bincount(codes)
+    if n < FEW_OUTPUTS or sizes.size < FEW_DOCUMENTS:
+        return Rate(share, None, n)
+    effective = n / _design_effect(values[of], codes, sizes)
+    return Rate(share, wilson(share, effective), n)
+
+
+def _design_effect(values: Vector, codes: Indices, sizes: Indices) -> float:
+    """By how much the variance of a share is that of as many independent outputs."""
+    n, documents, share = values.size, sizes.size, values.mean()
+    expected = np.sqrt(float(sizes @ sizes) / n)
+    if not 0 < share < 1:
+        return float(expected)
+    errors = np.bincount(codes, values) - share * sizes
+    effect = documents / (documents - 1) * float(errors @ errors) / (n * share * (1 - share))
+    prior = PRIOR_DOCUMENTS
+    return float((documents * effect + prior * expected) / (documents + prior))
+
+
+def wilson(share: float, n: float) -> Interval:
+    """Wilson's interval of a share of `n` independent outputs."""
+    square = student_quantile(np.inf) ** 2
+    middle = (share + square / (2 * n)) / (1 + square / n)
+    variance = share * (1 - share) / n + square / (4 * n**2)
+    reach = float(np.sqrt(square * variance)) / (1 + square / n)
+    # Rounding must not put the share outside.
+    return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
+
+
+def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, document: Indices) -> Rate:
+    """The mean of both rates; one document's outputs err together, which its interval heeds."""
+    value = (tpr.value + tnr.value) / 2
+    if tpr.interval is None or tnr.interval is None:
+        return Rate(value, None, right.size)
+    of_tpr = np.bincount(document, (right - tpr.value) * passes)
+    of_tnr = np.bincount(document, (right - tnr.value) * ~passes)
+    size = np.sqrt((of_tpr @ of_tpr) * (of_tnr @ of_tnr))
+    alike = float(of_tpr @ of_tnr / size) if size > 0 else 0.0
+
+    def reach(a: float, b: float) -> float:
+        return float(np.sqrt(max(0.0, a**2 + b**2 + 2 * alike * a * b))) / 2
+
+    low = value - reach(tpr.value - tpr.interval.low, tnr.value - tnr.interval.low)
+    high = value + reach(tpr.interval.high - tpr.value, tnr.interval.high - tnr.value)
+    return Rate(value, Interval(low, high), right.size)
+
+
+def _kappa(said: Vector, people: Vector, document: Indices, *, has_interval: bool) -> Rate:
+    """Cohen's kappa, (agreement - chance) / (1 - chance), chance by how often each says pass."""
+    n = said.size
+    a, b = (float(side.sum() / max(n, 1)) for side in (people, said))
+    chance, alike = a * b + (1 - a) * (1 - b), said == people
+    if not n or chance == 1:
+        return Rate(np.nan, None, n)
+    value = float((alike.mean() - chance) / (1 - chance))
+    if not has_interval or b in (0, 1):
+        return Rate(value, None, n)
+    # What an output adds: the derivative of kappa by the agreement and by both shares of passes.
+    of_chance = (people - a) * (2 * b - 1) + (said - b) * (2 * a - 1)
+    added = (alike - alike.mean() - (1 - value) * of_chance) / (1 - chance)
+    sums = np.bincount(document, added)
+    return Rate(value, correlation_interval(value, sums * sums.size / n), n)

@@ -1,0 +1,197 @@
+"""The command verify on pass and fail: the scorecard, the misses, the gate, the page."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonl import read_jsonl, write_jsonl
+
+from optimize import compare
+from optimize.__main__ import command as tune
+from optimize.verify import command
+
+# People's label, the score, and how many outputs of each of 20 documents have both.
+CARD = [(1, 0.9, 5), (1, 0.2, 1), (0, 0.8, 1), (0, 0.1, 2)]
+
+
+def files(
+    folder: Path, card: list[tuple[int, float, int]] = CARD, documents: int = 20
+) -> list[str]:
+    """Arguments that verify these scores."""
+    labels, scores = [], []
+    for d in range(documents):
+        cells = [(label, score) for label, score, number in card for _ in range(number)]
+        for place, (label, score) in enumerate(cells):
+            name = f"d{d}o{place}"
+            texts = {"input": f"Question {d}?", "output": f"Answer {place} to {d}. " + 20 * "So. "}
+            labels.append({"id": name, "group": f"d{d}", **texts, "ratings": {"charm": label}})
+            scores.append({"id": name, "dimension": "charm", "score": score - d / 1000})
+    return [
+        *("--scores", write_jsonl(folder / "s.jsonl", scores), "--dimension", "charm"),
+        *("--data", write_jsonl(folder / "l.jsonl", labels)),
+    ]
+
+
+def verified(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    command([*arguments, "--json"])
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(files(tmp_path)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "charm by s.jsonl on l: 180 outputs, 20 documents"
+    assert lines[1].startswith("Of 60 fails it lets 20 through (false passes): TNR 0.667 [0.")
+    assert lines[2].startswith("Of 120 passes it fails 20 (false alarms): TPR 0.833 [0.")
+    # Both pass 120 of 180, so that chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
+    assert lines[3].startswith("It agrees on 78% (always saying pass would on 67%), kappa 0.500")
+    assert lines[4] == "People pass 67%, the judge 67%."
+    # The judge is surest of the first document's false passes, and the last one's false alarms.
+    assert [line[:19] for line in lines[5:8]] == [f"false pass d{d}o6: An" for d in (0, 1, 2)]
+    assert lines[8].startswith("false alarm d19o5: Answer 5 to 19. So.")
+    assert lines[11].startswith("Next: --report FILE.html lists all; --min-tpr 0.")
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= 80
+    assert "rho" not in "\n".join(lines)
+    assert command([*files(tmp_path), "--all"]) == 0
+    assert "dataset-level rho" in capsys.readouterr().out
+
+
+def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = verified(capsys, *files(tmp_path))
+    counts = {"pass_pass": 100, "pass_fail": 20, "fail_pass": 20, "fail_fail": 40}
+    assert result["confusion"] == counts
+    assert result["tpr"]["value"] == pytest.approx(100 / 120, abs=1e-6)
+    assert result["tpr"]["low"] < result["tpr"]["value"] < result["tpr"]["high"]
+    assert (result["tpr"]["n"], result["tnr"]["n"], result["kappa"]["n"]) == (120, 60, 180)
+    assert result["constant"]["word"] == "pass"
+    assert result["constant"]["accuracy"]["value"] == pytest.approx(2 / 3, abs=1e-6)
+    assert result["level"] == "dataset"
+    assert [row["miss"] for row in result["misses"]] == ["false pass"] * 3 + ["false alarm"] * 3
+
+
+@pytest.mark.parametrize(
+    ("floors", "code", "gate", "says"),
+    [
+        (["--min-tpr", "0.7", "--min-tnr", "0.5"], 0, "holds", ""),
+        (["--min-tpr", "0.95"], 1, "falls short", "falls short: TPR is 0.8333 [0."),
+        (["--min-tnr", "0.6"], 3, "undecided", "more fails would decide"),
+        (["--min-tnr", "0.6", "--point"], 0, "holds", ""),
+        (["--min-tnr", "0.7", "--point"], 1, "falls short", "TNR is 0.6667; --min-tnr asks for"),
+        (["--min-tpr", "0.95", "--min-tnr", "0.6"], 1, "falls short", "undecided: TNR"),
+        (["--min-spearman", "0.1"], 0, "holds", ""),
+    ],
+)
+def test_the_gate_compares_the_interval_and_point_the_value(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    floors: list[str],
+    code: int,
+    gate: str,
+    says: str,
+) -> None:
+    arguments = [*files(tmp_path), *floors]
+    assert command(arguments) == code
+    assert says in capsys.readouterr().err
+    assert verified(capsys, *arguments)["gate"] == gate
+
+
+def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = files(tmp_path, [(1, 0.9, 9), (0, 0.1, 1)], documents=6)
+    assert command([*arguments, "--min-tnr", "0.5"]) == 3
+    out, err = capsys.readouterr()
+    assert "TNR 1.000 (4 more for an interval)." in out
+    assert "Next: label 4 more fails" in out
+    assert "TNR is 1.0000 too few for an interval; --min-tnr asks for 0.5: 4 more fails" in err
+
+
+def test_floors_of_rates_need_labels_of_two_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ratings = files(tmp_path, [(1, 1.0, 1), (3, 2.0, 1), (0, 1.0, 1)])
+    assert command([*ratings, "--min-tpr", "0.5"]) == 2
+    assert "are of labels that say pass or fail" in capsys.readouterr().err
+    assert "misses" not in verified(capsys, *ratings)
+    assert command([*files(tmp_path), "--min-tpr", "1.5"]) == 2
+    assert command([*files(tmp_path), "--point"]) == 2
+
+
+def test_a_judge_that_gives_ratings_beside_labels_of_two_values_is_ranked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rated = files(tmp_path, [(1, 5.0, 2), (0, 2.0, 1)])
+    assert "confusion" not in verified(capsys, *rated)
+    assert command([*rated, "--min-tpr", "0.5"]) == 1
+    assert "the scores are not between 0 and 1" in capsys.readouterr().err
+
+
+def test_the_report_has_every_miss_on_its_page_and_in_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert command([*files(tmp_path), "--report", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<details>") == 40
+    assert "20 outputs that people fail and the judge passes" in text
+    assert "20 outputs that people pass and the judge fails" in text
+    assert "140 of 180 are alike, on the diagonal" in text
+    with (tmp_path / "misses.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
+    assert rows[0]["output"].startswith("Answer 6 to 0.")
+    assert rows[0]["text_input"] == "Question 0?"
+
+
+def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = files(tmp_path)
+    # Always pass: .5 balanced, though it agrees on two thirds.
+    rows = [{**row, "score": 1} for row in read_jsonl(tmp_path / "s.jsonl")]
+    always = write_jsonl(tmp_path / "always.jsonl", rows)
+    arguments = [*good, "--scores", always, "--out", str(tmp_path / "run")]
+    assert compare.command(arguments) == 0
+    out = capsys.readouterr().out
+    assert "Best: s (balanced accuracy 0.750" in out
+    assert "Fails: Of 60 fails it lets 20 through" in out
+    assert re.search(r"judge +TPR +TNR +kappa\ns +0.833", out)
+    result = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert result["judges"][1]["difference"]["value"] == pytest.approx(-0.25)
+    assert result["judges"][1]["balanced_accuracy"]["value"] == 0.5
+    # Beside a judge that rates, rho is what both have.
+    rated = [{**row, "score": 1 + 4 * row["score"]} for row in read_jsonl(tmp_path / "s.jsonl")]
+    arguments = [*good, "--scores", write_jsonl(tmp_path / "rated.jsonl", rated), "--json"]
+    assert compare.command([*arguments, "--out", str(tmp_path / "other")]) == 0
+    mixed = json.loads(capsys.readouterr().out)["judges"]
+    assert not any("confusion" in row for row in mixed)
+
+
+def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    subject = tmp_path / "charm.yaml"
+    subject.write_text(
+        "name: charm\ndefinition: Is it charming?\nscale: [0, 1]\n"
+        "inputs: {input: the question, output: the answer}\n"
+    )
+    data = files(tmp_path)[-1]
+    out = tmp_path / "run"
+    arguments = ["--dimension", str(subject), "--data", data, "--out", str(out)]
+    assert tune([*arguments, "--max-calls", "1500"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 24
+    assert any(line.startswith("Fails: Of ") for line in lines)
+    assert any(line.startswith("test, untuned") for line in lines)
+    summary = json.loads((out / "summary.json").read_text())
+    card = summary["two_values"]["test"][f"{summary['shipped']}_judge"]
+    missed = card["confusion"]["fail_pass"] + card["confusion"]["pass_fail"]
+    with (out / "misses.csv").open(encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == missed
