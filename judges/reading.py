@@ -127,7 +127,9 @@ class Wanted:
             value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             end = ""
         else:
-            words, scale = "|".join(map(re.escape, self.alone)), "(?!)"
+            # "not ok" before "ok".
+            longest = sorted(self.alone, key=len, reverse=True)
+            words, scale = "|".join(map(re.escape, longest)), "(?!)"
             value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
             end = "| ?[:–—-] "
         clause = r"(?:^|[.!?;:=,(–—]| -) ?(?:(?!than|to|over)[A-Za-z']{1,12},? ){0,6}[*_\"(]{0,4}"
