@@ -32,6 +32,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet, Reading
 from data.values import USUAL_SCALES, Scale
 from dspy_judges.errors import UsageError
 from judges import catalog
+from judges.dimension import NAME, Dimension
 from judges.terminal import print_output, run_command
 
 _WIDTH = 80
@@ -215,6 +216,8 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     mapped = [name for name in options.map if name in labelled.dimensions]
     names = flags.dimension or mapped or labelled.dimensions
     name = next((name for name in names if name in catalog.names()), None)
+    # Two values need no definition.
+    name = name or next((n for n in names if n in labelled.words and NAME.match(n)), None)
     if name is None:
         called = ", ".join(names)
         advice = (
@@ -222,8 +225,9 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
             f"which judge's rating it is, as in --map relevance={names[0]}"
         )
         return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
-    dimension = catalog.find(name)
-    scale = _scale_for(labelled, dimension, options)
+    dimension = catalog.find(name) if name in catalog.names() else None
+    scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
+    inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
     try:
         tried = read_labels(
             flags.file,
@@ -231,12 +235,12 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
             values=options.values,
             dimensions=[name],
             scales={} if scale is None else {"*": scale},
-            texts=tuple(dimension.inputs),
+            texts=inputs,
         )
         split(tried, seed=0)
     except LabelError as error:
         wanting = str(error.problems[0] if error.problems else error)
-        return _entry("judge", f"{name} reads {' and '.join(dimension.inputs)}. {wanting}")
+        return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {wanting}")
     if is_constant(labelled, name):
         return []
     given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]

@@ -337,9 +337,8 @@ def _read_outputs(
         unbound = labels(None)
         two = unbound.words.get(name)
         if two and not two[0].isdecimal() and isinstance(subject, Dimension):
-            raise LabelError(
-                f"{error}; {_words_advice(unbound, subject, two)}", error.problems
-            ) from error
+            advice = _words_advice(unbound, subject, two)
+            raise LabelError(f"{unbound.name}: {advice}", error.problems) from error
         ratings = [rating for output in unbound.outputs for rating in output.ratings.get(name, ())]
         if isinstance(subject, Dimension) and subject.words:
             advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
