@@ -217,7 +217,8 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     names = flags.dimension or mapped or labelled.dimensions
     name = next((name for name in names if name in catalog.names()), None)
     # Two values need no definition.
-    name = name or next((n for n in names if n in labelled.words and NAME.match(n)), None)
+    own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)
+    name = name or next((n for n in own if NAME.match(n) and n not in catalog.names()), None)
     if name is None:
         called = ", ".join(names)
         advice = (

@@ -208,7 +208,9 @@ class RatingCells:
             if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
         ]
         if (two := self.two_values) and _MAPPED not in {cell.kind for cell in texts.values()}:
-            yield f"{two[0]!r} counts 1, {two[1]!r} counts 0; --values turns it"
+            said = "1 is taken for pass, 0 for fail"
+            said = said if two == ("1", "0") else f"{two[0]!r} counts 1, {two[1]!r} counts 0"
+            yield f"{said}; --values turns it"
         elif read:
             more = ", ..." if len(read) > _MAX_WORDS else ""
             yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
