@@ -21,22 +21,7 @@ from optimize.search.candidates import nearest_choice
 from optimize.search.lessons import JudgedItems
 from optimize.statistics.intervals import stream
 
-WORDS = "alder birch cedar elm fir hazel larch maple oak pine rowan spruce yew".split()  # noqa: SIM905
-    "alder",
-    "birch",
-    "cedar",
-    "elm",
-    "fir",
-    "hazel",
-    "larch",
-    "maple",
-    "oak",
-    "pine",
-    "rowan",
-    "spruce",
-    "willow",
-    "yew",
-]
+WORDS = ["alder", "birch", "cedar", "elm", "fir", "hazel", "larch", "maple", "oak", "pine", "yew"]
 VERDICT = Dimension(
     name="label",
     definition="whether the output answers",
