@@ -139,11 +139,15 @@ def verdict_on(name: str, words: tuple[str, str], texts: Sequence[str]) -> Dimen
 
     It is judged from these texts, the judged one last.
     """
-    definition = (
-        f'how people judge the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}": '
-        f"{words[0]} or {words[1]}"
-    )
-    made = _Definition(name=name, definition=definition, inputs=[*texts], scale=[*words]).subject()
+    judged = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
+    made = _Definition(
+        name=name,
+        definition=f"how people judge {judged}",
+        inputs=[*texts],
+        scale=[*words],
+        instruction=f"Read closely what you are given, and decide how people would judge {judged}: "
+        f"{words[0]} or {words[1]}.",
+    ).subject()
     check_prompt(made, untuned_prompt(made))
     assert isinstance(made, Dimension)
     return made
