@@ -24,7 +24,7 @@ from data.flags import (
 )
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
-from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split
+from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split, tie_note
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
@@ -32,6 +32,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet, Reading
 from data.values import USUAL_SCALES, Scale
 from dspy_judges.errors import UsageError
 from judges import catalog
+from judges.dimension import NAME, Dimension
 from judges.terminal import print_output, run_command
 
 _WIDTH = 80
@@ -136,6 +137,8 @@ def _set_notes(labelled: Labelled) -> list[str]:
     if isinstance(labelled, LabelledSet):
         same = [name for name in labelled.dimensions if is_constant(labelled, name)]
         notes += [f"every rating on {n} is the same, so there is nothing to rank by" for n in same]
+        ties = {name: labelled.ties(name) for name in labelled.dimensions}
+        notes += [tie_note(name, n_ties) for name, n_ties in ties.items() if n_ties]
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT:
         least = f"{len(labelled.documents)}, and {MIN_UNITS_TO_SPLIT} are the least"
         notes.append(f"too few documents to tune on: {least}")
@@ -213,6 +216,9 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     mapped = [name for name in options.map if name in labelled.dimensions]
     names = flags.dimension or mapped or labelled.dimensions
     name = next((name for name in names if name in catalog.names()), None)
+    # Two values need no definition.
+    own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)
+    name = name or next((n for n in own if NAME.match(n) and n not in catalog.names()), None)
     if name is None:
         called = ", ".join(names)
         advice = (
@@ -220,8 +226,9 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
             f"which judge's rating it is, as in --map relevance={names[0]}"
         )
         return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
-    dimension = catalog.find(name)
-    scale = _scale_for(labelled, dimension, options)
+    dimension = catalog.find(name) if name in catalog.names() else None
+    scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
+    inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
     try:
         tried = read_labels(
             flags.file,
@@ -229,12 +236,12 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
             values=options.values,
             dimensions=[name],
             scales={} if scale is None else {"*": scale},
-            texts=tuple(dimension.inputs),
+            texts=inputs,
         )
         split(tried, seed=0)
     except LabelError as error:
         wanting = str(error.problems[0] if error.problems else error)
-        return _entry("judge", f"{name} reads {' and '.join(dimension.inputs)}. {wanting}")
+        return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {wanting}")
     if is_constant(labelled, name):
         return []
     given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]

@@ -9,6 +9,7 @@ from data.ratings import (
     RatingColumns,
     Ratings,
     ReadOptions,
+    ReadRatings,
     check_ratings,
     find_ratings,
     read_ratings,
@@ -25,7 +26,7 @@ def read_outputs(
     columns: Columns,
     problems: Problems,
     options: ReadOptions,
-    annotations: Mapping[str, Ratings] | None = None,
+    annotations: ReadRatings | None = None,
 ) -> LabelledSet:
     """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
     check_mapping(columns, problems)
@@ -34,16 +35,19 @@ def read_outputs(
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(columns, problems, roles=roles, rated=found.all(), judged=options.texts)
     comments = _read_comments(columns, found, options)
-    ratings, rating_notes = read_ratings(columns, found, options, problems)
-    for item, more in (annotations or {}).items():
-        ratings[item] = ratings.get(item, {}) | more
+    ratings, rating_notes, words = read_ratings(columns, found, options, problems)
+    more = annotations or ReadRatings({}, [], {})
+    for item, of_item in more.by_item.items():
+        ratings[item] = ratings.get(item, {}) | of_item
+    others = {name for of_item in more.by_item.values() for name in of_item} - more.words.keys()
+    words = {name: two for name, two in (words | more.words).items() if name not in others}
     outputs = tuple(
         _output(fields, ratings.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
     )
     if not problems:
         _check_rated(outputs, problems, options, columns, found)
-    unknown = sorted({*(annotations or ())} - {output.id for output in outputs})
+    unknown = sorted({*more.by_item} - {output.id for output in outputs})
     if unknown and not problems:
         fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
         advice = "give the file of outputs that was rated"
@@ -68,6 +72,7 @@ def read_outputs(
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes, *rating_notes),
         reading=reader.reading(rated_in),
+        words=words,
     )
 
 

@@ -191,6 +191,17 @@ def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
     return len(mapped) > 1 or columns.kind(mapped[0]) != "text"
 
 
+class ReadRatings(NamedTuple):
+    """A table's ratings by id of the output, notes on how cells were understood, and the words.
+
+    `words` are those for 1 and 0, by dimension, where it has these two values alone.
+    """
+
+    by_item: dict[str, Ratings]
+    notes: list[str]
+    words: dict[str, tuple[str, str]]
+
+
 class _Entry(NamedTuple):
     """One rating: of which output, on which dimension, by whom (None: nobody named)."""
 
@@ -204,8 +215,8 @@ class _Entry(NamedTuple):
 
 def read_ratings(
     columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
-) -> tuple[dict[str, Ratings], list[str]]:
-    """Read a table's ratings by id of the output, and notes on how cells were understood.
+) -> ReadRatings:
+    """Read a table's ratings.
 
     Rows of one output are several annotators', named or else numbered in the order of the rows.
     """
@@ -238,7 +249,9 @@ def read_ratings(
     for of_item in ratings.values() if several else ():
         # The order of the rows does not matter.
         of_item |= {name: dict(sorted(given.items(), key=str)) for name, given in of_item.items()}
-    return ratings, [f"{name}: {note}" for name, of in cells.items() for note in of.notes()]
+    notes = [f"{name}: {note}" for name, of in cells.items() for note in of.notes()]
+    words = {name: two for name, of in cells.items() if (two := of.two_values)}
+    return ReadRatings(ratings, notes, words)
 
 
 def _entries(

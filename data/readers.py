@@ -12,7 +12,7 @@ from data.columns import Columns
 from data.flags import pop_scale, split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
-from data.ratings import Ratings, ReadOptions, find_ratings, read_ratings
+from data.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
 from data.rows import without_footers
 from data.tables.formats import read_table
 from data.tables.in_memory import Rows, is_in_memory, name_of
@@ -106,8 +106,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     problems = Problems(name_of(path))
     table = read_table(path, problems)
     long_problems = Problems(str(options.annotations))
-    ratings: dict[str, Ratings] = {}
-    sha256 = ""
+    ratings, sha256 = ReadRatings({}, [], {}), ""
     if options.annotations is not None:
         ratings, sha256 = _read_long_file(options.annotations, long_problems, options)
     if table is None:
@@ -120,10 +119,10 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
             problems.add("outputs", "holds rated outputs, not pairs", advice)
             return None, tuple(problems)
         return read_pair_rows(columns, problems, options), tuple(problems)
-    if not ratings and (refused := _refuse_pairs(columns, options)):
+    if not ratings.by_item and (refused := _refuse_pairs(columns, options)):
         problems.add("pairs", *refused)
         return None, tuple(problems)
-    labelled = read_outputs(columns, problems, options, ratings or None)
+    labelled = read_outputs(columns, problems, options, ratings)
     notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
     both = hashlib.sha256(f"{labelled.sha256}{sha256}".encode()).hexdigest()
     sha256 = both if sha256 else labelled.sha256
@@ -146,18 +145,18 @@ def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | N
 
 def _read_long_file(
     path: str | Path, problems: Problems, options: ReadOptions
-) -> tuple[dict[str, Ratings], str]:
-    """A long file's ratings by id of the output, and its sha256."""
-    table = read_table(path, problems)
+) -> tuple[ReadRatings, str]:
+    """A long file's ratings, and its sha256."""
+    table, none = read_table(path, problems), ReadRatings({}, [], {})
     if table is None:
-        return {}, ""
+        return none, ""
     columns = Columns(table)
     if not columns.is_long or columns.find("id") is None:
         advice = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", advice)
-        return {}, ""
-    ratings, notes = read_ratings(columns, find_ratings(columns, ()), options, problems)
-    problems.notes = [*table.notes, *notes]
+        return none, ""
+    ratings = read_ratings(columns, find_ratings(columns, ()), options, problems)
+    problems.notes = [*table.notes, *ratings.notes]
     return ratings, table.sha256
 
 

@@ -23,14 +23,25 @@ MIN_SYSTEMS_TO_HOLD_OUT = 8
 
 
 def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
-    """Return the outputs rated on `dimension`; LabelError where there are none."""
+    """Return the outputs rated on `dimension`; LabelError where there are none.
+
+    Of two values, outputs are left out on which as many annotators say the one as the other.
+    """
     rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated:
         raise LabelError(
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
             f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
         )
-    return replace(labelled, outputs=rated)
+    if not (n_ties := labelled.ties(dimension)):
+        return replace(labelled, outputs=rated)
+    clear = tuple(output for output in rated if labelled.label(output, dimension) != 0.5)
+    return replace(labelled, outputs=clear, notes=(*labelled.notes, tie_note(dimension, n_ties)))
+
+
+def tie_note(dimension: str, n_ties: int) -> str:
+    """What is said of outputs that people are divided on."""
+    return f"{dimension}: left out as ties, with as many annotators for as against: {n_ties:,}"
 
 
 def is_constant(labelled: LabelledSet, dimension: str) -> bool:

@@ -25,6 +25,7 @@ _TRUTHS = (
     *("true/false", "yes/no", "y/n", "pass/fail", "passed/failed", "good/bad", "correct/incorrect"),
     *("right/wrong", "ok/not ok", "wahr/falsch", "richtig/falsch", "ja/nein", "gut/schlecht"),
     *("bestanden/nicht bestanden", "vrai/faux", "oui/non", "verdadero/falso", "sí/no", "si/no"),
+    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎"),
 )
 _TRUTH_WORDS = {w: float(1 - i) for pair in _TRUTHS for i, w in enumerate(pair.split("/"))}
 _NOTHING = frozenset(
@@ -155,6 +156,31 @@ class RatingCells:
         faults = {key: self._fault(cell, key[1]) for key, cell in self._cells.items()}
         self._faults = {key: fault for key, fault in faults.items() if fault}
 
+    @property
+    def two_values(self) -> tuple[str, str] | None:
+        """The words for 1 and for 0, where cells are nothing else; None for any other column.
+
+        Of a pair of words one is enough. Of bare numbers both are needed: 1 may be the least of 5.
+        """
+        cells = [cell for cell in self._cells.values() if cell.kind != _MISSING]
+        kinds, numbers = {cell.kind for cell in cells}, {cell.number for cell in cells}
+        if not cells or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
+            return None
+        good, bad = "1", "0"
+        if _TRUTH in kinds:
+            said = {cell.word for cell in cells if cell.kind == _TRUTH}
+            pairs = (pair.split("/") for pair in _TRUTHS)
+            good, bad = next((pair for pair in pairs if said <= {*pair}), (good, bad))
+        elif _MAPPED in kinds:
+            counted = [n for n in self._words.values() if n is not None]
+            words = {float(n): word for word, n in self._words.items() if n in (0, 1)}
+            numbers |= {math.nan if isinstance(n, str) else float(n) for n in counted}
+            if len(counted) == len(words) == 2:
+                good, bad = words[1], words[0]
+        elif len(numbers) < 2:
+            return None
+        return (good, bad) if numbers <= {0, 1} else None
+
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """The rating in a cell, None where it has none; raises UnreadableError."""
         cell, fault = self._cells[_key(value)], self._faults.get(_key(value))
@@ -181,7 +207,11 @@ class RatingCells:
             for text, cell in texts.items()
             if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
         ]
-        if read:
+        if (two := self.two_values) and _MAPPED not in {cell.kind for cell in texts.values()}:
+            said = "1 is taken for pass, 0 for fail"
+            said = said if two == ("1", "0") else f"{two[0]!r} counts 1, {two[1]!r} counts 0"
+            yield f"{said}; --values turns it"
+        elif read:
             more = ", ..." if len(read) > _MAX_WORDS else ""
             yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
         if missing := [text for text, cell in texts.items() if cell.kind == _MISSING]:

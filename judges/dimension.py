@@ -1,7 +1,7 @@
 """What is judged: a dimension of one output, or a comparison of two."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 
@@ -11,11 +11,13 @@ from judges.prompt import Field, Prompt, Reasoning, reasoning_of, with_reasoning
 # As many as 0 to 100 has: more are no ratings.
 MAX_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+# What a verdict may be: words of letters alone, which no reader takes apart.
+WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 
 # What a judge writes, and what DSPy 3.4's Signature, Predict and Example take for their own.
 RESERVED = frozenset(
     {
-        *("rating", "rationale", "comparison", "preferred", "completed"),
+        *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
         *("signature", "new_signature", "instructions", "fields", "input_fields", "output_fields"),
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
@@ -38,6 +40,7 @@ class Dimension:
 
     `inputs` maps each text's name, in the order shown, to a few words on what it is. The keys of
     `anchors` are the scale; an anchor may be empty. `instruction` is what an optimizer may rewrite.
+    With two `words`, the good one first, the judge answers with one of them, and the scale is 0, 1.
     """
 
     name: str
@@ -46,11 +49,17 @@ class Dimension:
     anchors: Mapping[int, str]
     instruction: str
     source: str = ""
+    words: tuple[str, str] | None = None
     texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_names(self.name, self.inputs)
         object.__setattr__(self, "texts", tuple(self.inputs))
+        if self.words is not None and (self.scale != (0, 1) or not are_words(self.words)):
+            raise DimensionError(
+                f"{self.name}: {' and '.join(map(str, self.words))} cannot be a verdict: it is one "
+                "of two different words without digits and signs, on the scale 0 and 1"
+            )
         if len(self.anchors) < 2 or list(self.anchors) != sorted(self.anchors):
             raise DimensionError(
                 f"{self.name}: the scale {list(self.anchors)} needs two or more ratings, ascending"
@@ -67,6 +76,11 @@ class Dimension:
         """
         if (low, high) == (self.scale[0], self.scale[-1]):
             return self
+        if self.words:
+            raise DimensionError(
+                f"{self.name}: is {' or '.join(self.words)}, which has no scale from {low} to "
+                f"{high}; say which ratings are good, as in --values {low}=0,{high}=1"
+            )
         if not low < high or high - low >= MAX_RATINGS:
             raise DimensionError(
                 f"{self.name}: a scale from {low} to {high}; it has 2 to {MAX_RATINGS} ratings"
@@ -77,11 +91,14 @@ class Dimension:
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
-        """The prompt of the untuned judge: the texts in, a rating out."""
-        meanings = "; ".join(f"{rating} = {text}" for rating, text in self.anchors.items() if text)
+        """The prompt of the untuned judge: the texts in, a rating or a verdict out."""
+        written = self.words[::-1] if self.words else self.scale
+        named = zip(written, self.anchors.values(), strict=True)
+        meanings = "; ".join(f"{answer} = {text}" for answer, text in named if text)
         description = f"{self.definition} ({meanings})" if meanings else self.definition
-        rating = Field(name="rating", description=description, role="output", choices=self.scale)
-        return Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), rating))
+        name, choices = ("verdict", self.words) if self.words else ("rating", self.scale)
+        answer = Field(name=name, description=description, role="output", choices=choices)
+        return Prompt(instruction=self.instruction, fields=(*_inputs(self.inputs), answer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +179,14 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
             if not (fits if choices else is_text):
                 allowed = choices or "a text"
                 raise DimensionError(f"{where} {field.name} {value!r}; allowed: {allowed}")
+
+
+def are_words(words: Sequence[object]) -> bool:
+    """Whether these are two words that a verdict may be."""
+    texts = [str(word).casefold() for word in words]
+    # The first token tells them apart.
+    differ = len({text.split(" ")[0] for text in texts}) == 2
+    return differ and all(WORD.match(text) and " or " not in text for text in texts)
 
 
 def _inputs(inputs: Mapping[str, str]) -> list[Field]:

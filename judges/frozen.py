@@ -54,7 +54,7 @@ class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class SubjectEntry(_Strict):
-    """A dimension, which has anchors, or a comparison, which has a candidate."""
+    """A dimension, which has anchors and may have words, or a comparison with its candidate."""
 
     name: Word
     definition: Text
@@ -62,15 +62,17 @@ class SubjectEntry(_Strict):
     instruction: Text
     source: str
     anchors: dict[Rating, str] | UnsetType = UNSET
+    words: tuple[str, str] | UnsetType = UNSET
     candidate: Word | UnsetType = UNSET
 
     def read(self) -> Subject:
         entries: Plain = {name: getattr(self, name) for name in self.__struct_fields__}
         anchors, candidate = entries.pop("anchors"), entries.pop("candidate")
-        if (anchors is UNSET) == (candidate is UNSET):
+        words = entries.pop("words")
+        if (anchors is UNSET) == (candidate is UNSET) or (words is not UNSET and anchors is UNSET):
             raise DimensionError(f"{self.name}: has either anchors or a candidate")
         if anchors is not UNSET:
-            return Dimension(**entries, anchors=anchors)
+            return Dimension(**entries, anchors=anchors, words=None if words is UNSET else words)
         return Comparison(**entries, candidate=candidate)
 
 
@@ -142,8 +144,8 @@ AnyFile = JudgeFile | PanelFile
 
 def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> Plain:
     """What every file says of what it judges, and of where it came from."""
-    names = [name for name in SubjectEntry.__struct_fields__ if hasattr(subject, name)]
-    entry = SubjectEntry(**{name: getattr(subject, name) for name in names})
+    values = {name: getattr(subject, name, None) for name in SubjectEntry.__struct_fields__}
+    entry = SubjectEntry(**{name: value for name, value in values.items() if value is not None})
     return {"subject": entry, "provenance": None if provenance is None else plain(provenance)}
 
 

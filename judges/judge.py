@@ -51,12 +51,19 @@ if TYPE_CHECKING:
     from judges.client import Client, Model
     from judges.frozen import AnyFile, JudgeFile
 
-Kind = Literal["rating", "pairwise"]
+Kind = Literal["rating", "verdict", "pairwise"]
 # Who named a judge's model or plan: nobody, the file that it was read from, or its user.
 Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
 # A file may ask for so many replies a row; more is its user's choice.
 MOST_SAMPLES = 100
+
+
+def kind_of(subject: Subject) -> Kind:
+    """What a judge of it gives: a rating, one of two words, or a choice between two outputs."""
+    if isinstance(subject, Comparison):
+        return "pairwise"
+    return "verdict" if subject.words else "rating"
 
 
 class FailedJudgementWarning(UserWarning):
@@ -76,7 +83,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """A rating judge or a pairwise judge, ready to run.
+    """A judge of ratings, of two words or of pairs, ready to run.
 
     `plan` None leaves the way to a score to the model, as catalogue judges do. `lm` is the model it
     asks, and `api_base` the endpoint, which only its user names. Where nobody named a model, the LM
@@ -132,7 +139,7 @@ class Judge:
 
     @property
     def kind(self) -> Kind:
-        return "pairwise" if isinstance(self.subject, Comparison) else "rating"
+        return kind_of(self.subject)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -340,15 +347,15 @@ class Judge:
                 "others; use the judge as it is, or tune it again"
             )
         from judges.client.dspy import as_lm
-        from judges.modules import PairwiseJudge, RatingJudge, demos_of
+        from judges.modules import PairwiseJudge, RatingJudge, VerdictJudge, demos_of
 
-        kind: Any = PairwiseJudge if isinstance(self.subject, Comparison) else RatingJudge
+        kinds = {"rating": RatingJudge, "verdict": VerdictJudge, "pairwise": PairwiseJudge}
 
         def own_lm() -> Any:
             with self.open_client() as client:
                 return as_lm(client)
 
-        module = kind(self.subject, prompt=self.prompt, own_lm=own_lm)
+        module: Any = kinds[self.kind](self.subject, prompt=self.prompt, own_lm=own_lm)
         module.judge.demos = demos_of(self.prompt)
         return module
 

@@ -4,6 +4,7 @@ A definition is a dimension or a comparison of one's own, in YAML, one a file (d
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from judges.dimension import (
     Dimension,
     DimensionError,
     Subject,
+    are_words,
     check_prompt,
     untuned_prompt,
 )
@@ -75,8 +77,8 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     definition: Text
     inputs: dict[Word, str] | list[Word]
     kind: Literal["rating", "pairwise"] = "rating"
-    scale: list[Rating] = []
-    anchors: dict[Rating, str] = {}
+    scale: list[Rating | bool | str] = []
+    anchors: dict[Rating | bool | str, str] = {}
     candidate: Word | None = None
     instruction: Text | None = None
     source: str = ""
@@ -95,24 +97,60 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         if pairwise:
             instruction = self.instruction or f"Decide between the two: {clause}."
             return Comparison(**shared, instruction=instruction, candidate=self.candidate or "")
+        words = self._words()
+        choose = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (
             f"Judge the {self.name.replace('_', ' ')}: {clause}. Read closely what you are given "
-            "and choose the rating that fits best; a higher rating means more of it."
+            f"and {f'decide: {words[0]} or {words[1]}.' if words else choose}"
         )
-        anchors = {rating: self.anchors.get(rating, "") for rating in self._ratings()}
-        return Dimension(**shared, instruction=instruction, anchors=anchors)
+        answers = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
+        anchors = {rating: self.anchors.get(answer, "") for rating, answer in answers.items()}
+        return Dimension(**shared, instruction=instruction, anchors=anchors, words=words)
+
+    def _words(self) -> tuple[str, str] | None:
+        """The two words of a scale that has words, the good one first; None where it has none."""
+        if any(isinstance(word, bool) for word in (*self.scale, *self.anchors)):
+            raise DimensionError('YAML takes yes and no for truth values: write "yes", "no"')
+        if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
+            return None
+        if len(self.scale) != 2 or not are_words(self.scale) or self.anchors.keys() - self.scale:
+            raise DimensionError(
+                f"a verdict is one of two words, the good one first, as in 'scale: [pass, fail]', "
+                f"and what each means stands under anchors; not {self.scale}, {[*self.anchors]}"
+            )
+        return str(self.scale[0]), str(self.scale[1])
 
     def _ratings(self) -> list[int]:
         """Every rating, ascending; two are the lowest and the highest."""
-        scale = self.scale or sorted({min(self.anchors), max(self.anchors)} if self.anchors else ())
+        anchors = sorted(map(int, self.anchors))
+        scale = [*map(int, self.scale)] or sorted({*anchors[:1], *anchors[-1:]})
         if len(scale) == 2:
             scale = list(range(scale[0], scale[1] + 1))
         if not 2 <= len(scale) <= MAX_RATINGS or scale != sorted(set(scale)):
             expected = f"2 to {MAX_RATINGS} ascending ratings, as in 'scale: [1, 5]'"
             raise DimensionError(f"a scale has {expected}, not {self.scale}")
-        if outside := sorted(self.anchors.keys() - set(scale)):
+        if outside := sorted({*anchors} - set(scale)):
             raise DimensionError(f"the anchors {outside} are not on the scale {scale}")
         return scale
+
+
+def verdict_on(name: str, words: tuple[str, str], texts: Sequence[str]) -> Dimension:
+    """What labels of two words are about, where nobody has defined it: a dimension by its name.
+
+    It is judged from these texts, the judged one last.
+    """
+    judged = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
+    made = _Definition(
+        name=name,
+        definition=f"how people judge {judged}",
+        inputs=[*texts],
+        scale=[*words],
+        instruction=f"Read closely what you are given, and decide how people would judge {judged}: "
+        f"{words[0]} or {words[1]}.",
+    ).subject()
+    check_prompt(made, untuned_prompt(made))
+    assert isinstance(made, Dimension)
+    return made
 
 
 def _read_judge(path: Path) -> Judge:

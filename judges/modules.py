@@ -1,4 +1,4 @@
-"""A judge in DSPy: its two modules, and the same prompt and strict reader as a frozen judge's."""
+"""A judge in DSPy: its three modules, and the same prompt and strict reader as a frozen judge's."""
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,6 +52,10 @@ class _Judge(dspy.Module):  # type: ignore[misc]
 
 class RatingJudge(_Judge):
     """Rates one output of a dimension: `judge(document=..., summary=...).rating`."""
+
+
+class VerdictJudge(_Judge):
+    """Says one of a dimension's two words: `judge(input=..., output=...).verdict`."""
 
 
 class PairwiseJudge(_Judge):

@@ -160,7 +160,8 @@ class Panel(Judge):
             )
             return math.fsum(mapped) / math.fsum(member.weight for member in self.members)
 
-        score, scores = mean("score"), {member.name: said.score for member, said in pairs}
+        score = self._on_scale(mean("score"))
+        scores = {member.name: said.score for member, said in pairs}
         by_weight = [judgement for _, judgement in sorted(pairs, key=lambda p: -p[0].weight)]
         if not isinstance(self.subject, Comparison):
             ratings = [judgement for judgement in by_weight if isinstance(judgement, Judgement)]
@@ -184,6 +185,10 @@ class Panel(Judge):
             margin_ab=margin_ab,
             margin_ba=margin_ba,
         )
+
+    def _on_scale(self, score: float) -> float:
+        """A verdict's score is the probability of the good word, whatever the members' lines."""
+        return min(max(score, 0.0), 1.0) if self.kind == "verdict" else score
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
@@ -247,4 +252,6 @@ def _problem(panel: Subject, member: Member) -> str | None:
 def _judged(subject: Subject) -> str:
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate}"
+    if subject.words:
+        return f"says {' or '.join(subject.words)}"
     return f"rates from {subject.scale[0]} to {subject.scale[-1]}"

@@ -19,6 +19,8 @@ Value = str | int
 Reasoning = Literal["none", "brief", "steps", "questions"]
 # As many as a prompt of a long-context model holds; a search shows no more.
 MAX_DEMOS = 1000
+# What is answered of a pair.
+LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
 # What stands for a free text that a demonstration lacks.
@@ -62,6 +64,23 @@ class Field:
     description: str
     role: Literal["input", "output"]
     choices: tuple[Value, ...] | None = None
+
+    @property
+    def words(self) -> tuple[Value, ...]:
+        """The two words of a verdict, the good one first; none of ratings and a pair's letters."""
+        return words_of(self.choices or ())
+
+
+def words_of(choices: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Choices that are two words, of which the first is good and counts 1; else none."""
+    are_words = len(choices) == 2 and choices != LETTERS and isinstance(choices[0], str)
+    return choices if are_words else ()
+
+
+def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
+    """What a choice counts: its number; of two words the good one 1 and the other 0."""
+    words = words_of(choices)
+    return 1 - words.index(choice) if words else int(choice)
 
 
 @dataclass(frozen=True, kw_only=True)

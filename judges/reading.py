@@ -115,6 +115,7 @@ class Wanted:
         self.numeric = all(isinstance(choice, int) for choice in choices)
         # What an answer alone is written as.
         self.alone = {str(choice).lower(): choice for choice in choices}
+        begin, no_filler = "^", "than|to|over"
         if self.numeric:
             self.alone |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             low, high = choices[0], choices[-1]
@@ -127,10 +128,15 @@ class Wanted:
             value = rf"(?P<value>-?{NUMBER})(?: *(?:(?i:stars?|points?|pts?)|[⭐★分点점]+))?(?!\w)"
             end = ""
         else:
-            words, scale = "|".join(map(re.escape, self.alone)), "(?!)"
+            # "not ok" before "ok".
+            longest = sorted(self.alone, key=len, reverse=True)
+            words, scale = "|".join(map(re.escape, longest)), "(?!)"
             value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
             end = "| ?[:–—-] "
-        clause = r"(?:^|[.!?;:=,(–—]| -) ?(?:(?!than|to|over)[A-Za-z']{1,12},? ){0,6}[*_\"(]{0,4}"
+            if min(map(len, longest)) > 1:  # of letters much is said beside the answer
+                begin, no_filler = "^(?:[-+•*] )?", rf"{no_filler}|(?:not|never|no)\b|\w+n't\b"
+        filler = rf"(?:(?!{no_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
+        clause = rf"(?:{begin}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
         end = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))"
         self.answer = re.compile(rf"{_BULLET}{_OPEN}{value}")
         # Another one in what follows: it begins a clause, or nearly, and ends one.
@@ -196,8 +202,9 @@ def read(
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        missing = f"{field.name} from {wanted.choices[0]} to {wanted.choices[-1]}"
-        raise NoScoreError(f"no {missing} in {shortened(reply[start:end])}")
+        one_of = " or ".join(map(str, field.words))
+        one_of = one_of or f"from {wanted.choices[0]} to {wanted.choices[-1]}"
+        raise NoScoreError(f"no {field.name} {one_of} in {shortened(reply[start:end])}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
     lead = reply[start : headers[0].start() if headers else end].strip()

@@ -11,7 +11,15 @@ from typing import Literal
 from dspy_judges.errors import OptionError
 from judges.client.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length
+from judges.prompt import (
+    Prompt,
+    Reasoning,
+    Value,
+    rating_of,
+    reasoning_of,
+    thinks_at_length,
+    words_of,
+)
 from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
@@ -62,7 +70,7 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one reply says: the value of the field with choices, and the free text beside it.
+    """What one reply says: a rating (a verdict's is 1 or 0) or a letter, and the free text beside.
 
     `probabilities` are over all the choices and sum to 1; None unless the plan is "weighted".
     """
@@ -122,15 +130,20 @@ def read_sample(
     """
     outputs, field = prompt.outputs, prompt.answer
     reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
-    values = reading.values
+    values, choices = reading.values, field.choices or ()
     texts = [str(values[output.name]) for output in outputs if not output.choices]
-    sample = Sample(value=values[field.name], text="\n".join(filter(None, texts)) or None)
+    value = values[field.name]
+
+    def counted(choice: Value) -> Value:
+        return rating_of(choice, choices) if field.words else choice
+
+    sample = Sample(value=counted(value), text="\n".join(filter(None, texts)) or None)
     if plan.kind != "weighted":
         return sample
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
-    probabilities = _probabilities(reply, reading.span[0], sample.value, field.choices or ())
-    return replace(sample, probabilities=probabilities)
+    probabilities = _probabilities(reply, reading.span[0], value, choices)
+    return replace(sample, probabilities={counted(c): p for c, p in probabilities.items()})
 
 
 def score_of(
@@ -146,7 +159,7 @@ def score_of(
     score = math.fsum(ratings) / len(ratings)
     distribution: dict[int, float] | None = None
     if (probabilities := samples[0].probabilities) is not None:
-        distribution = {int(rating): p for rating, p in probabilities.items()}
+        distribution = dict(sorted((int(rating), p) for rating, p in probabilities.items()))
         score = math.fsum(rating * p for rating, p in distribution.items())
     elif plan.kind == "mean":
         counts = Counter(ratings)
@@ -171,20 +184,23 @@ def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
 
 
 def _probabilities(
-    reply: Reply, place: int, value: Value, choices: Sequence[Value]
+    reply: Reply, place: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
     """Return each choice's share of what is on any, where the reply says `value` at `place`.
 
-    A digit and its word, with and without a leading space, are one rating. Raises NoScoreError
-    where no token is the choice alone, and where log-probabilities are impossible.
+    A digit and its word, with and without a leading space, are one rating; of a verdict's words the
+    beginning counts, where it is that of one of them alone. Raises NoScoreError where no token is
+    the choice, and where log-probabilities are impossible.
     """
-    written: dict[str, Value] = {str(choice): choice for choice in choices}
+    words = words_of(choices)
+    written: dict[str, Value] = {str(c).lower() if words else str(c): c for c in choices}
     written |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
 
     def choice_of(text: str) -> Value | None:
         word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
+        begun = [c for c in words if word and str(c).lower().startswith(word.lower())]
         # "a" is an article more often than a choice.
-        return written.get(word, written.get(word.lower()))
+        return written.get(word, written.get(word.lower(), begun[0] if len(begun) == 1 else None))
 
     texts = [token.text.translate(_RAW) for token in reply.tokens]
     # A token that ends the turn, or blanks, may stand beside what is the reply's text.

@@ -55,7 +55,7 @@ from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import compare_lines, ranked_by
 from optimize.report.page import write_comparison
 from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
-from optimize.run.labels import find_subject
+from optimize.run.labels import find_subject, words_of
 from optimize.run.settings import SettingsError, values_of
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
@@ -224,13 +224,15 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
         # With the texts of all judges: most read the same.
         inputs = {text: about for judge in loaded for text, about in judge.subject.inputs.items()}
         subject = replace(loaded[0].subject, inputs=inputs)
-    scale = () if pairwise else recorded_scale(flags.scale, subject)
-    if flags.replies and not (scale or pairwise):
-        raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     how = {"values": values_of(flags.values), "annotations": flags.annotations}
     how |= {"mapping": mapping(flags.map), "scale": flags.scale if loaded else None}
     how |= {"level": flags.level, "recorded": not loaded, "pairwise": pairwise}
     task = Task.read(flags.data or None, name, subject, **how)
+    scale = () if pairwise else recorded_scale(flags.scale, subject)
+    if (two := words_of(task.labelled, name)) and (subject is None or subject.scale == (0, 1)):
+        scale, how["values"] = (0, 1), {two[0]: 1.0, two[1]: 0.0, **how["values"]}
+    if flags.replies and not (scale or pairwise):
+        raise SettingsError("--scale LOW-HIGH is needed: the dimension is not in the catalogue")
     for note in task.labelled.notes:
         print_note(f"note: {note}")
     entries = [entry.about(task.items(entry.judge), flags.price) for entry in judges]

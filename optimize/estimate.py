@@ -51,11 +51,11 @@ def estimate(flags: argparse.Namespace) -> Result:
     labelled = _read_labels(flags)
     dimension = flags.dimension
     outputs, scores = _judged(labelled, Path(flags.scores), dimension)
-    rated = [o.rating(dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
+    rated = [labelled.label(o, dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
     labels = np.array(rated, dtype=float)
     documents = np.array([output.document_id for output in outputs])
     systems = np.array([output.system or "" for output in outputs])
-    bounds = _bounds(labels, scores, dimension)
+    bounds = (0.0, 1.0) if dimension in labelled.words else _bounds(labels, scores, dimension)
 
     def cell(system: str | None) -> dict[str, Any]:
         rows = np.full(scores.size, True) if system is None else systems == system

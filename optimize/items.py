@@ -107,7 +107,7 @@ def items_of(
                     document_id=output.document_id,
                     system=output.system,
                     texts=_texts(labelled.name, output.id, output.texts, subject),
-                    human=output.rating(dimension),
+                    human=labelled.label(output, dimension),
                     ratings=output.ratings[dimension],
                     comment=" ".join(output.comments.get(dimension, ())),
                 )

@@ -38,7 +38,7 @@ from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, shortened
 from judges.modules import prompt_of
-from judges.prompt import Prompt, encodable
+from judges.prompt import LETTERS, Prompt, encodable
 from judges.terminal import print_error
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
@@ -264,15 +264,15 @@ class Answer:
         return score
 
     def label(self, cell: Any) -> float:
-        """What people's label counts: a rating; of a choice a label, a tie, or a margin."""
+        """What people's label counts: a rating; of a choice a label, tie, share or margin."""
         if self.is_choice and cell in (*self.values, "tie"):
             return 0.5 if cell == "tie" else self.score(cell)
         number = float(cell)
         if not math.isfinite(number):
             raise ValueError(f"{cell!r} is no finite number")
-        if self.values == (True, False):
-            return number  # the share of people who said True
-        return (number + 1) / 2 if self.is_choice else number
+        if self.values != LETTERS:
+            return number  # a rating, or the share of people who said the first label
+        return (number + 1) / 2
 
     def value(self, level: int) -> Any:
         """What a demonstration shows for a level of the scale."""

@@ -13,10 +13,11 @@ from judges.client import Model
 from judges.client.dspy import DspyModel, configured_lm
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
-from judges.loading import load, read_subject
+from judges.loading import load
 from judges.terminal import print_error
 from optimize.report.answer import run_lines
 from optimize.run.folder import JUDGEMENTS, REPORT, TRIALS
+from optimize.run.labels import find_subject
 from optimize.run.run import tune_in_folder
 from optimize.run.settings import RISK, Level, Objective, OptimizerName, Ship, read_settings
 
@@ -119,9 +120,9 @@ def tune(
             f"tune() takes a catalogue name, FILE.yaml, a Dimension or a Comparison, not "
             f"{dimension!r}"
         )
-    subject = read_subject(dimension) if isinstance(dimension, str) else dimension
+    subject = find_subject(dimension) if isinstance(dimension, str) else dimension
     kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
-    given[kind] = dimension if isinstance(dimension, str) else subject.name
+    given[kind] = dimension if isinstance(dimension, str) else dimension.name
     rows = None if isinstance(data, str | os.PathLike) else data
     opened: dict[str, Model] = {}
     configured = configured_lm()
@@ -133,7 +134,7 @@ def tune(
         read_settings(given | ({"data": data} if rows is None else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
-        subject=None if isinstance(dimension, str) else subject,
+        subject=None if isinstance(dimension, str) else dimension,
         rows=rows,
         opened=opened,
         stderr=None if quiet else sys.stderr,

@@ -9,8 +9,8 @@ from typing import Any
 from dspy_judges.errors import UsageError
 from judges import catalog
 from judges.cli.flags import DEFAULT_LM, reasoning_as_asked
-from judges.dimension import Comparison, Subject
-from judges.judge import Judge
+from judges.dimension import Comparison, Dimension, Subject
+from judges.judge import Judge, kind_of
 from judges.loading import load
 from judges.panel import Panel
 from judges.prompt import SLOT
@@ -80,9 +80,9 @@ def _entry(subject: Subject) -> dict[str, object]:
     """What --json prints of a judge."""
     return {
         "name": subject.name,
-        "kind": "pairwise" if isinstance(subject, Comparison) else "rating",
+        "kind": kind_of(subject),
         "texts": list(subject.texts),
-        "scale": ["A", "B"] if isinstance(subject, Comparison) else list(subject.scale),
+        "scale": ["A", "B"] if isinstance(subject, Comparison) else _choices(subject),
         "definition": subject.definition,
         "source": subject.source,
     }
@@ -91,7 +91,11 @@ def _entry(subject: Subject) -> dict[str, object]:
 def _scale(subject: Subject) -> str:
     if isinstance(subject, Comparison):
         return "A/B"
-    return f"{subject.scale[0]}-{subject.scale[-1]}"
+    return "/".join(subject.words or ()) or f"{subject.scale[0]}-{subject.scale[-1]}"
+
+
+def _choices(dimension: Dimension) -> list[int] | list[str]:
+    return list(dimension.words or ()) or list(dimension.scale)
 
 
 def export(args: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from judges.client.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
 from judges.embedded.learning import Learned, latent_of, learn, probabilities
-from judges.prompt import END, HEADER, MAX_DEMOS, Field, Prompt, Value
+from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value
 
 NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
@@ -184,13 +184,13 @@ def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
     return Roles(tuple(candidates), tuple(documents), tuple(turns), tuple(knowledge))
 
 
-_ANCHOR = re.compile(r"(?:^|[(;]\s?)-?\d+ = ")
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 
 
 def prior_weights(prompt: Prompt, roles: Roles) -> Vector:
     """The weight of each facet's parts, by the words of instruction, definition and anchors."""
-    definition, *anchors = _ANCHOR.split(prompt.answer.description)
+    choices = "|".join([re.escape(str(choice)) for choice in prompt.answer.choices or ()])
+    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", prompt.answer.description)
     # The word for what is judged, as in "the response", names no quality.
     names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
     own_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
@@ -230,7 +230,9 @@ def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
     """Weigh the facets by the words of a prompt, and by its demonstrations."""
     answer, choices = prompt.answer, tuple(map(str, prompt.answer.choices or ()))
-    compares = choices == ("A", "B") and len(prompt.inputs) > 1
+    if answer.words:
+        choices = choices[::-1]  # the worst first, as ratings stand
+    compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)
     learned = Learned(prior_weights(prompt, roles))
     answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]

@@ -8,16 +8,33 @@ from typing import Any, Literal
 import numpy as np
 
 import data
+from data.columns import OUTPUTS, is_known_text, map_flag
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
+from dspy_judges.column_names import name_key
 from judges import loading
-from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
+from judges.dimension import (
+    NAME,
+    Comparison,
+    Dimension,
+    Subject,
+    UnknownDimensionError,
+    are_words,
+)
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.items import Items, choose_level, items_of, levels_of
-from optimize.run.settings import Level, Objective, Settings, SettingsError, bounds_of, on_scale
+from optimize.run.settings import (
+    ANY_SCALE,
+    Level,
+    Objective,
+    Settings,
+    SettingsError,
+    bounds_of,
+    on_scale,
+)
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
@@ -25,6 +42,8 @@ AnyLevel = Level | Literal["auto"]
 READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
 # The rho of fewer systems' means says too little of a prompt to search by.
 FEWEST_SYSTEMS = 20
+# What a judge says where labels of two values have no words that it could say.
+PASS_FAIL = ("pass", "fail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +89,22 @@ def prepare(
 
     `subject` stands for a definition in no file, and `rows` for labels in none.
     """
+    source, made = settings.data if rows is None else rows, None
+    if subject is None and settings.dimension and find_subject(settings.subject) is None:
+        how = {"map": settings.map, "values": settings.values}
+        subject = made = verdict_of(settings.subject, source, **how)
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
     labelled = load_labels(
-        settings.data if rows is None else rows,
+        source,
         subject.name,
         subject,
         mapping=settings.map,
         values=settings.values,
         scale=settings.scale,
     )
+    if made is not None:
+        labelled = replace(labelled, notes=(*labelled.notes, _made_note(made)))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
@@ -183,6 +208,48 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
+def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
+    """A dimension for labels with two values that nobody has defined: of its name and their texts.
+
+    None where there are no such labels. `how` is the labels' mapping and values.
+    """
+    if source is None or not NAME.match(name):
+        return None
+    try:
+        labelled = source
+        if not isinstance(source, LabelledSet | LabelledPairs):
+            labelled = data.read_labels(source, dimensions=[name], **how)
+    except LabelError as error:
+        if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
+            return None
+        raise
+    if isinstance(labelled, LabelledPairs) or name not in labelled.words:
+        return None
+    named = [text for text in labelled.reading.texts if is_known_text(text) or text in how["map"]]
+    given = [{*output.texts} for output in labelled.outputs]
+    texts = sorted(named or given[0], key=lambda text: text in OUTPUTS)
+    texts = [text for text in texts if NAME.match(text) and all(text in each for each in given)]
+    if not texts:
+        raise LabelError(f"{labelled.name}: name the texts to judge, as in --map output=COLUMN")
+    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts)
+
+
+def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
+    """What a judge says of labels with two values, the good word first; None for other labels.
+
+    These are people's own words, where they can be said.
+    """
+    words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
+    return words if words is None or are_words(words) else PASS_FAIL
+
+
+def _made_note(made: Dimension) -> str:
+    return (
+        f"{made.name} is defined nowhere, so its judge was made of the labels: {made.definition}; "
+        f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
+    )
+
+
 def shipped_labels(source: object) -> Labelled | None:
     """The starter outputs or pairs, by the names that check takes; None for any other source."""
     if not isinstance(source, str) or source not in SHIPPED_NAMES:
@@ -239,7 +306,37 @@ def load_labels(
         return labelled
     if pairwise:
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
+    if isinstance(judged, Dimension):
+        labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
     return data.with_ratings(labelled, name)
+
+
+def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:
+    """The labels with the judge's words; LabelError where either has two values and not both."""
+    name, two = judged.name, labelled.words.get(judged.name)
+    if not judged.words:
+        if two and judged.scale != (0, 1) and not any_scale:
+            raise LabelError(f"{labelled.name}: {_words_advice(labelled, judged, two)}")
+        return labelled
+    ratings = {rating for output in labelled.outputs for rating in output.ratings.get(name, ())}
+    if others := sorted(ratings - {0, 1}):
+        raise LabelError(
+            f"{labelled.name}: {name} is {' or '.join(judged.words)}, and a label counts "
+            f"{others[0]:g}; say which it is, as in --values {others[0]:g}=1"
+        )
+    return replace(labelled, words={**labelled.words, name: two or judged.words})
+
+
+def _words_advice(labelled: LabelledSet, judged: Dimension, two: tuple[str, str]) -> str:
+    """What to do about labels of two words where a judge rates."""
+    name, low, high = judged.name, judged.scale[0], judged.scale[-1]
+    column = labelled.reading.ratings.get(name, (name,))[0]
+    own = f"{name}_{'ok' if two[0].isdecimal() else name_key(two[0]).replace(' ', '_')}"
+    return (
+        f"{name} is rated from {low} to {high}, and the labels say {two[0]!r} or {two[1]!r}; tune "
+        f"a judge of these words by --dimension {own} {map_flag(own, [column])}, or say what they "
+        f"count: --values '{two[0]}={high},{two[1]}={low}'"
+    )
 
 
 def _read_outputs(
@@ -270,9 +367,15 @@ def _read_outputs(
     except LabelError as error:
         if not error.problems or any(problem.kind != "off-scale" for problem in error.problems):
             raise
-        ratings = [
-            rating for output in labels(None).outputs for rating in output.ratings.get(name, ())
-        ]
+        unbound = labels(None)
+        two = unbound.words.get(name)
+        if two and not two[0].isdecimal() and isinstance(subject, Dimension):
+            advice = _words_advice(unbound, subject, two)
+            raise LabelError(f"{unbound.name}: {advice}", error.problems) from error
+        ratings = [rating for output in unbound.outputs for rating in output.ratings.get(name, ())]
+        if isinstance(subject, Dimension) and subject.words:
+            advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
+            raise LabelError(f"{error}; {advice}", error.problems) from error
         raise LabelError(f"{error}; {_scale_advice(ratings)}", error.problems) from error
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -13,12 +12,14 @@ import numpy as np
 
 from judges.frozen import MAX_DEMO_BYTES, demo_bytes
 from judges.prompt import (
+    LETTERS,
     MAX_DEMOS,
     NOT_GIVEN,
     Prompt,
     Reasoning,
     Value,
     encodable,
+    rating_of,
     reasoning_of,
     with_reasoning,
 )
@@ -164,17 +165,24 @@ def draw_demo_set(
 
 def _demonstrable(items: Items, prompt: Prompt) -> Items:
     """What can be shown: a pair that people left undecided teaches neither letter."""
-    if prompt.answer.choices == ("A", "B"):
+    if prompt.answer.choices == LETTERS:
         return Items(tuple(item for item in items.items if item.human != 0))
     return items
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The rating nearest to a mean or score, or the letter that a margin is on the side of."""
-    if choices == ("A", "B"):
+    """The rating or word nearest to a mean or score, or the letter that a margin is on the side of.
+
+    What lies in the middle is the lower one.
+    """
+    if choices == LETTERS:
         return "A" if value > 0 else "B"
-    ratings = [rating for rating in choices if isinstance(rating, int)]
-    return min(ratings, key=lambda rating: (abs(rating - value), rating))
+
+    def distance(choice: Value) -> tuple[float, int]:
+        rating = rating_of(choice, choices)
+        return abs(rating - value), rating
+
+    return min(choices, key=distance)
 
 
 def _demonstration(item: Item, prompt: Prompt, reason: str | None) -> Demo:
@@ -193,7 +201,7 @@ def _order_by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> l
         level = nearest_choice(choices, float(items.human[index]))
         levels.setdefault(level, []).append(int(index))
     for level, members in levels.items():
-        exact = level if isinstance(level, int) else math.copysign(1, 1 if level == "A" else -1)
+        exact = {"A": 1, "B": -1}[str(level)] if choices == LETTERS else rating_of(level, choices)
         # To the half, so that chance still decides among cases about as clear.
         members.sort(key=lambda index: round(2 * abs(float(items.human[index]) - exact)))
     turns = zip_longest(*(levels[level] for level in sorted(levels, key=str)))

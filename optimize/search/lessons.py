@@ -14,7 +14,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from judges.judgement import AnyJudgement, Verdict
-from judges.prompt import Prompt
+from judges.prompt import LETTERS, Prompt, rating_of, words_of
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import nearest_choice
 from optimize.search.evaluator import reason_of
@@ -45,12 +45,12 @@ class JudgedItems:
         self.items, self.judgements = items, judgements
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
         self.choices = prompt.answer.choices or ()
-        self.is_pairwise = self.choices == ("A", "B")
+        self.is_pairwise, self.words = self.choices == LETTERS, words_of(self.choices)
         # The two that a pair is of stand with it, whatever else it shares with others.
         names = [field.name for field in prompt.inputs]
         self.never_shared = frozenset(names[-2:] if self.is_pairwise else ())
         documents = list(items.places.values())
-        within = not self.is_pairwise and max(map(len, documents), default=0) >= 3
+        within = not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3
         self.groups: list[Indices] = documents if within else [np.arange(len(items))]
         self.places = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
@@ -139,6 +139,12 @@ class JudgedItems:
         people = f"- people {item.human:.3g}" + f" ({each})" * (len(ratings) > 1)
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
+        if self.words:
+            said = [nearest_choice(self.choices, float(value)) for value in (item.human, score)]
+            votes = f" ({ratings.count(1)} of {len(ratings)} say {self.words[0]})"
+            people = f"- people {said[0]}" + votes * (len(ratings) > 1)
+            right = "right" if said[0] == said[1] else "wrong"
+            return f"{people}; judge {said[1]} ({self.words[0]} {score:.0%}): {right}"
         (place, judged), n = self.places[:, row], self.n_ranked[row]
         verdict = f"placed too {'low' if judged > place else 'high'}"
         if abs(judged - place) < SAME_PLACE * n:
@@ -164,7 +170,8 @@ class JudgedItems:
         scored = np.flatnonzero(~np.isnan(scores))
         n = len(scored)
         lines = [f"The judge has rated {n} outputs that people rated."]
-        if n and self.choices[0] <= human.min() and human.max() <= self.choices[-1]:
+        scale = [rating_of(choice, self.choices) for choice in self.choices]
+        if n and min(scale) <= human.min() and human.max() <= max(scale):
             judge, people = (
                 Counter(nearest_choice(self.choices, float(value)) for value in side[scored])
                 for side in (scores, human)
@@ -173,6 +180,15 @@ class JudgedItems:
                 f"{c}: {judge[c] / n:.0%} and {people[c] / n:.0%}" for c in self.choices
             )
             lines.append(f"Shares of ratings, the judge's and people's (means rounded): {used}.")
+        if self.words:
+            good, bad = self.words
+            passed, rated = scores[scored] > 0.5, human[scored] > 0.5
+            lines.append(
+                f"Of {np.sum(~rated)} that people call {bad}, the judge says {good} of "
+                f"{np.sum(passed & ~rated)}; of {np.sum(rated)} that people call {good}, it says "
+                f"{bad} of {np.sum(~passed & rated)}."
+            )
+            return "\n".join(lines)
         orders = []
         for rows in self.groups:
             part = rows[~np.isnan(scores[rows])][:MAX_COUNTED]

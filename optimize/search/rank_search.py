@@ -23,7 +23,7 @@ from itertools import zip_longest
 import numpy as np
 
 from judges.client import BudgetSpentError
-from judges.prompt import Reasoning
+from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
 from optimize.search.candidates import (
     Candidate,
@@ -458,7 +458,7 @@ def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> d
     known = evaluator.known(candidate, items)
     reasons = {}
     for item, judgement in zip(known.items, evaluator.judgements(candidate, known), strict=True):
-        decided = judgement.score and not math.isnan(judgement.score)
+        decided = not math.isnan(judgement.score) and (judgement.score or choices != LETTERS)
         answers = {nearest_choice(choices, value) for value in (judgement.score, item.human)}
         if decided and len(answers) == 1 and (reason := reason_of(judgement)):
             reasons[item.id] = reason

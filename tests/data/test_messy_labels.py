@@ -107,7 +107,9 @@ ZOO: dict[str, Sheet] = {
         column("Yes", "no ", "N/A", "yes"), ones(1, 0, None, 1), note="1 without a rating"
     ),
     "pass and fail": Sheet(
-        column("pass", "fail"), ones(1, 0), note="read 'fail' as 0, 'pass' as 1"
+        column("pass", "fail"),
+        ones(1, 0),
+        note="'pass' counts 1, 'fail' counts 0; --values turns it",
     ),
     "nothing in many words": Sheet(
         column("4", "n/a", "-", "k.A.", "", "2"),
