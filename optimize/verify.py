@@ -70,7 +70,8 @@ if TYPE_CHECKING:
 NAME = "dspy-judges verify"
 ABOUT = """\
 How far a judge, or any judge's recorded replies or scores, agrees with people:
-Spearman's rho, or the accuracy on pairs, with its interval over documents.
+Spearman's rho, the accuracy on pairs, or of pass and fail what it lets through
+and its false alarms, with intervals over documents.
 Where annotators are known: the judge beside each of them, and they beside each
 other. Rows that the judge was tuned on are set apart.
 
@@ -80,11 +81,12 @@ Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
 EXAMPLES = """\
 examples:
   dspy-judges verify runs/relevance-001 --data new.jsonl --min-spearman 0.4
+  dspy-judges verify runs/safe-001 --data new.csv --min-tpr 0.8 --min-tnr 0.8
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
-It ends with 0; with 1 where it failed, fell short of a --min or more than a tenth
-of the judgements failed; with 2 for wrong usage; with 3 where a --min lies within
-the interval, so that these labels cannot tell."""
+It ends with 0; with 1 where it failed, fell short or more than a tenth of the
+judgements failed; with 2 for wrong usage; with 3 where the least that is asked
+for lies within the interval, so that these labels cannot tell."""
 # A gate has no figure where more than this share of the judgements failed.
 MAX_FAILED = 0.1
 # An interval that reaches further to either side asks for more labels.
@@ -239,7 +241,7 @@ def parser() -> argparse.ArgumentParser:
     for name, (figure, _, _) in FLOORS.items():
         about = f"exit 1 where {figure}'s interval lies below X, 3 where it does in part"
         add(f"--min-{name}", type=float, metavar="X", help=about)
-    add("--point", action="store_true", help="hold the value itself to --min-..., no interval")
+    add("--point", action="store_true", help="compare the value with X, not its interval")
     add_model_flags(command_parser)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
@@ -458,7 +460,7 @@ def _people_lines(
     """The judge beside each annotator, they beside each other, and the judge as one of them."""
     lines, one = [], people["one_annotator"]
     for key in ("annotators", "judge") if binary else ("judge", "annotators"):
-        rows, most = people["agreement"][key], MOST_LISTED[key]
+        rows, most = people["agreement"][key], 1 if binary else MOST_LISTED[key]
         who = "judge and annotators" if key == "judge" else "annotators"
         groups = {f"{who}, {len(rows)} pairs": rows}
         if everything or len(rows) <= most:
@@ -529,4 +531,4 @@ def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
     if balanced["low"] is not None and balanced["low"] <= COIN:
         return "do not rely on it yet; always saying the same may do as well"
     held = " ".join(f"--min-{name} {lower_end(cell)}" for name, cell in rates.items())
-    return f"{held} gates a CI" if has_page else f"--report FILE.html lists all; {held} gates a CI"
+    return f"{'' if has_page else '--report FILE.html lists all; '}{held} holds it in CI"

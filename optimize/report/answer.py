@@ -264,7 +264,7 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
 def scale_warning(result: Summary) -> Iterator[Said]:
     """That its scores are not people's ratings, where their means differ."""
     scales = result.get("scales")
-    if scales and scales["is_shifted"]:
+    if scales and scales["is_shifted"] and not is_binary(result):
         yield (
             "Scores",
             f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: "
