@@ -323,22 +323,20 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
         if held == "falls short":
             short.append(reason)
         elif held == "undecided":
-            lacking = result["n_more"][word] if word else 0
-            advice = _would_decide(cell, word, lacking, interval, least)
-            undecided.append(f"{reason}: {advice}")
+            undecided.append(f"{reason}: {_would_decide(result, cell, word, least)}")
     told = "falls short" if short else "undecided" if undecided else "holds" if floors else None
     passed = not short and not undecided
     return {"gate": told, "short": short, "undecided": undecided, "passed": passed}
 
 
 def _would_decide(
-    cell: Mapping[str, Any], word: str, lacking: int, interval: Interval | None, least: float
+    result: Mapping[str, Any], cell: Mapping[str, Any], word: str, least: float
 ) -> str:
     """How many more labels would tell, if the figure stays as it is."""
     unit = {"pass": "passes", "fail": "fails"}.get(word, "documents")
-    if lacking:
+    if word and (lacking := result["n_more"][word]):
         return f"{lacking} more {unit} would give an interval"
-    if word and interval and (n := further_outputs(cell["value"], interval, least, cell["n"])):
+    if word and (n := further_outputs(cell["value"], cell["low"], cell["high"], least, cell["n"])):
         return f"about {n:,} more {unit} would decide"
     return f"label more {unit}"
 
@@ -377,11 +375,9 @@ def verify_lines(
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.
         room = max(0, MOST_LINES - len(lines) - len(last_lines)) // 2
-        kinds = (
-            [row for row in result["misses"] if row["miss"] == kind]
-            for kind in (FALSE_PASS, FALSE_ALARM)
-        )
-        lines += [miss_line(row) for rows in kinds for row in rows[:room]]
+        for kind in (FALSE_PASS, FALSE_ALARM):
+            rows = [row for row in result["misses"] if row["miss"] == kind]
+            lines += map(miss_line, rows[:room])
     lines += last_lines
     if not everything:
         return lines
@@ -527,8 +523,8 @@ def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
     for word, units in (("fail", "fails"), ("pass", "passes")):
         if number := result["n_more"][word]:
             return f"label {number} more {units}; these are too few for intervals"
-    balanced, rates = result["balanced_accuracy"], {n: result[n] for n in ("tpr", "tnr")}
-    if balanced["low"] is not None and balanced["low"] <= COIN:
+    low = result["balanced_accuracy"]["low"]
+    if low is not None and low <= COIN:
         return "do not rely on it yet; always saying the same may do as well"
-    held = " ".join(f"--min-{name} {lower_end(cell)}" for name, cell in rates.items())
+    held = " ".join(f"--min-{name} {lower_end(result[name])}" for name in ("tpr", "tnr"))
     return f"{'' if has_page else '--report FILE.html lists all; '}{held} holds it in CI"

@@ -153,10 +153,9 @@ def gain_sentence(summary: Summary) -> str:
     return f"Whether tuning helped is not settled: {figure}."
 
 
-def _gains(summary: Summary) -> Mapping[str, Any]:
+def _gains(summary: Summary) -> Any:
     """The gain on each split, in the figure that the judge was tuned for."""
-    gains: Mapping[str, Any] = summary.get("balanced_gain") or summary["gain"]
-    return gains
+    return summary.get("balanced_gain") or summary["gain"]
 
 
 def _shares(summary: Summary) -> str:
@@ -233,9 +232,7 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         than = "; a coin may do as well" if coin else ""
         share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
         if is_binary(summary):
-            share = (
-                f"On systems that tuning did not see its balanced accuracy is {order['value']:.0%}"
-            )
+            share = f"Balanced accuracy on systems that tuning did not see: {order['value']:.0%}"
         yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
@@ -439,12 +436,10 @@ def compare_tables(result: Summary) -> list[HeadAndRows]:
         )
         for row in judges
     ]
-    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
-        (("judge", figure_name(result), "less the best", "$/1,000"), rows)
-    ]
+    tables: list[HeadAndRows] = [(("judge", figure_name(result), "less the best", "$/1,000"), rows)]
     if is_binary(result):
-        cells = [(row["name"], *map(cell_text, _rates(row))) for row in judges]
-        tables.append((("judge", *RATES), cells))
+        rates = [(row["name"], *map(cell_text, _rates(row))) for row in judges]
+        tables.append((("judge", *RATES), rates))
     return tables
 
 
@@ -556,9 +551,8 @@ def has_constructed_labels(result: Summary) -> bool:
     return is_constructed(str(result["data"]["sha256"]))
 
 
-def _card(summary: Summary, split: str, judge: str) -> Cell | None:
-    card: Cell | None = summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
-    return card
+def _card(summary: Summary, split: str, judge: str) -> Any:
+    return summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
 
 
 def _order(summary: Summary, split: str, judge: str) -> Cell | None:
