@@ -104,9 +104,7 @@ def _failures(summary: Summary) -> Iterator[Said]:
 def rho_meaning(result: Summary) -> str:
     """What rho says, in a sentence; of two values what their rates say."""
     if is_binary(result):
-        return (
-            "TPR: of people's passes the share that it passes. TNR: of their fails that it fails."
-        )
+        return "TPR is the share of passes that the judge passes, TNR that of fails that it fails."
     ranked = "pairs by preference" if is_paired(result) else RANKED[result["level"]]
     return f"Rho: 1 is people's ranking of {ranked}, 0 a random one."
 
