@@ -44,7 +44,7 @@ class TrueRate:
         return f"{judge}; corrected for its errors on the test labels {self.value:.0%} {ends}"
 
 
-def tested_documents(
+def errors_by_document(
     passes: ArrayLike, human: ArrayLike, documents: Sequence[Hashable]
 ) -> list[list[int]]:
     """A judge's verdicts beside people's (1, 0; NaN is left out), as `corrected_rate` takes them.
@@ -68,7 +68,7 @@ def corrected_rate(
 ) -> TrueRate:
     """The true rate of outputs that the judge passes or fails (1, 0; NaN is left out).
 
-    `tested` tells how it errs (see `tested_documents`).
+    `tested` tells how it errs (see `errors_by_document`).
     """
     verdicts, numbers = np.asarray(passes, dtype=float), dict[Hashable, int]()
     known = ~np.isnan(verdicts)

@@ -70,7 +70,8 @@ if TYPE_CHECKING:
 NAME = "dspy-judges verify"
 ABOUT = """\
 How far a judge, or any judge's recorded replies or scores, agrees with people:
-Spearman's rho, or the accuracy on pairs, with its interval over documents.
+Spearman's rho, the accuracy on pairs, or of pass and fail what it lets through
+and its false alarms, with intervals over documents.
 Where annotators are known: the judge beside each of them, and they beside each
 other. Rows that the judge was tuned on are set apart.
 
@@ -80,11 +81,12 @@ Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
 EXAMPLES = """\
 examples:
   dspy-judges verify runs/relevance-001 --data new.jsonl --min-spearman 0.4
+  dspy-judges verify runs/safe-001 --data new.csv --min-tpr 0.8 --min-tnr 0.8
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
-It ends with 0; with 1 where it failed, fell short of a --min or more than a tenth
-of the judgements failed; with 2 for wrong usage; with 3 where a --min lies within
-the interval, so that these labels cannot tell."""
+It ends with 0; with 1 where it failed, fell short or more than a tenth of the
+judgements failed; with 2 for wrong usage; with 3 where the least that is asked
+for lies within the interval, so that these labels cannot tell."""
 # A gate has no figure where more than this share of the judgements failed.
 MAX_FAILED = 0.1
 # An interval that reaches further to either side asks for more labels.
@@ -239,7 +241,7 @@ def parser() -> argparse.ArgumentParser:
     for name, (figure, _, _) in FLOORS.items():
         about = f"exit 1 where {figure}'s interval lies below X, 3 where it does in part"
         add(f"--min-{name}", type=float, metavar="X", help=about)
-    add("--point", action="store_true", help="hold the value itself to --min-..., no interval")
+    add("--point", action="store_true", help="compare the value with X, not its interval")
     add_model_flags(command_parser)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
@@ -321,22 +323,20 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
         if held == "falls short":
             short.append(reason)
         elif held == "undecided":
-            lacking = result["n_more"][word] if word else 0
-            advice = _would_decide(cell, word, lacking, interval, least)
-            undecided.append(f"{reason}: {advice}")
+            undecided.append(f"{reason}: {_would_decide(result, cell, word, least)}")
     told = "falls short" if short else "undecided" if undecided else "holds" if floors else None
     passed = not short and not undecided
     return {"gate": told, "short": short, "undecided": undecided, "passed": passed}
 
 
 def _would_decide(
-    cell: Mapping[str, Any], word: str, lacking: int, interval: Interval | None, least: float
+    result: Mapping[str, Any], cell: Mapping[str, Any], word: str, least: float
 ) -> str:
     """How many more labels would tell, if the figure stays as it is."""
     unit = {"pass": "passes", "fail": "fails"}.get(word, "documents")
-    if lacking:
+    if word and (lacking := result["n_more"][word]):
         return f"{lacking} more {unit} would give an interval"
-    if word and interval and (n := further_outputs(cell["value"], interval, least, cell["n"])):
+    if word and (n := further_outputs(cell["value"], cell["low"], cell["high"], least, cell["n"])):
         return f"about {n:,} more {unit} would decide"
     return f"label more {unit}"
 
@@ -375,11 +375,9 @@ def verify_lines(
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.
         room = max(0, MOST_LINES - len(lines) - len(last_lines)) // 2
-        kinds = (
-            [row for row in result["misses"] if row["miss"] == kind]
-            for kind in (FALSE_PASS, FALSE_ALARM)
-        )
-        lines += [miss_line(row) for rows in kinds for row in rows[:room]]
+        for kind in (FALSE_PASS, FALSE_ALARM):
+            rows = [row for row in result["misses"] if row["miss"] == kind]
+            lines += map(miss_line, rows[:room])
     lines += last_lines
     if not everything:
         return lines
@@ -458,7 +456,7 @@ def _people_lines(
     """The judge beside each annotator, they beside each other, and the judge as one of them."""
     lines, one = [], people["one_annotator"]
     for key in ("annotators", "judge") if binary else ("judge", "annotators"):
-        rows, most = people["agreement"][key], MOST_LISTED[key]
+        rows, most = people["agreement"][key], 1 if binary else MOST_LISTED[key]
         who = "judge and annotators" if key == "judge" else "annotators"
         groups = {f"{who}, {len(rows)} pairs": rows}
         if everything or len(rows) <= most:
@@ -525,8 +523,8 @@ def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
     for word, units in (("fail", "fails"), ("pass", "passes")):
         if number := result["n_more"][word]:
             return f"label {number} more {units}; these are too few for intervals"
-    balanced, rates = result["balanced_accuracy"], {n: result[n] for n in ("tpr", "tnr")}
-    if balanced["low"] is not None and balanced["low"] <= COIN:
+    low = result["balanced_accuracy"]["low"]
+    if low is not None and low <= COIN:
         return "do not rely on it yet; always saying the same may do as well"
-    held = " ".join(f"--min-{name} {lower_end(cell)}" for name, cell in rates.items())
-    return f"{held} gates a CI" if has_page else f"--report FILE.html lists all; {held} gates a CI"
+    held = " ".join(f"--min-{name} {lower_end(result[name])}" for name in ("tpr", "tnr"))
+    return f"{'' if has_page else '--report FILE.html lists all; '}{held} holds it in CI"

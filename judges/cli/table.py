@@ -419,13 +419,8 @@ class Scores:
         self.failures = {judge.name: Counter[str]() for judge in self.judges}
         self.n_unparsable = Counter[str]()
         # Of judges of two values, a key of each score's document: all texts but the last.
-        self.documents: dict[str, list[int]] = {
-            judge.name: [] for judge in self.judges if judge.subject.scale == (0, 1)
-        }
-        self.is_as_saved = {
-            judge.name: judge == load(source)
-            for judge, source in zip(self.judges, args.judges, strict=True)
-        }
+        two_valued = [judge.name for judge in self.judges if judge.subject.scale == (0, 1)]
+        self.documents: dict[str, list[int]] = {name: [] for name in two_valued}
         if len(self.scores) < len(self.judges):
             raise UsageError("two judges have one name; score them in two runs")
         # Of each judge: the columns of score, failure and, where it gives one, rationale.
@@ -463,10 +458,15 @@ class Scores:
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         averages = {name: self.average(name) for name in self.scores}
-        rates = {judge.name: self.true_rate(judge) for judge in self.judges}
+        saved = dict(zip(self.scores, map(load, run.args.judges), strict=True))
+        rates = [
+            (judge.name, self.true_rate(judge, is_as_tested=judge == saved[judge.name]))
+            for judge in self.judges
+            if judge.name in self.documents
+        ]
         if run.args.json:
-            for name, rate in rates.items():
-                averages[name] |= {} if rate is None else {"pass_rate": rate.as_json()}
+            for name, rate in rates:
+                averages[name]["pass_rate"] = rate.as_json()
             record = {"out": str(run.args.out), "rows": run.n_rows, "judges": averages, **cost}
             print(json.dumps(record, indent=1))
         else:
@@ -475,23 +475,19 @@ class Scores:
                 figures = "mean {mean:.3f}  sd {sd:.3f}" if self.scores[name] else "no score"
                 line = (figures + "  n={n:,} ({n_failed:,} failed)").format_map(average)
                 print_output(f"{name:<{width}}  {line}")
-            for name, rate in rates.items():
-                if rate is not None:
-                    print_output(f"{name:<{width}}  {rate}")
+            for name, rate in rates:
+                print_output(f"{name:<{width}}  {rate}")
         if not any(self.scores.values()):
             reason = next(iter(self.failures[self.judges[0].name]))
             raise RowsError(f"no row got a score; the first reason: {reason}")
 
-    def true_rate(self, judge: Judge) -> "TrueRate | None":
+    def true_rate(self, judge: Judge, *, is_as_tested: bool) -> "TrueRate":
         """The share that a judge of two values passes, corrected for its errors on test labels."""
-        scores, documents = self.scores[judge.name], self.documents.get(judge.name)
-        if not documents:
-            return None
         from judges.true_rate import corrected_rate  # which loads NumPy
 
-        tested: Any = (judge.provenance or {}).get("tested", [])
-        passes = [score >= judge.threshold for score in scores]
-        return corrected_rate(passes, documents, tested if self.is_as_saved[judge.name] else [])
+        tested: Any = (judge.provenance or {}).get("tested", []) if is_as_tested else []
+        passes = [score >= judge.threshold for score in self.scores[judge.name]]
+        return corrected_rate(passes, self.documents[judge.name], tested)
 
     def average(self, name: str) -> dict[str, Any]:
         """One judge's scores, summed up."""

@@ -174,9 +174,8 @@ def people_figures(scored: Scored) -> Cell | None:
     where: Any = {"level": scored.level, "system": scored.systems}
     scale = scored.scale if scored.within_scale else None
     agreement: dict[str, list[Cell]] = {"judge": [], "annotators": []}
-    for row in annotator_agreement(
-        ratings, scored.documents, judge=scored.scores, scale=scale, **where
-    ):
+    judge = scored.passes if scored.is_binary else scored.scores
+    for row in annotator_agreement(ratings, scored.documents, judge=judge, scale=scale, **where):
         cell = _cell(row, "equal", "kappa", "rho", "n_outputs")
         if row.first is None:
             agreement["judge"].append({"annotator": names[row.second], **cell})

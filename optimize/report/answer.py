@@ -104,7 +104,7 @@ def _failures(summary: Summary) -> Iterator[Said]:
 def rho_meaning(result: Summary) -> str:
     """What rho says, in a sentence; of two values what their rates say."""
     if is_binary(result):
-        return "TPR: the share of people's passes that the judge passes. TNR: that of their fails."
+        return "TPR is the share of passes that the judge passes, TNR that of fails that it fails."
     ranked = "pairs by preference" if is_paired(result) else RANKED[result["level"]]
     return f"Rho: 1 is people's ranking of {ranked}, 0 a random one."
 
@@ -153,10 +153,9 @@ def gain_sentence(summary: Summary) -> str:
     return f"Whether tuning helped is not settled: {figure}."
 
 
-def _gains(summary: Summary) -> Mapping[str, Any]:
+def _gains(summary: Summary) -> Any:
     """The gain on each split, in the figure that the judge was tuned for."""
-    gains: Mapping[str, Any] = summary.get("balanced_gain") or summary["gain"]
-    return gains
+    return summary.get("balanced_gain") or summary["gain"]
 
 
 def _shares(summary: Summary) -> str:
@@ -233,9 +232,7 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         than = "; a coin may do as well" if coin else ""
         share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
         if is_binary(summary):
-            share = (
-                f"On systems that tuning did not see its balanced accuracy is {order['value']:.0%}"
-            )
+            share = f"Balanced accuracy on systems that tuning did not see: {order['value']:.0%}"
         yield "New systems", f"{share} ({_certainty(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
@@ -264,7 +261,7 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
 def scale_warning(result: Summary) -> Iterator[Said]:
     """That its scores are not people's ratings, where their means differ."""
     scales = result.get("scales")
-    if scales and scales["is_shifted"]:
+    if scales and scales["is_shifted"] and not is_binary(result):
         yield (
             "Scores",
             f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: "
@@ -439,12 +436,10 @@ def compare_tables(result: Summary) -> list[HeadAndRows]:
         )
         for row in judges
     ]
-    tables: list[tuple[tuple[str, ...], list[tuple[str, ...]]]] = [
-        (("judge", figure_name(result), "less the best", "$/1,000"), rows)
-    ]
+    tables: list[HeadAndRows] = [(("judge", figure_name(result), "less the best", "$/1,000"), rows)]
     if is_binary(result):
-        cells = [(row["name"], *map(cell_text, _rates(row))) for row in judges]
-        tables.append((("judge", *RATES), cells))
+        rates = [(row["name"], *map(cell_text, _rates(row))) for row in judges]
+        tables.append((("judge", *RATES), rates))
     return tables
 
 
@@ -556,9 +551,8 @@ def has_constructed_labels(result: Summary) -> bool:
     return is_constructed(str(result["data"]["sha256"]))
 
 
-def _card(summary: Summary, split: str, judge: str) -> Cell | None:
-    card: Cell | None = summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
-    return card
+def _card(summary: Summary, split: str, judge: str) -> Any:
+    return summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
 
 
 def _order(summary: Summary, split: str, judge: str) -> Cell | None:

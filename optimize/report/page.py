@@ -191,7 +191,7 @@ def write_verification(
     levels = Table(
         head=("level and coefficient",),
         rows=[(signature(cell, unit),) for cell in result["correlations"]],
-        caption=f"Every level and coefficient. {rho_meaning(result)}",
+        caption="Every level and coefficient.",
     )
     data = result["data"]
     facts = [

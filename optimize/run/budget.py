@@ -66,8 +66,10 @@ DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
 DEAREST_FACTOR = 4.0
 # Tokens written cost about so many times those read, where no price says how many.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
-# The gain in rho that is planned for, and how likely it should ship.
+# The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
 GAIN, LIKELY = 0.1, 0.8
+# The share of outputs on which two judges of two values differ.
+DISAGREEMENT = 0.25
 
 
 class CallTokens(NamedTuple):
@@ -138,11 +140,13 @@ class RunBudget:
         labels, risk = self.prepared.labels, self.prepared.settings.risk
         n_documents, n_learned = (len(part.places) for part in (labels.everything, labels.learned))
         outputs = len(labels.learned) / n_learned
-        rate, what = None, "rho"
+        what = "rho"
         if self.prepared.objective == "balanced":
+            # The spread of balanced accuracy is the root of DISAGREEMENT / (4 p (1 - p)) an output.
             rate, what = float(labels.learned.human.mean()), "balanced accuracy"
-        likely = documents_for(LIKELY, outputs, GAIN, risk, rate) * n_documents / n_learned
-        chance = power(n_learned, outputs, GAIN, risk, rate)
+            outputs = 1 + 4 * outputs * rate * (1 - rate) / DISAGREEMENT
+        likely = documents_for(LIKELY, outputs, GAIN, risk) * n_documents / n_learned
+        chance = power(n_learned, outputs, GAIN, risk)
         return (
             f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
             f"{math.ceil(likely):,} labelled documents, {LIKELY:.0%}."

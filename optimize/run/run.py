@@ -17,7 +17,7 @@ from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.terminal import Progress
-from judges.true_rate import tested_documents
+from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.items import data_counts, text_key
@@ -410,7 +410,7 @@ def _tested(run: ActiveRun, scored: Scored) -> dict[str, Any]:
     """Of two values, the judge's verdicts on test beside people's: how `score` knows its errors."""
     if not is_two_valued(run.prepared.subject, scored.items):
         return {}
-    return {"tested": tested_documents(scored.passes, scored.human, scored.documents)}
+    return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
 
 
 def _freeze(

@@ -52,8 +52,6 @@ FOLDS = 4
 # outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
 # (4, 8 or 16 outputs), .91 between tuned and untuned judges of benchmarks/simulated.py (5 or 12).
 SPREAD = 1.0
-# The share of outputs on which two judges of two values differ.
-DISAGREEMENT = 0.25
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
 # imported when its name is chosen, since DSPy takes half a second.
@@ -289,10 +287,9 @@ def at_threshold(
     items: Items,
     cross_fit: CrossFit | None,
 ) -> tuple[Candidate, Vector]:
-    """With balanced accuracy the goal, the candidate with its threshold, and its verdicts.
+    """For balanced accuracy the candidate with its threshold, and its verdicts.
 
-    The threshold is learned on what teaches and is not shown, never on the items: of a judge that
-    shows all labels, each fold's on the other folds.
+    The threshold is learned on what teaches and is not shown, never on the items themselves.
     """
     if problem.goal != "balanced":
         return candidate, scores
@@ -506,42 +503,26 @@ def fewest_documents(risk: float) -> int:
     return max(2, math.ceil(-math.log2(risk)))
 
 
-def power(
-    n_documents: int,
-    outputs_a_document: float,
-    gain: float,
-    risk: float = RISK,
-    base_rate: float | None = None,
-) -> float:
+def power(n_documents: int, outputs_a_document: float, gain: float, risk: float = RISK) -> float:
     """How likely a judge ships whose rho is truly higher by `gain`, 0 to 1.
 
     `n_documents` are those of train and dev. By the t test of differences that have the spread
-    `SPREAD` for an output beyond the first. With the share that people pass, the gain is one in
-    balanced accuracy, for judges that differ on `DISAGREEMENT` of the outputs of either class.
+    `SPREAD` for an output beyond the first.
     """
     from scipy import stats
 
     if n_documents < fewest_documents(risk):
         return 0.0
     error = SPREAD / math.sqrt(n_documents * max(1.0, outputs_a_document - 1))
-    if base_rate is not None:
-        spread = math.sqrt(DISAGREEMENT / (4 * base_rate * (1 - base_rate)))
-        error = spread / math.sqrt(n_documents * outputs_a_document)
     freedom = n_documents - 1
     critical_value = stats.t.ppf(1 - risk, freedom)
     return float(stats.nct.sf(critical_value, freedom, gain / error))
 
 
-def documents_for(
-    power_wanted: float,
-    outputs_a_document: float,
-    gain: float,
-    risk: float,
-    base_rate: float | None = None,
-) -> int:
+def documents_for(power_wanted: float, outputs_a_document: float, gain: float, risk: float) -> int:
     """The fewest documents of train and dev that have so much power."""
-    sizes, of = itertools.count(fewest_documents(risk)), (outputs_a_document, gain, risk, base_rate)
-    return next(n for n in sizes if power(n, *of) >= power_wanted)
+    sizes = itertools.count(fewest_documents(risk))
+    return next(n for n in sizes if power(n, outputs_a_document, gain, risk) >= power_wanted)
 
 
 def gains(

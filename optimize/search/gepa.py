@@ -217,12 +217,10 @@ def _run_gepa(
         # The same words as a lesson's, people's best first.
         judged = JudgedItems(items, pred.judgements, evaluator.seed)
         rows = np.argsort(-items.human, kind="stable")
-        what = "Spearman's rho between your order of these {} outputs and people's"
-        if goal == "balanced":
-            what = "the balanced accuracy of your verdicts on these {} outputs beside people's"
+        measure = "balanced accuracy" if goal == "balanced" else "Spearman's rho"
         feedback = (
-            f"The score is {what.format(len(items))}: {value:.2f} (1 is best).\n"
-            f"{judged.document(rows.tolist())}"
+            f"The score of these {len(items)} outputs, {measure} by what people say, is "
+            f"{value:.2f} (1 is best).\n{judged.document(rows.tolist())}"
         )
         return dspy.Prediction(score=value, feedback=feedback)
 

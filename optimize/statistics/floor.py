@@ -20,13 +20,13 @@ def outcome(value: float, interval: Interval | None, floor: float, *, point: boo
     return "holds" if interval.low >= floor else "falls short"
 
 
-def further_outputs(share: float, interval: Interval, floor: float, n: int) -> int | None:
+def further_outputs(share: float, low: float, high: float, floor: float, n: int) -> int | None:
     """About how many more outputs bring the end of a share's Wilson interval to the floor.
 
     That is, if the share stays: an end e of n outputs has (share - e)^2 = z^2 e (1 - e) / n. None
     where no number does.
     """
-    end = interval.low if floor < share else interval.high
+    end = low if floor < share else high
     if share in (floor, end) or not 0 < end < 1:
         return None
     squares = (share - end) ** 2 / (end * (1 - end)) * floor * (1 - floor) / (share - floor) ** 2

@@ -62,6 +62,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     summary = read(folder / "summary.json")
     assert set(summary) == {
         *("dimension", "lm", "optimizer", "seed", "level", "data", "seed_judge", "tuned_judge"),
+        "objective",
         *(
             "gain",
             "order",

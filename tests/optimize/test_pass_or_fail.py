@@ -63,6 +63,30 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     assert "dataset-level rho" in capsys.readouterr().out
 
 
+def test_where_annotators_are_known_they_come_first_and_there_is_room_for_misses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {
+            "id": f"o{n}",
+            "output": f"A{n}",
+            "annotations": {"charm": {"ann": n % 4 > 0, "bob": n % 4 > 0}},
+        }
+        for n in range(80)
+    ]
+    # .4 is no pass, though both annotators call it one.
+    scores = [{"id": f"o{n}", "dimension": "charm", "score": (n % 8) / 10} for n in range(80)]
+    arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "charm"]
+    assert command([*arguments, "--data", write_jsonl(tmp_path / "l.jsonl", rows)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "ann and bob: equal labels 100%, kappa 1.000"
+    # Of eight, the fails have 0 and .4, and of the passes .1, .2 and .3 are no pass to the judge.
+    assert lines[2].startswith("judge and annotators, 2 pairs: equal labels 62%, kappa ")
+    assert lines[4].startswith("Of 60 passes it fails 30")
+    assert sum(line.startswith("false alarm") for line in lines) == 2
+    assert len(lines) <= 12
+
+
 def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = verified(capsys, *files(tmp_path))
     counts = {"pass_pass": 100, "pass_fail": 20, "fail_pass": 20, "fail_fail": 40}

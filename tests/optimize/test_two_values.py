@@ -166,7 +166,8 @@ def test_a_floor_holds_below_the_interval_and_falls_short_above(
 
 def test_so_many_more_outputs_decide_if_the_share_stays() -> None:
     share, n, floor = 0.75, 40, 0.7
-    further = further_outputs(share, wilson(share, n), floor, n)
+    ends = wilson(share, n)
+    further = further_outputs(share, ends.low, ends.high, floor, n)
     assert further is not None
     assert wilson(share, n + further).low == pytest.approx(floor, abs=0.002)
-    assert further_outputs(share, wilson(share, n), share, n) is None
+    assert further_outputs(share, ends.low, ends.high, share, n) is None

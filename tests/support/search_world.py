@@ -18,6 +18,7 @@ from optimize.items import Item, Items
 from optimize.run.settings import OptimizerName
 from optimize.search.evaluator import (
     Evaluator,
+    Goal,
     Judged,
     JudgeItems,
     Pricing,
@@ -144,6 +145,7 @@ def problem_of(
     calls: float = 20_000,
     options: SearchOptions | None = None,
     by: JudgeItems = judge,
+    goal: Goal = "summary",
     pricing: Pricing | None = None,
     proposal: float = 1,
     proposer: Model | None = None,
@@ -163,7 +165,7 @@ def problem_of(
         proposer=None if proposer is None else Client(proposer, account=account),
         train=train,
         dev=dev,
-        goal="summary",
+        goal=goal,
         options=options or SearchOptions(patience=4),
         record_trial=lambda stage, number, **fields: kept.append(
             {"stage": stage, "round": number, **fields}

@@ -1,0 +1,177 @@
+"""Balanced accuracy: its value, its threshold, its contrast, and a search that maximises it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from search_world import SEED, judge, problem_of, search, world, written_search
+
+from judges.dimension import Dimension
+from judges.judgement import Judgement
+from judges.prompt import Prompt
+from optimize.items import Item, Items
+from optimize.run.labels import choose_objective
+from optimize.run.settings import SettingsError
+from optimize.search import gate
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import Judged, SearchOptions, objective
+from optimize.search.gate import RISK, Finalist
+from optimize.statistics.balanced import (
+    balanced_accuracy,
+    balanced_contrast,
+    best_threshold,
+    verdicts,
+)
+from optimize.statistics.intervals import stream
+
+RUNS = 120
+
+
+def test_it_is_the_mean_of_the_share_of_passes_and_the_share_of_fails_that_are_right() -> None:
+    # Of four passes three are passed, of two fails one is failed: (3/4 + 1/2) / 2.
+    human = [1, 1, 1, 1, 0, 0]
+    assert balanced_accuracy([1, 1, 1, 0, 0, 1], human) == pytest.approx(0.625)
+    # A failed judgement is left out: of three passes two, (2/3 + 1/2) / 2.
+    assert balanced_accuracy([np.nan, 1, 1, 0, 0, 1], human) == pytest.approx(7 / 12)
+    assert balanced_accuracy([1] * 6, human) == 0.5
+    assert np.isnan(balanced_accuracy([1, 0], [1, 1]))
+
+
+def test_the_threshold_is_the_midpoint_that_is_best_and_of_several_the_one_next_to_a_half() -> None:
+    human = [0] * 5 + [1] * 5
+    low = [0.1] * 5 + [0.2] * 5
+    assert best_threshold(low, human) == pytest.approx(0.15)
+    # .35 and .55 each take one output of ten wrongly, and .8 two.
+    scores = [0.3, 0.3, 0.3, 0.3, 0.9, 0.4, 0.7, 0.7, 0.7, 0.7]
+    assert best_threshold(scores, human) == pytest.approx(0.35)
+    tied = [0.3, 0.3, 0.3, 0.3, 0.5, 0.5, 0.7, 0.7, 0.7, 0.7]
+    assert best_threshold(tied, human) == pytest.approx(0.4)
+    assert verdicts([0.15, 0.1, np.nan], 0.15).tolist()[:2] == [1, 0]
+
+
+def test_verdicts_and_few_outputs_of_a_class_teach_no_threshold() -> None:
+    assert best_threshold([0, 0, 1, 1] * 5, [0, 1] * 10) == 0.5
+    assert best_threshold(np.linspace(0, 0.2, 24), [0] * 4 + [1] * 20) == 0.5
+    assert best_threshold(np.linspace(0, 0.2, 25), [0] * 5 + [1] * 20) != 0.5
+
+
+def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges() -> None:
+    rng = stream(0, "contrast")
+    human, document = rng.integers(0, 2, 120), np.repeat(np.arange(30), 4)
+    a, b = (rng.integers(0, 2, 120).astype(float) for _ in range(2))
+    there, back = balanced_contrast(a, b, human, document), balanced_contrast(b, a, human, document)
+    expected = balanced_accuracy(a, human) - balanced_accuracy(b, human)
+    assert there.value == pytest.approx(expected)
+    assert back.value == pytest.approx(-expected)
+    assert there.interval is not None
+    assert there.value in there.interval
+    few = np.where(np.arange(120) < 9, 0, 1)
+    assert balanced_contrast(a, b, few, document).interval is None
+
+
+def two_valued(items: Items) -> Items:
+    """The outputs that people rate above 3 pass."""
+    return Items(tuple(replace(item, human=float(item.human > 3)) for item in items.items))
+
+
+def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    """The judge of the small world on 0 to 1, with its passes from about .25 on."""
+    return [
+        Judged(Judgement(score=float(np.clip((one.judgement.score - 1) / 8, 0, 1))))
+        for one in judge(prompt, items)
+    ]
+
+
+def finalist(rng: np.random.Generator, documents: int, tpr: float, first: int = 0) -> Finalist:
+    """A judge with this TPR beside an untuned one; both have a TNR of .7, as the latter's TPR."""
+    human = (rng.random(documents) < 0.7).astype(float)
+    items = tuple(
+        Item(id=str(n), document_id=f"d{n:03}", system=None, texts={}, human=value)
+        for n, value in enumerate(human.tolist(), first)
+    )
+
+    def passes(tpr: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        return (rng.random(documents) < np.where(human == 1, tpr, 0.3)).astype(float)
+
+    return Finalist(
+        candidate=Candidate(instruction="tuned"),
+        items=Items(items),
+        scores=passes(tpr),
+        seed=passes(0.7),
+    )
+
+
+@pytest.mark.parametrize("documents", [40, 120])
+def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(documents: int) -> None:
+    rng, half = stream(0, "null", documents), documents // 2
+    shipped = sum(
+        gate.verdict(
+            [finalist(rng, half, 0.7), finalist(rng, half, 0.7, half)], "balanced", rng, RISK
+        ).ship
+        for _ in range(RUNS)
+    )
+    # Chance exceeds this once in 1000: 3.1 binomial standard deviations above.
+    assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
+
+
+def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins() -> None:
+    train, dev = two_valued(world(20)), two_valued(world(18, first=100))
+    result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
+    assert result.choice.ship
+    assert result.choice.why.startswith("Shipped: the tuned judge. On 38 documents")
+    assert "kindness" in result.tuned.instruction
+    # The judge's 3 of 5, where passes begin, is .25 on its own scale.
+    assert result.tuned.threshold == pytest.approx(0.25, abs=0.08)
+    new = two_valued(world(60, first=1000))
+    scores = [one.judgement.score for one in low_judge(result.tuned.prompt(SEED), new.items)]
+    assert balanced_accuracy(verdicts(scores, result.tuned.threshold), new.human) > 0.7
+    assert balanced_accuracy(verdicts(scores), new.human) < 0.55
+    assert evaluator.budget.spent > 0
+
+
+def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
+    """Dev's labels turned around leave the threshold of what train has taught."""
+    train, dev = two_valued(world(20)), two_valued(world(18, first=100))
+    turned = Items(tuple(replace(item, human=1 - item.human) for item in dev.items))
+    thresholds = []
+    for half in (dev, turned):
+        problem = problem_of(train, half, by=low_judge, goal="balanced")
+        candidate = Candidate(instruction="Rate the kindness of the text.")
+        found = gate.score_finalists(problem, gate.Exploration(finalists=[candidate], tried=()))
+        thresholds.append(found[0].candidate.threshold)
+        assert set(found[0].scores.tolist()) <= {0.0, 1.0}
+    assert thresholds[0] == thresholds[1] != 0.5
+
+
+def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_others() -> None:
+    train, dev = two_valued(world(16)), two_valued(world(12, first=100))
+    result, records, _ = search(
+        train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
+    )
+    assert records[0]["how"] == "all"
+    assert result.choice.gain is not None
+    assert result.choice.gain.n_documents == 28
+    assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
+
+
+def test_scores_that_are_no_verdicts_are_taken_at_the_threshold_that_is_best_for_them() -> None:
+    items = two_valued(world(10))
+    scores = items.human / 10
+    assert objective(scores, items, "balanced") == 1
+
+
+def test_labels_of_two_values_are_judged_by_balanced_accuracy_unless_a_level_says_otherwise() -> (
+    None
+):
+    words = {"name": "ok", "definition": "is it ok", "inputs": {"text": ""}, "instruction": "Say."}
+    two = Dimension(**words, anchors={0: "", 1: ""})
+    five = Dimension(**words, anchors=dict.fromkeys(range(1, 6), ""))
+    items, ratings = two_valued(world(4)), world(4)
+    assert choose_objective("auto", "auto", two, items) == "balanced"
+    assert choose_objective("auto", "summary", two, items) == "spearman"
+    assert choose_objective("spearman", "auto", two, items) == "spearman"
+    assert choose_objective("auto", "auto", five, items) == "spearman"
+    assert choose_objective("auto", "auto", two, ratings) == "spearman"
+    with pytest.raises(SettingsError, match="--objective balanced"):
+        choose_objective("balanced", "auto", five, ratings)
