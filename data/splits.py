@@ -36,7 +36,8 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     if not (n_ties := labelled.ties(dimension)):
         return replace(labelled, outputs=rated)
     clear = tuple(output for output in rated if labelled.label(output, dimension) != 0.5)
-    return replace(labelled, outputs=clear, notes=(*labelled.notes, tie_note(dimension, n_ties)))
+    notes = (*labelled.notes, tie_note(dimension, n_ties))
+    return replace(labelled, outputs=clear, notes=notes, n_tied=n_ties)
 
 
 def tie_note(dimension: str, n_ties: int) -> str:

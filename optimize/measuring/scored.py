@@ -25,7 +25,8 @@ class Scored:
     `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
     judge was tuned on. `labelled` are the labelled outputs or pairs themselves, in the order of
     `items`, where they are known. Of a recording, `n_unjudged` labelled items have no record, and
-    `n_unknown` records no labelled item.
+    `n_unknown` records no labelled item. `n_tied` outputs are not among the items, since as many
+    annotators said one of two words as the other.
     """
 
     judge: str
@@ -39,6 +40,7 @@ class Scored:
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
+    n_tied: int = 0
     scores: Vector = field(init=False)
 
     def __post_init__(self) -> None:

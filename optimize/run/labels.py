@@ -25,8 +25,16 @@ from judges.dimension import (
 )
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.items import Items, choose_level, items_of, levels_of
+from optimize.items import (
+    AnnotationsError,
+    Items,
+    annotation_matrix,
+    choose_level,
+    items_of,
+    levels_of,
+)
 from optimize.run.settings import ANY_SCALE, Level, Settings, SettingsError, bounds_of, on_scale
+from optimize.statistics.human import annotator_agreement
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
@@ -275,7 +283,22 @@ def load_labels(
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
     if isinstance(judged, Dimension):
         labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
-    return data.with_ratings(labelled, name)
+    agreement = _agreement_notes(labelled, name) if name in labelled.words else []
+    return data.with_ratings(replace(labelled, notes=(*agreement, *labelled.notes)), name)
+
+
+def _agreement_notes(labelled: LabelledSet, name: str) -> list[str]:
+    """How far annotators say the same, ties among it; nothing where they are not known."""
+    try:
+        ratings, _ = annotation_matrix(labelled, name)
+    except AnnotationsError:
+        return []
+    rows = annotator_agreement(ratings)
+    if not (n := sum(row.n_outputs for row in rows)):
+        return []
+    equal = sum(row.equal * row.n_outputs for row in rows) / n
+    kappa = sum(row.kappa * row.n_outputs for row in rows) / n
+    return [f"{name}: two annotators say the same in {equal:.0%} of {n:,} cases, kappa {kappa:.2f}"]
 
 
 def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:

@@ -19,7 +19,7 @@ from judges.judge import Judge
 from judges.terminal import Progress
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import data_counts, text_key
+from optimize.items import data_counts, n_tied_of, text_key
 from optimize.measuring.measure import order_figures, people_figures, rho, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spending_summary
@@ -242,6 +242,7 @@ class ActiveRun:
                 judgements=self.evaluator.judgements(candidate, items),
                 scale=prepared.subject.scale,
                 labelled=labelled_in_order(prepared.labels.labelled, items),
+                n_tied=n_tied_of(prepared.labels.labelled),
             )
         return scored
 

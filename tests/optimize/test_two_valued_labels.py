@@ -116,6 +116,22 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
     assert "label dataset-level rho 1.000" in capsys.readouterr().out
 
 
+def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path: Path) -> None:
+    rows = ["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"]
+    lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
+    path = tmp_path / "sheet.csv"
+    path.write_text("\n".join(["id,input,output,Anna,Ben", *lines]))
+    columns = {"label": ["Anna", "Ben"]}
+    measured = verify.measure(judges.Judge.of(VERDICT), path, map=columns)
+    # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
+    first, *_, last = measured.labelled.notes
+    assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
+    assert last == "label: left out as ties, with as many annotators for as against: 2"
+    assert measured.summary()["data"]["n_outputs"] == 8
+    # On the eight that are left they agree in all, which says nothing of them.
+    assert "people" not in measured.summary()
+
+
 def items(*human: float, ratings: tuple[float, ...] = ()) -> Items:
     texts = [{"input": "Ask.", "output": f"Say {place}."} for place in range(len(human))]
     return Items(
