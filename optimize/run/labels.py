@@ -15,14 +15,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
 from dspy_judges.column_names import name_key
 from judges import loading
-from judges.dimension import (
-    NAME,
-    Comparison,
-    Dimension,
-    Subject,
-    UnknownDimensionError,
-    are_words,
-)
+from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.items import (
@@ -103,7 +96,9 @@ def prepare(
         scale=settings.scale,
     )
     if made is not None:
-        labelled = replace(labelled, notes=(*labelled.notes, _made_note(made)))
+        note = f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
+        note += f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
+        labelled = replace(labelled, notes=(*labelled.notes, note))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
@@ -218,13 +213,6 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
     return words if words is None or are_words(words) else PASS_FAIL
 
 
-def _made_note(made: Dimension) -> str:
-    return (
-        f"{made.name} is defined nowhere, so its judge was made of the labels: {made.definition}; "
-        f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
-    )
-
-
 def shipped_labels(source: object) -> Labelled | None:
     """The starter outputs or pairs, by the names that check takes; None for any other source."""
     if not isinstance(source, str) or source not in SHIPPED_NAMES:
@@ -294,20 +282,27 @@ def _agreement_notes(labelled: LabelledSet, name: str) -> list[str]:
     except AnnotationsError:
         return []
     rows = annotator_agreement(ratings)
-    if not (n := sum(row.n_outputs for row in rows)):
+    sizes = [row.n_outputs for row in rows]
+    if not rows:
         return []
-    equal = sum(row.equal * row.n_outputs for row in rows) / n
-    kappa = sum(row.kappa * row.n_outputs for row in rows) / n
-    return [f"{name}: two annotators say the same in {equal:.0%} of {n:,} cases, kappa {kappa:.2f}"]
+    equal, kappa = np.average([(row.equal, row.kappa) for row in rows], axis=0, weights=sizes)
+    said = "undefined" if np.isnan(kappa) else f"{kappa:.2f}"
+    cases = f"{equal:.0%} of {sum(sizes):,} cases"
+    return [f"{name}: two annotators say the same in {cases}, kappa {said}"]
 
 
 def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:
     """The labels with the judge's words; LabelError where either has two values and not both."""
     name, two = judged.name, labelled.words.get(judged.name)
     if not judged.words:
-        if two and judged.scale != (0, 1) and not any_scale:
+        if not two or judged.scale == (0, 1) or any_scale:
+            return labelled
+        if not two[0].isdecimal():
             raise LabelError(f"{labelled.name}: {_words_advice(labelled, judged, two)}")
-        return labelled
+        # Ratings of a longer scale, of which people gave two.
+        return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
+    if two == judged.words[::-1]:
+        raise LabelError(f"{labelled.name}: {two[0]!r} counts 1, and 0 for the judge of {name}")
     ratings = {rating for output in labelled.outputs for rating in output.ratings.get(name, ())}
     if others := sorted(ratings - {0, 1}):
         raise LabelError(
