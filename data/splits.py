@@ -36,9 +36,7 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     clear = tuple(o for o in rated if dimension not in labelled.words or o.rating(dimension) != 0.5)
     n_tied, notes = len(rated) - len(clear), labelled.notes
     if n_tied:
-        notes += (
-            f"{dimension}: left out, as many annotators say the one as the other: {n_tied:,}",
-        )
+        notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
     return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
 
 

@@ -186,8 +186,8 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
     if source is None or not NAME.match(name):
         return None
     try:
-        labelled = source
-        if not isinstance(source, LabelledSet | LabelledPairs):
+        labelled = shipped_labels(source) or source
+        if not isinstance(labelled, LabelledSet | LabelledPairs):
             labelled = data.read_labels(source, dimensions=[name], **how)
     except LabelError as error:
         if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
