@@ -24,7 +24,7 @@ from data.flags import (
 )
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
-from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split, tie_note
+from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split, with_ratings
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
@@ -137,8 +137,8 @@ def _set_notes(labelled: Labelled) -> list[str]:
     if isinstance(labelled, LabelledSet):
         same = [name for name in labelled.dimensions if is_constant(labelled, name)]
         notes += [f"every rating on {n} is the same, so there is nothing to rank by" for n in same]
-        ties = {name: labelled.ties(name) for name in labelled.dimensions}
-        notes += [tie_note(name, n_ties) for name, n_ties in ties.items() if n_ties]
+        for name in labelled.words:
+            notes += with_ratings(labelled, name).notes[len(labelled.notes) :]
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT:
         least = f"{len(labelled.documents)}, and {MIN_UNITS_TO_SPLIT} are the least"
         notes.append(f"too few documents to tune on: {least}")

@@ -33,15 +33,11 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
             f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
         )
-    if not (n_ties := labelled.ties(dimension)):
-        return replace(labelled, outputs=rated)
-    clear = tuple(output for output in rated if labelled.label(output, dimension) != 0.5)
-    return replace(labelled, outputs=clear, notes=(*labelled.notes, tie_note(dimension, n_ties)))
-
-
-def tie_note(dimension: str, n_ties: int) -> str:
-    """What is said of outputs that people are divided on."""
-    return f"{dimension}: left out as ties, with as many annotators for as against: {n_ties:,}"
+    clear = tuple(o for o in rated if dimension not in labelled.words or o.rating(dimension) != 0.5)
+    n_tied, notes = len(rated) - len(clear), labelled.notes
+    if n_tied:
+        notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
+    return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
 
 
 def is_constant(labelled: LabelledSet, dimension: str) -> bool:

@@ -114,23 +114,17 @@ class LabelledSet(_Labels):
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
     # Of a dimension with two values, the file's words for 1, which is good, and for 0.
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # Outputs left out, since as many annotators said the one as the other.
+    n_tied: int = 0
 
     @property
     def items(self) -> tuple[LabelledOutput, ...]:
         return self.outputs
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """The mean of an output's ratings; of two values, which are 1 and 0, what most people say.
-
-        0.5: as many say the one as the other.
-        """
+        """The mean of an output's ratings; of two values what most people say, 0.5 where tied."""
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
-
-    def ties(self, dimension: str) -> int:
-        """How many outputs as many annotators call good as bad; without two values, none."""
-        rated = [output for output in self.outputs if output.ratings.get(dimension)]
-        return sum(self.label(o, dimension) == 0.5 for o in rated if dimension in self.words)
 
     @property
     def systems(self) -> tuple[str, ...]:

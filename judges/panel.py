@@ -160,7 +160,9 @@ class Panel(Judge):
             )
             return math.fsum(mapped) / math.fsum(member.weight for member in self.members)
 
-        score = self._on_scale(mean("score"))
+        score = mean("score")
+        if self.kind == "verdict":  # whatever the lines, a probability
+            score = min(max(score, 0.0), 1.0)
         scores = {member.name: said.score for member, said in pairs}
         by_weight = [judgement for _, judgement in sorted(pairs, key=lambda p: -p[0].weight)]
         if not isinstance(self.subject, Comparison):
@@ -185,10 +187,6 @@ class Panel(Judge):
             margin_ab=margin_ab,
             margin_ba=margin_ba,
         )
-
-    def _on_scale(self, score: float) -> float:
-        """A verdict's score is the probability of the good word, whatever the members' lines."""
-        return min(max(score, 0.0), 1.0) if self.kind == "verdict" else score
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))

@@ -65,16 +65,10 @@ class Field:
     role: Literal["input", "output"]
     choices: tuple[Value, ...] | None = None
 
-    @property
-    def words(self) -> tuple[Value, ...]:
-        """The two words of a verdict, the good one first; none of ratings and a pair's letters."""
-        return words_of(self.choices or ())
 
-
-def words_of(choices: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Choices that are two words, of which the first is good and counts 1; else none."""
-    are_words = len(choices) == 2 and choices != LETTERS and isinstance(choices[0], str)
-    return choices if are_words else ()
+def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
+    """A verdict's two words, of which the first is good; none of ratings and a pair's letters."""
+    return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:

@@ -202,8 +202,8 @@ def read(
     known = (field.name,) if strict else (field.name, *names)
     answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
     if answer is None or answer.value is None:
-        one_of = " or ".join(map(str, field.words))
-        one_of = one_of or f"from {wanted.choices[0]} to {wanted.choices[-1]}"
+        first, *_, last = wanted.choices
+        one_of = f"from {first} to {last}" if wanted.numeric else f"{first} or {last}"
         raise NoScoreError(f"no {field.name} {one_of} in {shortened(reply[start:end])}")
     value = answer.value if isinstance(answer.value, str) else int(answer.value)
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}

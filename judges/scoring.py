@@ -135,7 +135,7 @@ def read_sample(
     value = values[field.name]
 
     def counted(choice: Value) -> Value:
-        return rating_of(choice, choices) if field.words else choice
+        return rating_of(choice, choices) if words_of(choices) else choice
 
     sample = Sample(value=counted(value), text="\n".join(filter(None, texts)) or None)
     if plan.kind != "weighted":

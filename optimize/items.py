@@ -143,7 +143,13 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
         "n_documents": len(items.documents),
         "n_systems": len(items.systems),
         "n_outputs": len(items),
+        **({"n_tied": n_tied} if (n_tied := n_tied_of(labelled)) else {}),
     }
+
+
+def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:
+    """How many outputs the labels lack for a tie among annotators."""
+    return labelled.n_tied if isinstance(labelled, LabelledSet) else 0
 
 
 def rows_to_judge(items: Items) -> Iterator[Mapping[str, str]]:

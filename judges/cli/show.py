@@ -9,7 +9,7 @@ from typing import Any
 from dspy_judges.errors import UsageError
 from judges import catalog
 from judges.cli.flags import DEFAULT_LM, reasoning_as_asked
-from judges.dimension import Comparison, Dimension, Subject
+from judges.dimension import Comparison, Subject
 from judges.judge import Judge, kind_of
 from judges.loading import load
 from judges.panel import Panel
@@ -82,7 +82,9 @@ def _entry(subject: Subject) -> dict[str, object]:
         "name": subject.name,
         "kind": kind_of(subject),
         "texts": list(subject.texts),
-        "scale": ["A", "B"] if isinstance(subject, Comparison) else _choices(subject),
+        "scale": ["A", "B"]
+        if isinstance(subject, Comparison)
+        else [*(subject.words or subject.scale)],
         "definition": subject.definition,
         "source": subject.source,
     }
@@ -92,10 +94,6 @@ def _scale(subject: Subject) -> str:
     if isinstance(subject, Comparison):
         return "A/B"
     return "/".join(subject.words or ()) or f"{subject.scale[0]}-{subject.scale[-1]}"
-
-
-def _choices(dimension: Dimension) -> list[int] | list[str]:
-    return list(dimension.words or ()) or list(dimension.scale)
 
 
 def export(args: argparse.Namespace) -> int:

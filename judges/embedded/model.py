@@ -19,7 +19,7 @@ import numpy as np
 from judges.client.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
 from judges.embedded.learning import Learned, latent_of, learn, probabilities
-from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value
+from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 
 NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9
@@ -230,7 +230,7 @@ def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
     """Weigh the facets by the words of a prompt, and by its demonstrations."""
     answer, choices = prompt.answer, tuple(map(str, prompt.answer.choices or ()))
-    if answer.words:
+    if words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as ratings stand
     compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)

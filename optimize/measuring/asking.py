@@ -29,7 +29,7 @@ from judges.panel import Panel
 from judges.recorded import judgement, read_pair_replies, read_replies, verdict
 from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
-from optimize.items import Items, choose_level, items_of, rows_to_judge
+from optimize.items import Items, choose_level, items_of, n_tied_of, rows_to_judge
 from optimize.measuring.scored import Scored, labelled_in_order, rows_met
 from optimize.run.labels import AnyLevel, Labelled, check_level, load_labels
 from optimize.run.settings import bounds_of, rescale, whole_ratings
@@ -84,6 +84,7 @@ class Task:
             scale=tuple(judge.subject.scale if judge else scale),
             met=rows_met(judge, items),
             labelled=labelled_in_order(self.labelled, items),
+            n_tied=n_tied_of(self.labelled),
             n_unjudged=len(everything) - len(items),
             n_unknown=len(judgements) - len(items),
             threshold=judge.threshold if judge else 0.5,

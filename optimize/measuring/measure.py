@@ -160,11 +160,13 @@ def _rates(card: TwoValues) -> Cell:
 def people_figures(scored: Scored) -> Cell | None:
     """The judge among the annotators, as JSON has it; None where these are not known.
 
+    Nor are there any where ties were left out: on what is left annotators agree too well.
+
     `agreement` holds the judge beside each annotator and every two annotators; `one_annotator` is
     null where people do not tell outputs apart. Rho reaches about `bound` at most, the root of the
     `reliability` of the mean label.
     """
-    if not scored.outputs or len(scored.outputs) != len(scored.items):
+    if scored.n_tied or not scored.outputs or len(scored.outputs) != len(scored.items):
         return None
     labelled = LabelledSet(name="the labels", sha256="", outputs=scored.outputs)
     try:

@@ -26,7 +26,8 @@ class Scored:
     `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
     judge was tuned on. `labelled` are the labelled outputs or pairs themselves, in the order of
     `items`, where they are known. Of a recording, `n_unjudged` labelled items have no record, and
-    `n_unknown` records no labelled item. Of two values, a score of `threshold` or more is a pass.
+    `n_unknown` records no labelled item. `n_tied` outputs are not among the items, since as many
+    annotators said one of two words as the other. Of two values, `threshold` or more is a pass.
     """
 
     judge: str
@@ -41,6 +42,7 @@ class Scored:
     n_unjudged: int = 0
     n_unknown: int = 0
     threshold: float = 0.5
+    n_tied: int = 0
     scores: Vector = field(init=False)
 
     def __post_init__(self) -> None:

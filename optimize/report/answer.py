@@ -86,7 +86,11 @@ def run_answer(summary: Summary) -> list[Said]:
             said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
         said += _failures(summary)
         said += _unseen(summary)
-        said += [] if card else as_one_annotator(summary.get("people"))
+        said += (
+            []
+            if card
+            else as_one_annotator(summary.get("people"), summary["data"].get("n_tied", 0))
+        )
         said.append(("Gain", gain_sentence(summary)))
     return [*said, ("Cost", _cost(summary))]
 
@@ -238,11 +242,13 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
-def as_one_annotator(people: Summary | None) -> Iterator[Said]:
+def as_one_annotator(people: Summary | None, n_tied: int = 0) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
     one = people.get("one_annotator") if people else None
     if not one:
-        yield "One person", "Not known: no two annotators labelled the same outputs."
+        why = "outputs on which annotators are tied were left out"
+        why = why if n_tied else "no two annotators labelled the same outputs"
+        yield "One person", f"Not known: {why}."
         return
     gap, verdict = one["gap"], "Perhaps as good as one annotator"
     if gap["low"] is None:

@@ -15,17 +15,17 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
 from dspy_judges.column_names import name_key
 from judges import loading
-from judges.dimension import (
-    NAME,
-    Comparison,
-    Dimension,
-    Subject,
-    UnknownDimensionError,
-    are_words,
-)
+from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
-from optimize.items import Items, choose_level, items_of, levels_of
+from optimize.items import (
+    AnnotationsError,
+    Items,
+    annotation_matrix,
+    choose_level,
+    items_of,
+    levels_of,
+)
 from optimize.run.settings import (
     ANY_SCALE,
     Level,
@@ -35,6 +35,7 @@ from optimize.run.settings import (
     bounds_of,
     on_scale,
 )
+from optimize.statistics.human import annotator_agreement
 
 Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
@@ -104,7 +105,9 @@ def prepare(
         scale=settings.scale,
     )
     if made is not None:
-        labelled = replace(labelled, notes=(*labelled.notes, _made_note(made)))
+        note = f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
+        note += f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
+        labelled = replace(labelled, notes=(*labelled.notes, note))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
@@ -216,8 +219,8 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
     if source is None or not NAME.match(name):
         return None
     try:
-        labelled = source
-        if not isinstance(source, LabelledSet | LabelledPairs):
+        labelled = shipped_labels(source) or source
+        if not isinstance(labelled, LabelledSet | LabelledPairs):
             labelled = data.read_labels(source, dimensions=[name], **how)
     except LabelError as error:
         if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
@@ -241,13 +244,6 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
     """
     words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
     return words if words is None or are_words(words) else PASS_FAIL
-
-
-def _made_note(made: Dimension) -> str:
-    return (
-        f"{made.name} is defined nowhere, so its judge was made of the labels: {made.definition}; "
-        f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
-    )
 
 
 def shipped_labels(source: object) -> Labelled | None:
@@ -308,16 +304,38 @@ def load_labels(
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
     if isinstance(judged, Dimension):
         labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
-    return data.with_ratings(labelled, name)
+    agreement = _agreement_notes(labelled, name) if name in labelled.words else []
+    return data.with_ratings(replace(labelled, notes=(*agreement, *labelled.notes)), name)
+
+
+def _agreement_notes(labelled: LabelledSet, name: str) -> list[str]:
+    """How far annotators say the same, ties among it; nothing where they are not known."""
+    try:
+        ratings, _ = annotation_matrix(labelled, name)
+    except AnnotationsError:
+        return []
+    rows = annotator_agreement(ratings)
+    sizes = [row.n_outputs for row in rows]
+    if not rows:
+        return []
+    equal, kappa = np.average([(row.equal, row.kappa) for row in rows], axis=0, weights=sizes)
+    said = "undefined" if np.isnan(kappa) else f"{kappa:.2f}"
+    cases = f"{equal:.0%} of {sum(sizes):,} cases"
+    return [f"{name}: two annotators say the same in {cases}, kappa {said}"]
 
 
 def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:
     """The labels with the judge's words; LabelError where either has two values and not both."""
     name, two = judged.name, labelled.words.get(judged.name)
     if not judged.words:
-        if two and judged.scale != (0, 1) and not any_scale:
+        if not two or judged.scale == (0, 1) or any_scale:
+            return labelled
+        if not two[0].isdecimal():
             raise LabelError(f"{labelled.name}: {_words_advice(labelled, judged, two)}")
-        return labelled
+        # Ratings of a longer scale, of which people gave two.
+        return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
+    if two == judged.words[::-1]:
+        raise LabelError(f"{labelled.name}: {two[0]!r} counts 1, and 0 for the judge of {name}")
     ratings = {rating for output in labelled.outputs for rating in output.ratings.get(name, ())}
     if others := sorted(ratings - {0, 1}):
         raise LabelError(

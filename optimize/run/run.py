@@ -20,7 +20,7 @@ from judges.terminal import Progress
 from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import data_counts, text_key
+from optimize.items import data_counts, n_tied_of, text_key
 from optimize.measuring.measure import (
     order_figures,
     people_figures,
@@ -253,6 +253,7 @@ class ActiveRun:
                 scale=prepared.subject.scale,
                 labelled=labelled_in_order(prepared.labels.labelled, items),
                 threshold=candidate.threshold,
+                n_tied=n_tied_of(prepared.labels.labelled),
             )
         return scored
 

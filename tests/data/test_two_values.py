@@ -69,7 +69,7 @@ def test_the_majority_of_annotators_is_the_label_and_ties_are_counted(tmp_path: 
     assert said == [1, 0, 0.5, 1]
     clear = data.with_ratings(labelled, "ok")
     assert [output.id for output in clear.outputs] == ["0", "1", "3"]
-    assert clear.notes[-1] == "ok: left out as ties, with as many annotators for as against: 1"
+    assert clear.notes[-1] == "ok: left out, for as many annotators say either: 1"
     assert clear.outputs[0].ratings["ok"] == (1, 1, 0)
 
 

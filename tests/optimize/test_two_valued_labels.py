@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import dspy
@@ -55,7 +56,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     run = optimize.tune("label", file, out=tmp_path / "run")
     said = capsys.readouterr().err
     assert "label: 'pass' counts 1, 'fail' counts 0; --values turns it" in said
-    assert "its judge was made of the labels" in said
+    assert "one was made of the labels" in said
     assert "it reads input and output" in said
     judge = run.judge
     assert isinstance(judge.subject, Dimension)
@@ -101,6 +102,20 @@ def test_ratings_on_a_judge_of_two_words_are_refused_with_the_way_out(tmp_path: 
         verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv", ("1", "0.5")))
 
 
+def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path: Path) -> None:
+    turned = {"pass": 0, "fail": 1}
+    with pytest.raises(LabelError, match="'fail' counts 1, and 0 for the judge of label"):
+        verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv"), values=turned)
+
+
+def test_zeros_and_ones_on_a_longer_scale_are_ratings(tmp_path: Path) -> None:
+    longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
+    path = tmp_path / "sheet.csv"
+    path.write_text("id,input,output,a,b\n1,Ask.,Say.,0,1\n2,Ask 2.,Say 2.,1,1\n")
+    measured = verify.measure(judges.Judge.of(longer), path, map={"label": ["a", "b"]})
+    assert list(measured.scored.human) == [0.5, 1]
+
+
 def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,6 +129,22 @@ def test_recorded_replies_of_words_are_read_where_labels_have_two_values(
     ask = ["--replies", str(tmp_path / "replies.jsonl"), "--dimension", "label"]
     assert verify.command([*ask, "--data", str(file), "--quiet"]) == 0
     assert "label dataset-level rho 1.000" in capsys.readouterr().out
+
+
+def test_annotators_agreement_is_that_before_ties_are_left_out(tmp_path: Path) -> None:
+    rows = ["yes,yes"] * 6 + ["no,no"] * 2 + ["yes,no", "no,yes"]
+    lines = [f"{n},Ask {n}.,Say {n}.,{row}" for n, row in enumerate(rows)]
+    path = tmp_path / "sheet.csv"
+    path.write_text("\n".join(["id,input,output,Anna,Ben", *lines]))
+    columns = {"label": ["Anna", "Ben"]}
+    measured = verify.measure(judges.Judge.of(VERDICT), path, map=columns)
+    # Eight of ten alike; by chance .7 * .7 + .3 * .3 = .58, and (.8 - .58) / .42 = .52.
+    first, *_, last = measured.labelled.notes
+    assert first == "label: two annotators say the same in 80% of 10 cases, kappa 0.52"
+    assert last == "label: left out, for as many annotators say either: 2"
+    assert measured.summary()["data"]["n_outputs"] == 8
+    # On the eight that are left they agree in all, which says nothing of them.
+    assert "people" not in measured.summary()
 
 
 def items(*human: float, ratings: tuple[float, ...] = ()) -> Items:
