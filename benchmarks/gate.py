@@ -3,14 +3,18 @@
 The first table has judges that are equally good, so that `shipped` is nominally the risk: either
 half of the labels has a judge of its own, as after a search on the other half. All judges see the
 truth with noise of one size, some of it a document's own. The second has judges that gain .05 or
-.10 rho at summary level, and in brackets what `power` promises. Nothing is asked of a model.
+.10 rho at summary level, and in brackets what `power` promises. The third has labels of two values,
+one or four outputs a document: equal judges, and a tuned one whose balanced accuracy is higher by
+.05 or .10. Nothing is asked of a model.
 """
 
 import argparse
 import time
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
+from scipy.special import ndtri
 
 from optimize.items import Item, Items
 from optimize.search.candidates import Candidate
@@ -96,6 +100,49 @@ def noise_for(gain: float, outputs: int) -> tuple[float, float]:
     return 1.3, (low + high) / 2
 
 
+def passing(
+    rng: np.random.Generator, rows: int, outputs: int, fails: float, gain: float
+) -> list[Finalist]:
+    """Verdicts of an untuned judge with a TPR and TNR of .7 and of one with more, on either half.
+
+    Both see an output alike in part, so that they differ on about a quarter.
+    """
+    finalists, size = [], rows // outputs // 2
+    for first in (0, size):
+        human = (rng.random((size, outputs)) >= fails).astype(float)
+        seen = (rng.normal(size=human.shape) + rng.normal(size=(size, 1)) / 2) / 1.25**0.5
+        passes = []
+        for right in (0.7, 0.7 + gain):
+            own = (seen + rng.normal(size=human.shape)) / 2**0.5
+            passes.append(np.where(human == 1, own < ndtri(right), own > ndtri(right)))
+        seed, scores = (each.astype(float).ravel() for each in passes)
+        finalists.append(
+            Finalist(
+                candidate=Candidate(instruction=""),
+                items=split(human, first),
+                scores=scores,
+                seed=seed,
+            )
+        )
+    return finalists
+
+
+def of_two_values(simulations: int, risk: float) -> Iterator[str]:
+    rows = (40, 120, 400)
+    yield f"| two values: fails | outputs | gain | {' | '.join(f'{n} rows' for n in rows)} |"
+    yield "|---|---|---|" + "---|" * len(rows)
+    for fails, outputs, gain in product((0.05, 0.2, 0.5), (1, 4), (0, 0.05, 0.1)):
+        cells = []
+        for n in rows:
+            rng = np.random.default_rng([n, outputs, round(100 * fails)])
+            choices = (
+                verdict(passing(rng, n, outputs, fails, gain), "balanced", rng, risk)
+                for _ in range(simulations)
+            )
+            cells.append(f"{np.mean([choice.ship for choice in choices]):.3f}")
+        yield f"| {fails:.2f} | {outputs} | {gain:.2f} | {' | '.join(cells)} |"
+
+
 def lines(simulations: int, risk: float) -> Iterator[str]:
     yield f"| equal judges, level | outputs | {' | '.join(f'{n} documents' for n in DOCUMENTS)} |"
     yield "|---|---|" + "---|" * len(DOCUMENTS)
@@ -120,6 +167,8 @@ def lines(simulations: int, risk: float) -> Iterator[str]:
                 share = shipped(n, outputs, "summary", simulations // 4, risk, noise)
                 cells.append(f"{share:.2f} ({power(n, outputs, gain, risk):.2f})")
             yield f"| {gain:.2f} | {outputs} | {' | '.join(cells)} |"
+    yield ""
+    yield from of_two_values(simulations, risk)
 
 
 def main() -> None:
