@@ -32,6 +32,7 @@ from judges.prompt import reasoning_of
 ROOT = Path(__file__).parents[1]
 OPTIMIZERS = ("rank", "gepa")
 DOLLARS = (0.5, 2.0, 8.0)
+VALUES = {"pass": 1.0, "fail": 0.0} | {str(rating): float(rating) for rating in range(1, 6)}
 Line = Mapping[str, Any]
 
 
@@ -44,6 +45,8 @@ class Job:
     optimizer: str
     dollars: float
     shuffled: bool = False
+    two_values: bool = False
+    objective: str = "auto"
     risk: float = 0.1
     n_documents: int = 100
     n_systems: int = 4
@@ -56,6 +59,7 @@ class Job:
             n_documents=self.n_documents,
             n_systems=self.n_systems,
             shuffled=self.shuffled,
+            two_values=self.two_values,
         )
 
 
@@ -69,6 +73,8 @@ def run(job: Job) -> Line:
         command += ["--proposer-lm", f"openai/{PROPOSER_MODEL}", "--api-base", server.url]
         command += ["--max-cost", str(job.dollars), "--optimizer", job.optimizer]
         command += ["--risk", str(job.risk), "--seed", str(job.seed)]
+        if job.two_values:
+            command += ["--objective", job.objective]
         command += ["--out", str(folder / "run"), "--json"]
         environment = os.environ | {"OPENAI_API_KEY": "simulated", "DSPY_JUDGES_CACHE": "none"}
         began = time.perf_counter()
@@ -105,9 +111,13 @@ def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, Any]:
     for item in fresh:
         body = {"model": JUDGE_MODEL, "messages": judge.messages(world.texts(item))}
         reply = server.answer(body | {"temperature": 0})["choices"][0]["message"]["content"]
-        scores.append(float([word for word in reply.split() if word in set("12345")][-1]))
+        scores.append([VALUES[word] for word in reply.split() if word in VALUES][-1])
+    human, judged = world.human[list(fresh)], np.array(scores)
+    if world.two_values:
+        balanced = np.mean([np.mean(judged[human == value] == value) for value in (0, 1)])
+        return {"rho": float(balanced), "cost_1000": 0.0}
     return {
-        "rho": mean_rho(np.array(scores), world.human[list(fresh)], world.n_systems),
+        "rho": mean_rho(judged, human, world.n_systems),
         "cost_1000": (server.dollars - before) / len(scores) * 1000,
         "reasoning": reasoning_of(judge.prompt),
     }
@@ -199,6 +209,9 @@ def paired_gain(better: Mapping[Any, Line], worse: Mapping[Any, Line]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two worlds, one seed, $0.50")
+    about = "people and judge say pass or fail; rho is then the balanced accuracy"
+    parser.add_argument("--two-values", action="store_true", help=about)
+    parser.add_argument("--objective", default="auto", help="of pass and fail")
     parser.add_argument("--shuffled", action="store_true", help="labels dealt anew: no gain")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--risk", type=float, default=0.1)
@@ -227,6 +240,8 @@ def main() -> None:
                 optimizer=optimizer,
                 dollars=dollars,
                 shuffled=flags.shuffled,
+                two_values=flags.two_values,
+                objective=flags.objective,
                 risk=flags.risk,
                 n_documents=flags.documents,
                 n_systems=flags.systems,

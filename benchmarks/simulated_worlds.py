@@ -89,7 +89,8 @@ class World:
 
     Item i is output i % n_systems of document i // n_systems; items past `n_items` have no label
     in the label file and are what a shipped judge is measured on. Where the labels are `shuffled`,
-    each document's are dealt anew among its outputs: nothing can be learned from them.
+    each document's are dealt anew among its outputs: nothing can be learned from them. With
+    `two_values` people and the judge say pass for a rating of 4 or more, else fail.
     """
 
     name: str
@@ -103,6 +104,7 @@ class World:
     n_annotators: int = 3
     n_true: int = 3
     shuffled: bool = False
+    two_values: bool = False
 
     @property
     def n_items(self) -> int:
@@ -158,7 +160,14 @@ class World:
 
     @cached_property
     def human(self) -> Vector:
+        if self.two_values:
+            return np.asarray((self.ratings >= 4).mean(axis=1) > 0.5, float)
         return np.asarray(self.ratings.mean(axis=1), float)
+
+    def said(self, rating: int) -> str:
+        if self.two_values:
+            return "pass" if rating >= 4 else "fail"
+        return str(rating)
 
     @cached_property
     def _texts(self) -> dict[int, dict[str, str]]:
@@ -193,7 +202,11 @@ class World:
                 "group": f"{item // self.n_systems}",
                 "system": f"system-{item % self.n_systems}",
                 **self.texts(item),
-                "annotations": {"quality": self.ratings[item].tolist()},
+                **(
+                    {"quality": "pass" if self.human[item] else "fail"}
+                    if self.two_values
+                    else {"annotations": {"quality": self.ratings[item].tolist()}}
+                ),
             }
             for item in range(self.n_items)
         ]
@@ -203,8 +216,12 @@ class World:
             "name: quality\n"
             "definition: how good the reply is as readers of this service see it\n"
             "inputs: {source: what the reply was written from, reply: the reply to judge}\n"
-            "anchors: {1: bad, 3: fair, 5: very good}\n"
-            "instruction: Judge how good the reply is.\n"
+            + (
+                "scale: [pass, fail]\ninstruction: Judge whether the reply is good enough.\n"
+                if self.two_values
+                else "anchors: {1: bad, 3: fair, 5: very good}\n"
+                "instruction: Judge how good the reply is.\n"
+            )
         )
         return labels, dimension
 
@@ -319,11 +336,17 @@ class SimulatedJudge:
     def _written(self, reading: Reading, item: int, rating: int) -> str:
         names = [name for name in reading.headers if name != "completed"]
         if not names:
-            return str(rating)
+            return self.world.said(rating)
         n_words = {"direct": 0, "brief": 25, "steps": 120}[reading.form]
         thought = self.world.prose("thought", item, max(5, n_words))
         blocks = [f"[[ ## {name} ## ]]\n{thought}" for name in names[:-1]]
-        return "\n\n".join([*blocks, f"[[ ## {names[-1]} ## ]]\n{rating}", "[[ ## completed ## ]]"])
+        return "\n\n".join(
+            [
+                *blocks,
+                f"[[ ## {names[-1]} ## ]]\n{self.world.said(rating)}",
+                "[[ ## completed ## ]]",
+            ]
+        )
 
 
 def _form_part(content: str) -> str:
@@ -336,10 +359,10 @@ def shown_items(messages: Messages) -> tuple[list[int], list[int]]:
     items, ratings = [], []
     for request, answer in itertools.pairwise(messages):
         if answer["role"] == "assistant" and (numbers := ITEM.findall(request["content"])):
-            rating = re.findall(r"(?<![\w.])[1-5](?![\w.])", answer["content"])
-            if rating:
+            shown = re.findall(r"(?<![\w.])(?:[1-5]|pass|fail)(?![\w.])", answer["content"])
+            if shown:
                 items.append(int(numbers[-1]))
-                ratings.append(int(rating[-1]))
+                ratings.append({"pass": 4, "fail": 2}.get(shown[-1]) or int(shown[-1]))
     return items, ratings
 
 
