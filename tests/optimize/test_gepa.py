@@ -27,7 +27,7 @@ def test_gepa_asks_its_own_proposer_which_reads_documents_at_work(
     )
     prompts = "\n".join(model.seen)
     assert "examples_with_feedback" in prompts
-    assert "The score is Spearman's rho between your order of these 8 outputs" in prompts
+    assert "The score of these 8 outputs, Spearman's rho by what people say" in prompts
     assert "placed too high" in prompts
     assert {sampling.temperature for sampling in model.samplings} == {1.0}
     # DSPy prints and draws bars; a command's stdout holds the result alone.
