@@ -86,8 +86,8 @@ def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
         for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
         if cell[name]
     ]
-    if cell["n_undefined"]:
-        uncounted[0] += " (left out)" if cell["undefined"] == "left_out" else " (each counts 0)"
+    if cell.get("n_zero"):
+        uncounted[0] += f" ({cell['n_zero']:,} of them count 0)"
     counts = [f"{cell['n_documents']:,} documents", f"{cell['n_outputs']:,} {unit}", *uncounted]
     return f"{cell['level']}-level {symbol} {cell_text(cell)}, n={', '.join(counts)}"
 
