@@ -24,7 +24,15 @@ _MAPPED, _MISSING, _WORD = "mapped", "missing", "word"
 _TRUTHS = (
     *("true/false", "yes/no", "y/n", "pass/fail", "passed/failed", "good/bad", "correct/incorrect"),
     *("right/wrong", "ok/not ok", "wahr/falsch", "richtig/falsch", "ja/nein", "gut/schlecht"),
-    *("bestanden/nicht bestanden", "vrai/faux", "oui/non", "verdadero/falso", "sí/no", "si/no"),
+    *(
+        "bestanden/durchgefallen",
+        "bestanden/nicht bestanden",
+        "vrai/faux",
+        "oui/non",
+        "verdadero/falso",
+        "sí/no",
+        "si/no",
+    ),
     *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎"),
 )
 _TRUTH_WORDS = {w: float(1 - i) for pair in _TRUTHS for i, w in enumerate(pair.split("/"))}

@@ -88,8 +88,8 @@ class Judge:
     `plan` None leaves the way to a score to the model, as catalogue judges do. `lm` is the model it
     asks, and `api_base` the endpoint, which only its user names. Where nobody named a model, the LM
     that DSPy is configured with is asked, if it is. `stored_messages` are its file's, where its
-    program would render others: they are sent as they stand. Of two values, a score of `threshold`
-    or more is a pass.
+    program would render others: they are sent as they stand. Of two values, what the model
+    gives `threshold` or more is a pass: scores are moved so that a pass has .5 or more.
     """
 
     subject: Subject
@@ -249,7 +249,9 @@ class Judge:
     def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
         plan = self.plan_for(client.model)
-        return Asking(self.subject, self.prompt, plan, self.template(), client, seed)
+        return Asking(
+            self.subject, self.prompt, plan, self.template(), client, seed, self.threshold
+        )
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dspy_judges.errors import JudgesError
@@ -38,6 +38,19 @@ class Judgement:
     @classmethod
     def failed(cls, reason: str, *, unparsable: int = 0) -> "Judgement":
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
+
+    def at_threshold(self, threshold: float) -> "Judgement":
+        """A verdict whose score is moved so that `threshold` becomes .5: from there on it is 1.
+
+        The order of scores stays as it is, and every reader of scores sees the same verdict.
+        """
+        if threshold == 0.5 or self.failure is not None:
+            return self
+        if self.score < threshold:
+            score = self.score / threshold / 2
+        else:
+            score = 1 - (1 - self.score) / (1 - threshold) / 2 if threshold < 1 else 1.0
+        return replace(self, score=score, rating=int(self.score >= threshold))
 
     def as_json(self) -> dict[str, object]:
         """What JSON holds of it."""

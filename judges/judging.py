@@ -100,6 +100,7 @@ class Asking:
         template: Sequence[Message],
         client: "Client",
         seed: int = 0,
+        threshold: float = 0.5,
     ) -> None:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
@@ -110,7 +111,7 @@ class Asking:
         restate = None if plan.kind == "mean" else partial(restated, prompt)
         sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
-        self._gives_probabilities = False
+        self._gives_probabilities, self._threshold = False, threshold
 
     def requests(self, texts: Mapping[str, str]) -> "list[Request]":
         """A request for each order in which the texts are shown."""
@@ -126,7 +127,8 @@ class Asking:
             return _verdict(self._prompt, dict(zip(self.sides, responses, strict=True)))
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
-        return score_of(self._plan, cast(list[Sample], response.parsed), failures)
+        judgement = score_of(self._plan, cast(list[Sample], response.parsed), failures)
+        return judgement.at_threshold(self._threshold)
 
     def _accept(self, reply: Reply) -> Sample:
         """What a reply says; NoProbabilitiesError only while no reply has given any."""

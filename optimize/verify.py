@@ -516,7 +516,14 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
     if low is not None and (high - low) / 2 > WIDE:
         return f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide"
     held = f"--min-spearman {lower_end(cell)} holds it there in CI"
-    return held if has_page else f"--report FILE.html shows its worst errors; {held}"
+    return _shown_and_held("its worst errors", held, result, has_page=has_page)
+
+
+def _shown_and_held(errors: str, held: str, result: Mapping[str, Any], *, has_page: bool) -> str:
+    """Where the errors are shown, and what holds the judge to its figure, where nothing does."""
+    shown = [] if has_page else [f"--report FILE.html shows {errors}"]
+    advice = "; ".join([*shown, *([] if result.get("gate") else [held])])
+    return advice or f"this page shows {errors}"
 
 
 def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
@@ -527,4 +534,4 @@ def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
     if low is not None and low <= COIN:
         return "do not rely on it yet; always saying the same may do as well"
     held = " ".join(f"--min-{name} {lower_end(result[name])}" for name in ("tpr", "tnr"))
-    return f"{'' if has_page else '--report FILE.html lists all; '}{held} holds it in CI"
+    return _shown_and_held("all", f"{held} holds it in CI", result, has_page=has_page)

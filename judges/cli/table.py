@@ -486,7 +486,7 @@ class Scores:
         from judges.true_rate import corrected_rate  # which loads NumPy
 
         tested: Any = (judge.provenance or {}).get("tested", []) if is_as_tested else []
-        passes = [score >= judge.threshold for score in self.scores[judge.name]]
+        passes = [score >= 0.5 for score in self.scores[judge.name]]
         return corrected_rate(passes, self.documents[judge.name], tested)
 
     def average(self, name: str) -> dict[str, Any]:

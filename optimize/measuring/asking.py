@@ -87,7 +87,6 @@ class Task:
             n_tied=n_tied_of(self.labelled),
             n_unjudged=len(everything) - len(items),
             n_unknown=len(judgements) - len(items),
-            threshold=judge.threshold if judge else 0.5,
         )
 
 

@@ -137,7 +137,7 @@ def pair_figures(scored: Scored) -> Cell:
 def two_value_figures(scored: Scored) -> Cell:
     """Pass and fail as JSON has them, people's word first; beside it the constant judge's rates."""
     where = scored.human, scored.documents
-    card = two_values(scored.scores, *where, scored.threshold)
+    card = two_values(scored.scores, *where)
     always = two_values(constant(scored.scores, scored.human), *where)
     word = "pass" if always.judge_rate.value == 1 else "fail"
     return {

@@ -14,10 +14,10 @@ MISS_COLUMNS = ("miss", "id", "document_id", "system", "score", "people", "judge
 
 def misses(scored: Scored) -> dict[str, list[int]]:
     """The rows of both kinds; those of which the judge was surest come first."""
-    verdict, people = scored.scores >= scored.threshold, scored.human == 1
+    verdict, people = scored.scores >= 0.5, scored.human == 1
     judged = ~np.isnan(scored.scores)
     kinds = {FALSE_PASS: judged & verdict & ~people, FALSE_ALARM: judged & ~verdict & people}
-    sure = -np.abs(scored.scores - scored.threshold)
+    sure = -np.abs(scored.scores - 0.5)
     return {
         kind: sorted(np.flatnonzero(rows).tolist(), key=sure.__getitem__)
         for kind, rows in kinds.items()

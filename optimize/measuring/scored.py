@@ -27,7 +27,7 @@ class Scored:
     judge was tuned on. `labelled` are the labelled outputs or pairs themselves, in the order of
     `items`, where they are known. Of a recording, `n_unjudged` labelled items have no record, and
     `n_unknown` records no labelled item. `n_tied` outputs are not among the items, since as many
-    annotators said one of two words as the other. Of two values, `threshold` or more is a pass.
+    annotators said one of two words as the other. Of two values, .5 or more is a pass.
     """
 
     judge: str
@@ -41,7 +41,6 @@ class Scored:
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
-    threshold: float = 0.5
     n_tied: int = 0
     scores: Vector = field(init=False)
 
@@ -74,7 +73,7 @@ class Scored:
     @property
     def passes(self) -> Vector:
         """Of two values: 1 for a pass, 0 for a fail, NaN where the judge failed."""
-        return verdicts(self.scores, self.threshold)
+        return verdicts(self.scores)
 
     @property
     def human(self) -> Vector:
@@ -150,7 +149,7 @@ def rows_met(judge: Judge | None, items: Items) -> frozenset[int]:
     met: set[str] = set()
     for part in (judge, *judge.parts) if judge else ():
         provenance: Mapping[str, Any] = part.provenance or {}
-        if provenance.get("shipped") != "seed":
+        if provenance.get("shipped") != "seed" or part.threshold != 0.5:
             met.update(provenance.get("tuned_on") or ())
     return frozenset(row for row, item in enumerate(items.items) if text_key(item.texts) in met)
 

@@ -132,7 +132,7 @@ def ratings(scored: Scored) -> CountChart | None:
         labels, places = ["B", "tie", "A"], [np.sign(side).astype(int) + 1 for side in sides]
         what = "Pairs by what the judge and people preferred"
     elif scored.is_binary:
-        labels, places = ["fail", "pass"], [(s >= scored.threshold).astype(int) for s in sides]
+        labels, places = ["fail", "pass"], [(s >= 0.5).astype(int) for s in sides]
         what = "Outputs by what the judge and people said"
     else:
         scale = np.array(scored.scale)

@@ -16,6 +16,7 @@ from data.tables.in_memory import Rows
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
+from judges.judgement import Judgement
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
@@ -249,10 +250,12 @@ class ActiveRun:
                 split=split,
                 level=prepared.level,
                 items=items,
-                judgements=self.evaluator.judgements(candidate, items),
+                judgements=tuple(
+                    each.at_threshold(candidate.threshold) if isinstance(each, Judgement) else each
+                    for each in self.evaluator.judgements(candidate, items)
+                ),
                 scale=prepared.subject.scale,
                 labelled=labelled_in_order(prepared.labels.labelled, items),
-                threshold=candidate.threshold,
                 n_tied=n_tied_of(prepared.labels.labelled),
             )
         return scored

@@ -55,7 +55,7 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     # The judge is surest of the first document's false passes, and the last one's false alarms.
     assert [line[:19] for line in lines[5:8]] == [f"false pass d{d}o6: An" for d in (0, 1, 2)]
     assert lines[8].startswith("false alarm d19o5: Answer 5 to 19. So.")
-    assert lines[11].startswith("Next: --report FILE.html lists all; --min-tpr 0.")
+    assert lines[11].startswith("Next: --report FILE.html shows all; --min-tpr 0.")
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
     assert "rho" not in "\n".join(lines)
