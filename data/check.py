@@ -203,7 +203,12 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     number = len({name for names in named for name in names})
     share = f", {len(named):,} of them" if len(named) < len(rated) else ""
     by = f"{share} by {count(number, 'annotator')}" if named else ""
-    return f"{min(ratings):g} to {max(ratings):g}, {count(len(rated), 'output')} rated{by}"
+    told = f"{min(ratings):g} to {max(ratings):g}, {count(len(rated), 'output')} rated{by}"
+    if dimension in labelled.words:
+        labels = [labelled.label(output, dimension) for output in rated]
+        good, bad = labelled.words[dimension]
+        told += f": {labels.count(1.0):,} {good}, {labels.count(0.0):,} {bad}"
+    return told
 
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
