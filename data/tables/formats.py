@@ -48,9 +48,8 @@ FORMATS = (
 )
 READABLE = {ending: form for form in FORMATS for ending in form.endings}
 WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
-# For help texts: the usual endings of what is read, and of what is written.
+# For help texts: the usual endings of what is read.
 READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
-WRITTEN_ENDINGS = ".jsonl, .csv or .parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

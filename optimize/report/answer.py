@@ -485,8 +485,8 @@ def compare_answer(result: Summary) -> list[Said]:
         said.append(("Agreement", agreement(order, cell, result)))
     if best.get("people") and not is_binary(result):
         said += as_one_annotator(best["people"])
-    near = [row["name"] for row in rest if is_near(row)]
-    open_ = [row["name"] for row in rest if row["standing"] == "unclear" and not is_near(row)]
+    near = [row["name"] for row in rest if row["standing"] == "as good"]
+    open_ = [row["name"] for row in rest if row["standing"] == "unclear"]
     if rest and not near and not open_:
         said.append(("Sure", "Yes: its figure is clearly above that of every other judge."))
     if near:
@@ -494,14 +494,6 @@ def compare_answer(result: Summary) -> list[Said]:
     if open_:
         said.append(("Not known", f"whether it is better than {', '.join(open_)}."))
     return said
-
-
-def is_near(row: Cell) -> bool:
-    """Whether a judge lies within one standard error of the best."""
-    difference = row["difference"]
-    if not difference or difference["value"] is None or difference.get("error") is None:
-        return False
-    return bool(abs(difference["value"]) <= difference["error"])
 
 
 def compare_steps(result: Summary) -> list[str]:
@@ -512,9 +504,10 @@ def compare_steps(result: Summary) -> list[str]:
     if any(row["tuned_on_these_labels"] for row in rows):
         return ["Compare again on labels that no judge was tuned on."]
     best, *rest = rows
-    priced = [
-        row for row in [best, *filter(is_near, rest)] if row["cost_per_1000_rows"] is not None
-    ]
+    if ranked_by(best)["value"] is None:
+        return ["Bring labels that differ: none of the judges has a figure on these."]
+    equals = [best, *(row for row in rest if row["standing"] == "as good")]
+    priced = [row for row in equals if row["cost_per_1000_rows"] is not None]
     cheapest = min(priced, key=lambda row: row["cost_per_1000_rows"], default=best)
     steps = [f"Use {best['name']}."]
     if cheapest is not best:

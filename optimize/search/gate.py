@@ -42,8 +42,6 @@ RISK = 0.1
 # How many candidates of a search meet documents held out from them.
 N_FINALISTS = 3
 SWAPS = 2000
-# On each side of a 95 % interval.
-TAIL = 0.025
 # A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
 MOST_FAILED = 0.1
 # Versions of a judge that shows all labels.
@@ -355,7 +353,7 @@ def decide(
     clear = {
         each.candidate.id
         for each in gainers
-        if gains([each.gain(goal)], rng, options.risk)[0].is_clear
+        if gain_of(each.gain(goal), rng, options.risk).is_clear
     }
     tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders], clear)
     if choice.gain is None:
@@ -381,7 +379,7 @@ def verdict(
 
     `risk` is the chance that they ship though they are no better.
     """
-    (gain,) = gains([joined(leaders, goal).gain(goal)], rng, risk)
+    gain = gain_of(joined(leaders, goal).gain(goal), rng, risk)
     where = f"On {gain.n_documents} documents held out from its prompt"
     at_risk = f"(risk of a false claim: {100 * risk:g}%)"
     if gain.is_clear:
@@ -525,41 +523,21 @@ def documents_for(power_wanted: float, outputs_a_document: float, gain: float, r
     return next(n for n in sizes if power(n, outputs_a_document, gain, risk) >= power_wanted)
 
 
-def gains(
-    contrasts: Sequence[Contrast], rng: np.random.Generator, tail: float = TAIL
-) -> list[Gain]:
-    """One simultaneous interval a contrast.
-
-    All lows hold together with probability 1 - tail, and all highs likewise. A gain's low end lies
-    above zero where fewer than `tail` of the swaps have a studentised difference as large, of any
-    of the contrasts: the max-statistic, exact in the number compared and in how alike they are.
-    """
-    documents = sorted({name for contrast in contrasts for name in contrast.documents})
-    column_of = {name: index for index, name in enumerate(documents)}
-    signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
-    # The documents as they are, too, are one of the draws.
-    signs = np.vstack([np.ones((1, len(documents))), signs])
-    testable = [contrast for contrast in contrasts if len(contrast.documents) > 1]
-    critical_value = np.inf
-    if testable:
-        swapped = [
-            contrast.swapped(signs[:, [column_of[name] for name in contrast.documents]])
-            for contrast in testable
-        ]
-        largest = np.sort(np.max(swapped, axis=0))[::-1]
+def gain_of(contrast: Contrast, rng: np.random.Generator, risk: float = RISK) -> Gain:
+    """A gain whose low end lies above zero where fewer than `risk` of the swaps do as well."""
+    n = len(contrast.documents)
+    half_width = np.inf
+    if n > 1:
+        # The documents as they are, too, are one of the draws.
+        signs = np.vstack([np.ones((1, n)), rng.choice([-1.0, 1.0], (SWAPS, n))])
+        largest = np.sort(contrast.swapped(signs))[::-1]
         # A little more, because what equals it by the order of a sum is not beyond it.
-        critical_value = float(largest[int(tail * len(largest))]) * (1 + 1e-9)
-    half_widths = [
-        critical_value * contrast.error if len(contrast.documents) > 1 else np.inf
-        for contrast in contrasts
-    ]
-    return [
-        Gain(
-            value=contrast.value,
-            low=contrast.value - half_width,
-            high=contrast.value + half_width,
-            n_documents=len(contrast.documents),
-            error=contrast.error,
-        )
-        for contrast, half_width in zip(contrasts, half_widths, strict=True)
-    ]
+        critical_value = float(largest[int(risk * len(largest))]) * (1 + 1e-9)
+        half_width = critical_value * contrast.error
+    return Gain(
+        value=contrast.value,
+        low=contrast.value - half_width,
+        high=contrast.value + half_width,
+        n_documents=n,
+        error=contrast.error,
+    )

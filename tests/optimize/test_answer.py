@@ -238,7 +238,7 @@ def other(value: float, error: float | None, standing: str = "unclear") -> dict[
 
 
 def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
-    near, unclear = comparison(other(-0.05, 0.06)), comparison(other(-0.172, 0.08))
+    near, unclear = comparison(other(-0.05, 0.06, "as good")), comparison(other(-0.172, 0.08))
     assert compare_steps(near)[0] == "Use cheap: as good as the best, and it costs $0.1000."
     assert dict(compare_answer(near))["As good"] == "within one standard error of it: cheap."
     assert compare_steps(unclear)[0] == "Use dear."
