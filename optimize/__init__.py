@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from optimize.flags import SettingsError
     from optimize.items import annotation_matrix
     from optimize.rank_optimizer import RankOptimizer
     from optimize.run.folder import RunFolderError
-    from optimize.run.settings import SettingsError
     from optimize.statistics.correlations import (
         Correlation,
         contrast_judges,
@@ -52,7 +52,7 @@ _HOMES = {
     "optimize.items": "annotation_matrix",
     "optimize.rank_optimizer": "RankOptimizer",
     "optimize.run.folder": "RunFolderError",
-    "optimize.run.settings": "SettingsError",
+    "optimize.flags": "SettingsError",
     "optimize.statistics.correlations": (
         "Correlation contrast_judges dataset_level summary_level system_level"
     ),

@@ -36,11 +36,14 @@ from optimize.figures import DIGITS, json_number, value_cell
 from optimize.flags import (
     ANNOTATIONS,
     Parser,
+    SettingsError,
     add_label_flags,
     add_level_flag,
     run,
+    values_of,
 )
 from optimize.items import data_counts, read_scores
+from optimize.labels import find_subject, words_of
 from optimize.measuring.asking import (
     Entry,
     Task,
@@ -55,8 +58,6 @@ from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import compare_lines, ranked_by
 from optimize.report.page import write_comparison
 from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
-from optimize.run.labels import find_subject, words_of
-from optimize.run.settings import SettingsError, values_of
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.statistics.intervals import Contrast, Interval

@@ -15,11 +15,10 @@ from judges.cli.flags import mapping
 from judges.dimension import Dimension
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
-from optimize.flags import Parser, Result, add_label_flags, run
+from optimize.flags import Parser, Result, SettingsError, add_label_flags, run, values_of
 from optimize.items import read_scores
+from optimize.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
 from optimize.report.text import cell_text, counted, number_text
-from optimize.run.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
-from optimize.run.settings import SettingsError, values_of
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.intervals import Vector
 

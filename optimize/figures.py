@@ -1,10 +1,12 @@
 """How figures and judgements stand in JSON: what does not exist is null."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from judges.judgement import AnyJudgement, Judgement
+from judges.prompt import encodable
 from optimize.items import Item
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import Interval
@@ -75,3 +77,11 @@ def judgement_rows(
             row[f"{name}_failure"] = judgement.failure
         rows.append(row | {f"text_{name}": item.texts.get(name) for name in texts})
     return rows
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """JSON without NaN that UTF-8 can hold: a lone surrogate, as in some file names, is escaped."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    if encodable(text) == text:
+        return text
+    return json.dumps(value, indent=indent, allow_nan=False)

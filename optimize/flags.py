@@ -1,11 +1,15 @@
-"""What the commands share: flags of labels and level, and how one result is printed."""
+"""What the commands share: flags of labels and level, their values, how one result is printed."""
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
+from data.flags import read_bounds, read_values
 from data.tables.formats import READ_ENDINGS
+from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
+from judges.client import holds_secret
+from judges.dimension import MAX_RATINGS, Dimension
 from judges.terminal import (
     DONE,
     FAILED,
@@ -15,8 +19,11 @@ from judges.terminal import (
     print_output,
     run_command,
 )
-from optimize.run.settings import Level
 
+Level = Literal["summary", "dataset", "system"]
+# Labels on any scale: only their order counts.
+ANY_SCALE = "any"
+Bounds = tuple[float, float]
 Result = Mapping[str, Any]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
@@ -25,6 +32,53 @@ MAP = """\
 read NAME (a dimension, a text, id, group, system) from this column; repeatable; or a mapping file
 (FILE.yaml), as check leaves it"""
 VALUES = "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)"
+
+
+class SettingsError(UsageError):
+    """A setting makes no sense; the message says which and why."""
+
+
+def bounds_of(scale: str) -> Bounds | None:
+    """The scale's ends; None for "any". Raises SettingsError."""
+    if scale == ANY_SCALE:
+        return None
+    bounds = read_bounds(scale)
+    if bounds is None:
+        raise SettingsError(f"--scale {scale}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
+    return bounds
+
+
+def refuse_secret(api_base: str | None) -> None:
+    """Raise SettingsError for an address that must not be written down."""
+    if api_base and holds_secret(api_base):
+        raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
+
+
+def values_of(values: Any) -> dict[str, Any]:
+    """Words and what they count, from --values or a mapping; raises SettingsError."""
+    if not isinstance(values, Mapping | list | tuple):
+        raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
+    try:
+        return {**read_values(values)}
+    except ValueError as error:
+        raise SettingsError(f"--values {error}") from None
+
+
+def rescale(dimension: Dimension, bounds: Bounds) -> Dimension:
+    """The dimension rated from one bound to the other, in whole numbers."""
+    ratings = whole_ratings(bounds)
+    return dimension.on_scale(ratings[0], ratings[-1])
+
+
+def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
+    """Every rating of a scale; SettingsError where it is no judge's."""
+    low, high = bounds
+    if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
+        raise SettingsError(
+            f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MAX_RATINGS} at most; "
+            "say --scale any to keep its own, since only the order of the labels counts"
+        )
+    return tuple(range(int(low), int(high) + 1))
 
 
 class Parser(OneLineParser):
@@ -55,7 +109,7 @@ def add_level_flag(group: Any) -> None:
 
 def print_json(result: Result) -> None:
     """Print what --json asks for."""
-    from optimize.run.folder import as_json  # which a help text does without
+    from optimize.figures import as_json  # which a help text does without
 
     print_output(as_json(result, indent=1))
 

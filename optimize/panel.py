@@ -36,7 +36,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, value_cell
-from optimize.flags import INTERRUPTED_RUN, Parser, print_json
+from optimize.flags import INTERRUPTED_RUN, Parser, SettingsError, print_json
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
@@ -53,7 +53,6 @@ from optimize.report.text import (
     wrapped,
 )
 from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
-from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import stream
 from optimize.statistics.plain import PairAccuracy, pair_accuracy

@@ -41,9 +41,10 @@ from judges.modules import prompt_of
 from judges.prompt import LETTERS, Prompt, encodable
 from judges.terminal import print_error
 from optimize.items import Item, Items, choose_level, text_key
+from optimize.labels import check_level
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
-from optimize.run.labels import Labels, PreparedRun, check_level, choose_objective
+from optimize.run.labels import Labels, PreparedRun, choose_objective
 from optimize.run.models import SEARCH, open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings

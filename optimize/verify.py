@@ -26,8 +26,9 @@ from judges.loading import load
 from judges.terminal import FAILED, print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell_by_convention, judgement_rows
-from optimize.flags import Parser, run
+from optimize.flags import Parser, SettingsError, refuse_secret, run, values_of
 from optimize.items import LEVELS, data_counts, is_two_valued, rows_to_judge
+from optimize.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.measuring.asking import (
     Task,
     ask_entries,
@@ -58,8 +59,6 @@ from optimize.report.text import (
     two_value_sentences,
     wrapped,
 )
-from optimize.run.labels import AnyLevel, AnyPath, Labelled, find_subject
-from optimize.run.settings import SettingsError, refuse_secret, values_of
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
 from optimize.statistics.floor import further_outputs, outcome
 from optimize.statistics.intervals import FEW_DOCUMENTS, Interval

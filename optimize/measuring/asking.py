@@ -29,10 +29,10 @@ from judges.panel import Panel
 from judges.recorded import judgement, read_pair_replies, read_replies, verdict
 from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
+from optimize.flags import bounds_of, rescale, whole_ratings
 from optimize.items import Items, choose_level, items_of, n_tied_of, rows_to_judge
+from optimize.labels import AnyLevel, Labelled, check_level, load_labels
 from optimize.measuring.scored import Scored, labelled_in_order, rows_met
-from optimize.run.labels import AnyLevel, Labelled, check_level, load_labels
-from optimize.run.settings import bounds_of, rescale, whole_ratings
 from optimize.statistics.correlations import Level
 
 ById = Mapping[str, AnyJudgement]

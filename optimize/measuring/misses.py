@@ -14,9 +14,9 @@ MISS_COLUMNS = ("miss", "id", "document_id", "system", "score", "people", "judge
 
 def misses(scored: Scored) -> dict[str, list[int]]:
     """The rows of both kinds; those of which the judge was surest come first."""
-    verdict, people = scored.scores >= 0.5, scored.human == 1
-    judged = ~np.isnan(scored.scores)
-    kinds = {FALSE_PASS: judged & verdict & ~people, FALSE_ALARM: judged & ~verdict & people}
+    # NaN, a failed judgement, is neither.
+    passes, fails, people = scored.passes == 1, scored.passes == 0, scored.human == 1
+    kinds = {FALSE_PASS: passes & ~people, FALSE_ALARM: fails & people}
     sure = -np.abs(scored.scores - 0.5)
     return {
         kind: sorted(np.flatnonzero(rows).tolist(), key=sure.__getitem__)

@@ -1,1 +1,1 @@
-"""One run of the optimizer: settings, labels, its folder, the final table, the scorecard."""
+"""One run of the optimizer: settings, labels, budget, models, its folder, from top to bottom."""

@@ -24,11 +24,12 @@ from judges.prompt import MAX_DEMOS, Prompt
 from judges.scoring import reply_tokens
 from judges.terminal import dollars_text
 from optimize.figures import DIGITS
+from optimize.flags import SettingsError
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.items import Items
 from optimize.run.labels import Labels, PreparedRun
 from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
-from optimize.run.settings import Settings, SettingsError
+from optimize.run.settings import Settings
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
     JudgeItems,

@@ -1,6 +1,5 @@
 """A run's folder: begun, or gone on with where its run has not ended."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from data.tables.text import read_json_file
 from dspy_judges.errors import JudgesError
 from judges.client import Store
 from judges.prompt import encodable
+from optimize.figures import as_json
 from optimize.run.labels import PreparedRun
 from optimize.run.settings import FREE, flag_of
 
@@ -103,14 +103,6 @@ def read_summary(folder: Path) -> dict[str, Any]:
         return read_object(folder / SUMMARY)
     except RunFolderError:
         return {}
-
-
-def as_json(value: object, indent: int | None = None) -> str:
-    """JSON without NaN that UTF-8 can hold: a lone surrogate, as in some file names, is escaped."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
-    if encodable(text) == text:
-        return text
-    return json.dumps(value, indent=indent, allow_nan=False)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -1,6 +1,5 @@
-"""Human labels for a run or a measurement: read; for a run split, and checked before it asks."""
+"""A run's labels, split into what teaches and what measures, and its plan, before it asks."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -8,43 +7,31 @@ from typing import Any, Literal
 import numpy as np
 
 import data
-from data.columns import OUTPUTS, is_known_text, map_flag
-from data.readers import SHIPPED_NAMES
-from data.tables.in_memory import Rows, is_in_memory
-from data.types import LabelError, LabelledPairs, LabelledSet
-from data.values import USUAL_SCALES
-from dspy_judges.column_names import name_key
+from data.tables.in_memory import Rows
+from data.types import LabelError
 from judges import loading
-from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
+from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
+from optimize.flags import Level, SettingsError
 from optimize.items import (
-    AnnotationsError,
     Items,
-    annotation_matrix,
     choose_level,
     items_of,
-    levels_of,
 )
-from optimize.run.settings import (
-    ANY_SCALE,
-    Level,
-    Objective,
-    Settings,
-    SettingsError,
-    bounds_of,
-    on_scale,
+from optimize.labels import (
+    AnyLevel,
+    Labelled,
+    check_level,
+    find_subject,
+    is_two_valued,
+    load_labels,
+    verdict_of,
 )
-from optimize.statistics.human import annotator_agreement
+from optimize.run.settings import Objective, Settings, on_scale
 
-Labelled = LabelledSet | LabelledPairs
-AnyPath = str | os.PathLike[str]
-AnyLevel = Level | Literal["auto"]
-READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
 # The rho of fewer systems' means says too little of a prompt to search by.
 FEWEST_SYSTEMS = 20
-# What a judge says where labels of two values have no words that it could say.
-PASS_FAIL = ("pass", "fail")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,17 +161,6 @@ def split_labelled(
     return labels
 
 
-def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
-    """Raise SettingsError for a level that labels do not have, before any model is asked."""
-    levels = ("dataset",) if pairs else levels_of(items)
-    if level == "auto" or level in levels:
-        return
-    reason = "pairs have one margin each; only dataset fits them"
-    if not pairs:
-        reason = f"these labels have the levels {', '.join(levels)}"
-    raise SettingsError(f"level {level}: {reason}")
-
-
 def choose_objective(
     wanted: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
 ) -> Objective:
@@ -196,215 +172,3 @@ def choose_objective(
             "0-1), and the level is dataset"
         )
     return ("balanced" if fits else "spearman") if wanted == "auto" else wanted
-
-
-def is_two_valued(subject: Subject, items: Items) -> bool:
-    """Whether people's labels, and the judge's scale, are 0 (a fail) and 1 (a pass)."""
-    return subject.scale == (0, 1) and set(items.human.tolist()) <= {0.0, 1.0}
-
-
-def find_subject(name: str) -> Subject | None:
-    """The dimension or comparison of this name; None where unknown: for a recording it suffices."""
-    try:
-        return loading.read_subject(name)
-    except UnknownDimensionError:
-        return None
-
-
-def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
-    """A dimension for labels with two values that nobody has defined: of its name and their texts.
-
-    None where there are no such labels. `how` is the labels' mapping and values.
-    """
-    if source is None or not NAME.match(name):
-        return None
-    try:
-        labelled = shipped_labels(source) or source
-        if not isinstance(labelled, LabelledSet | LabelledPairs):
-            labelled = data.read_labels(source, dimensions=[name], **how)
-    except LabelError as error:
-        if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
-            return None
-        raise
-    if isinstance(labelled, LabelledPairs) or name not in labelled.words:
-        return None
-    named = [text for text in labelled.reading.texts if is_known_text(text) or text in how["map"]]
-    given = [{*output.texts} for output in labelled.outputs]
-    texts = sorted(named or given[0], key=lambda text: text in OUTPUTS)
-    texts = [text for text in texts if NAME.match(text) and all(text in each for each in given)]
-    if not texts:
-        raise LabelError(f"{labelled.name}: name the texts to judge, as in --map output=COLUMN")
-    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts)
-
-
-def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
-    """What a judge says of labels with two values, the good word first; None for other labels.
-
-    These are people's own words, where they can be said.
-    """
-    words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
-    return words if words is None or are_words(words) else PASS_FAIL
-
-
-def shipped_labels(source: object) -> Labelled | None:
-    """The starter outputs or pairs, by the names that check takes; None for any other source."""
-    if not isinstance(source, str) or source not in SHIPPED_NAMES:
-        return None
-    return data.starter() if source == "starter" else data.starter_pairs()
-
-
-def load_labels(
-    source: AnyPath | Labelled | Rows | None,
-    name: str,
-    subject: Subject | None,
-    *,
-    mapping: Mapping[str, Any] | AnyPath | None = None,
-    values: Mapping[str, Any] | None = None,
-    scale: str | None = None,
-    annotations: AnyPath | None = None,
-    recorded: bool = False,
-    pairwise: bool = False,
-) -> Labelled:
-    """The labels on one subject alone; without a source, the starter set.
-
-    `recorded`: what judged them did so before, so that neither texts nor the judge's own scale are
-    needed. `pairwise`: they are pairs, whatever the subject is known for. Raises LabelError
-    for labels of the other kind, or none on the subject.
-    """
-    pairwise = pairwise or isinstance(subject, Comparison)
-    judged = None if recorded else subject
-    source = shipped_labels(source) or source
-    how: dict[str, Any] = {"map": mapping, "values": values}
-    if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
-        mapping or values or annotations
-    ):
-        raise SettingsError(READING_NEEDS_A_FILE)
-    if source is None:
-        labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
-    elif isinstance(source, LabelledSet | LabelledPairs):
-        labelled = source
-    else:
-        if isinstance(source, str | os.PathLike):
-            source = os.fspath(source)
-        elif not is_in_memory(source):
-            raise TypeError(
-                f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
-                "of dicts or a labelled set is wanted"
-            )
-        if pairwise:
-            texts = () if judged is None else tuple(judged.inputs)
-            labelled = data.read_pairs(source, texts=texts, **how)
-        else:
-            labelled = _read_outputs(source, name, judged, how, scale, annotations)
-    if isinstance(labelled, LabelledPairs):
-        if not pairwise:
-            raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
-        return labelled
-    if pairwise:
-        raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
-    if isinstance(judged, Dimension):
-        labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
-    agreement = _agreement_notes(labelled, name) if name in labelled.words else []
-    return data.with_ratings(replace(labelled, notes=(*agreement, *labelled.notes)), name)
-
-
-def _agreement_notes(labelled: LabelledSet, name: str) -> list[str]:
-    """How far annotators say the same, ties among it; nothing where they are not known."""
-    try:
-        ratings, _ = annotation_matrix(labelled, name)
-    except AnnotationsError:
-        return []
-    rows = annotator_agreement(ratings)
-    sizes = [row.n_outputs for row in rows]
-    if not rows:
-        return []
-    equal, kappa = np.average([(row.equal, row.kappa) for row in rows], axis=0, weights=sizes)
-    said = "undefined" if np.isnan(kappa) else f"{kappa:.2f}"
-    cases = f"{equal:.0%} of {sum(sizes):,} cases"
-    return [f"{name}: two annotators say the same in {cases}, kappa {said}"]
-
-
-def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:
-    """The labels with the judge's words; LabelError where either has two values and not both."""
-    name, two = judged.name, labelled.words.get(judged.name)
-    if not judged.words:
-        if not two or judged.scale == (0, 1) or any_scale:
-            return labelled
-        if not two[0].isdecimal():
-            raise LabelError(f"{labelled.name}: {_words_advice(labelled, judged, two)}")
-        # Ratings of a longer scale, of which people gave two.
-        return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
-    if two == judged.words[::-1]:
-        raise LabelError(f"{labelled.name}: {two[0]!r} counts 1, and 0 for the judge of {name}")
-    ratings = {rating for output in labelled.outputs for rating in output.ratings.get(name, ())}
-    if others := sorted(ratings - {0, 1}):
-        raise LabelError(
-            f"{labelled.name}: {name} is {' or '.join(judged.words)}, and a label counts "
-            f"{others[0]:g}; say which it is, as in --values {others[0]:g}=1"
-        )
-    return replace(labelled, words={**labelled.words, name: two or judged.words})
-
-
-def _words_advice(labelled: LabelledSet, judged: Dimension, two: tuple[str, str]) -> str:
-    """What to do about labels of two words where a judge rates."""
-    name, low, high = judged.name, judged.scale[0], judged.scale[-1]
-    column = labelled.reading.ratings.get(name, (name,))[0]
-    own = f"{name}_{'ok' if two[0].isdecimal() else name_key(two[0]).replace(' ', '_')}"
-    return (
-        f"{name} is rated from {low} to {high}, and the labels say {two[0]!r} or {two[1]!r}; tune "
-        f"a judge of these words by --dimension {own} {map_flag(own, [column])}, or say what they "
-        f"count: --values '{two[0]}={high},{two[1]}={low}'"
-    )
-
-
-def _read_outputs(
-    source: str | Rows,
-    name: str,
-    subject: Subject | None,
-    how: Mapping[str, Any],
-    scale: str | None,
-    annotations: AnyPath | None,
-) -> LabelledSet:
-    """Outputs rated on one dimension; where off the scale, LabelError says how to state theirs."""
-    bounds = None if scale is None else bounds_of(scale)
-    if scale is None and isinstance(subject, Dimension):
-        bounds = float(subject.scale[0]), float(subject.scale[-1])
-
-    def labels(bounds: tuple[float, float] | None) -> LabelledSet:
-        return data.read_labels(
-            source,
-            dimensions=[name],
-            scales=None if bounds is None else {name: bounds},
-            texts=() if subject is None else tuple(subject.inputs),
-            annotations=None if annotations is None else os.fspath(annotations),
-            **how,
-        )
-
-    try:
-        return labels(bounds)
-    except LabelError as error:
-        if not error.problems or any(problem.kind != "off-scale" for problem in error.problems):
-            raise
-        unbound = labels(None)
-        two = unbound.words.get(name)
-        if two and not two[0].isdecimal() and isinstance(subject, Dimension):
-            advice = _words_advice(unbound, subject, two)
-            raise LabelError(f"{unbound.name}: {advice}", error.problems) from error
-        ratings = [rating for output in unbound.outputs for rating in output.ratings.get(name, ())]
-        if isinstance(subject, Dimension) and subject.words:
-            advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
-            raise LabelError(f"{error}; {advice}", error.problems) from error
-        raise LabelError(f"{error}; {_scale_advice(ratings)}", error.problems) from error
-
-
-def _scale_advice(ratings: list[float]) -> str:
-    """Which scale to state, by what the file holds."""
-    low, high = min(ratings), max(ratings)
-    usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
-    first, last = next(usual, (0, 0))
-    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
-    # A judge that says 0 or 1 would tie what fractions tell apart.
-    if last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings)):
-        ends = f"{first}{':' if first < 0 else '-'}{last}"
-        advice = f"add --scale {ends} (or --scale any, and the judge keeps its own)"
-    return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

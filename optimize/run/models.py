@@ -17,9 +17,10 @@ from judges.judge import Judge
 from judges.prompt import Prompt
 from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import verbose_logging
+from optimize.flags import SettingsError
 from optimize.items import Item
 from optimize.run.folder import REPLIES
-from optimize.run.settings import Settings, SettingsError
+from optimize.run.settings import Settings
 from optimize.search.evaluator import Judged, JudgeItems
 
 # What a run spends on, in this order, in words for its reader.

@@ -19,9 +19,10 @@ from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
-from optimize.figures import DIGITS, Cell, cell, judgement_rows, value_cell
+from optimize.figures import DIGITS, Cell, as_json, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.items import data_counts, n_tied_of, text_key
+from optimize.labels import is_two_valued
 from optimize.measuring.measure import (
     order_figures,
     people_figures,
@@ -42,7 +43,6 @@ from optimize.run.folder import (
     AnyPath,
     RunFolderError,
     Trials,
-    as_json,
     open_run,
     read_summary,
     run_config,
@@ -51,7 +51,7 @@ from optimize.run.folder import (
     write_rows,
     write_text,
 )
-from optimize.run.labels import PreparedRun, is_two_valued, prepare
+from optimize.run.labels import PreparedRun, prepare
 from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from data.flags import read_bounds, read_values, split_mapping
-from dspy_judges.errors import UsageError
+from data.flags import split_mapping
 from judges.cli.flags import mapping
 from judges.client import (
     KEY_FOR_NAME,
@@ -17,15 +16,14 @@ from judges.client import (
     Redactor,
     endpoint_of,
     find_price,
-    holds_secret,
     is_embedded,
     price_of,
     read_price,
 )
-from judges.dimension import MAX_RATINGS, Comparison, Dimension, Subject
+from judges.dimension import Comparison, Subject
 from judges.prompt import Reasoning
+from optimize.flags import Level, SettingsError, bounds_of, refuse_secret, rescale, values_of
 
-Level = Literal["summary", "dataset", "system"]
 OptimizerName = Literal["rank", "gepa"]
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
@@ -33,8 +31,6 @@ Ship = Literal["better", "tuned"]
 RISK = 0.1
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15
-# Labels on any scale: only their order counts.
-ANY_SCALE = "any"
 # For the proposer's address: its provider's own.
 DEFAULT = "default"
 
@@ -42,11 +38,6 @@ Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
 WholeNumber = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
 Dollars = Annotated[float, Meta(gt=0, le=MAX_NUMBER)]
-Bounds = tuple[float, float]
-
-
-class SettingsError(UsageError):
-    """A setting makes no sense; the message says which and why."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,32 +229,6 @@ def _check(settings: Settings) -> None:
         )
 
 
-def bounds_of(scale: str) -> Bounds | None:
-    """The scale's ends; None for "any". Raises SettingsError."""
-    if scale == ANY_SCALE:
-        return None
-    bounds = read_bounds(scale)
-    if bounds is None:
-        raise SettingsError(f"--scale {scale}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
-    return bounds
-
-
-def refuse_secret(api_base: str | None) -> None:
-    """Raise SettingsError for an address that must not be written down."""
-    if api_base and holds_secret(api_base):
-        raise SettingsError("--api-base holds a password or a key: give it by OPENAI_API_KEY")
-
-
-def values_of(values: Any) -> dict[str, Any]:
-    """Words and what they count, from --values or a mapping; raises SettingsError."""
-    if not isinstance(values, Mapping | list | tuple):
-        raise SettingsError(f"--values {values!r}: expected words and numbers, as in {{good: 3}}")
-    try:
-        return {**read_values(values)}
-    except ValueError as error:
-        raise SettingsError(f"--values {error}") from None
-
-
 def on_scale(subject: Subject, settings: Settings) -> Subject:
     """The subject on the scale of the settings; raises SettingsError where a flag is not for it."""
     pairwise = isinstance(subject, Comparison)
@@ -276,20 +241,3 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
         raise SettingsError("--scale: pairs have votes, and no scale")
     bounds = bounds_of(settings.scale)
     return subject if bounds is None else rescale(subject, bounds)
-
-
-def rescale(dimension: Dimension, bounds: Bounds) -> Dimension:
-    """The dimension rated from one bound to the other, in whole numbers."""
-    ratings = whole_ratings(bounds)
-    return dimension.on_scale(ratings[0], ratings[-1])
-
-
-def whole_ratings(bounds: Bounds) -> tuple[int, ...]:
-    """Every rating of a scale; SettingsError where it is no judge's."""
-    low, high = bounds
-    if not (low.is_integer() and high.is_integer() and high - low < MAX_RATINGS):
-        raise SettingsError(
-            f"--scale {low:g}-{high:g}: a judge rates in whole numbers, {MAX_RATINGS} at most; "
-            "say --scale any to keep its own, since only the order of the labels counts"
-        )
-    return tuple(range(int(low), int(high) + 1))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from optimize.statistics.balanced import THRESHOLD
 from optimize.statistics.correlations import read_rows
 from optimize.statistics.intervals import (
     Interval,
@@ -63,16 +64,14 @@ class TwoValues:
     n_more: Mapping[str, int]
 
 
-def two_values(
-    judge: ArrayLike, human: ArrayLike, document: ArrayLike, threshold: float = 0.5
-) -> TwoValues:
+def two_values(judge: ArrayLike, human: ArrayLike, document: ArrayLike) -> TwoValues:
     """What a judge's scores (P(pass) or 1 and 0; NaN: failed) are worth against labels 1 and 0.
 
-    A score of `threshold` or more is a pass. Raises ValueError as `read_rows`, and for labels that
+    A score of .5 or more is a pass. Raises ValueError as `read_rows`, and for labels that
     are neither.
     """
     rows = read_rows(judge, human, document)
-    people, said = rows.human, (rows.judge >= threshold).astype(float)
+    people, said = rows.human, (rows.judge >= THRESHOLD).astype(float)
     if not np.isin(people, (0, 1)).all():
         raise ValueError("people's labels are to be 1 (pass) or 0 (fail)")
     right = (said == people).astype(float)

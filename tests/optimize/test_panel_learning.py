@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from optimize.flags import SettingsError
 from optimize.measuring.panel_learning import PanelFit, learn_panel
-from optimize.run.settings import SettingsError
 from optimize.statistics.correlations import Level, summary_level
 
 Scores = dict[str, np.ndarray]

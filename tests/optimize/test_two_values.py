@@ -93,11 +93,10 @@ def test_wilson_s_interval_is_the_published_one() -> None:
     )
 
 
-def test_scores_count_by_the_threshold_and_failed_ones_are_left_out() -> None:
+def test_a_score_of_a_half_is_a_pass_and_failed_ones_are_left_out() -> None:
     judge, human = [0.5, 0.49, NAN, 0.9], [1, 1, 1, 0]
     card = two_values(judge, human, range(4))
     assert (card.tpr.value, card.tpr.n) == (0.5, 2)
-    assert two_values(judge, human, range(4), threshold=0.3).tpr.value == 1
     assert math.isnan(two_values([NAN], [1], [0]).accuracy.value)
     with pytest.raises(ValueError, match="are to be 1"):
         two_values([1.0], [0.5], [0])

@@ -12,8 +12,8 @@ import data
 import judges
 from judges.scoring import SamplingPlan
 from optimize import compare, measure
+from optimize.flags import SettingsError
 from optimize.items import items_of, text_key
-from optimize.run.settings import SettingsError
 from optimize.verify import command
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
