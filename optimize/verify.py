@@ -315,7 +315,7 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
         interval = None if cell["low"] is None else Interval(cell["low"], cell["high"])
         held = outcome(value, interval, least, point=point)
         known = "undefined" if math.isnan(value) else f"{value:.4f}"
-        if not point:
+        if not (point or math.isnan(value)):
             known += f" {interval_text(cell['low'], cell['high'])}"
         figure = figure if word else f"{cell['level']}-level {figure}"
         reason = f"{figure} is {known}; --min-{name} asks for {least:g}"
