@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from judges.true_rate import corrected_rate, errors_by_document
 from optimize.statistics.corrected import mean_score
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.human import one_annotator
@@ -31,6 +32,8 @@ Cuts = tuple[float, ...]
 EVEN, MOSTLY_5 = (-1.3, -0.5, 0.5, 1.3), (-2.2, -1.9, -1.5, -0.8)
 HALF, MOST, NEARLY_ALL = (0.0,), (-1.28,), (-1.88,)
 FOUR_OF_FIVE, MOST_PASS = (-0.87,), (-1.69,)
+# So many outputs without labels have a true rate to be found.
+NEW_OUTPUTS = 1000
 
 
 # Judges a and b, what each annotator gave and their mean, document and system.
@@ -106,11 +109,16 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
 
 
 def of_two_values(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
-    """What a judge of pass and fail is worth on `n` outputs."""
+    """What a judge of pass and fail is worth on `n` outputs, and the true rate of others."""
     a, _, ratings, _, document, _ = draw(rng, cuts, n // outputs, outputs)
     card = two_values(a - 1, ratings[:, 0] - 1, document)
     names = ("base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
-    return read({name: getattr(card, name) for name in names})
+    found: dict[str, Any] = {name: getattr(card, name) for name in names}
+    new, *_, of_new, _ = draw(rng, cuts, max(n, NEW_OUTPUTS) // outputs, outputs)
+    tested = errors_by_document(a - 1, ratings[:, 0] - 1, document.tolist())
+    rate = corrected_rate(new - 1, of_new.tolist(), tested)
+    interval = None if rate.withheld else Interval(rate.low, rate.high)
+    return read({**found, "corrected rate": (rate.value, interval)})
 
 
 def read(found: Mapping[str, Any]) -> Figures:
