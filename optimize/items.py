@@ -1,6 +1,6 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.columns import only_text
+from data.columns import ROW, only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges import recorded
 from judges.dimension import Comparison, Subject
+from judges.exports import read_export
 from judges.judgement import AnyJudgement
 from judges.recorded import RecordingError
 from optimize.statistics.correlations import Level
@@ -225,10 +226,28 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     return matrix, names
 
 
-def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
-    """Scores by id (see `judges.recorded.read_scores`); raises LabelError."""
+def read_scores(
+    path: Path,
+    dimension: str,
+    labelled: LabelledSet | LabelledPairs,
+    say: Callable[[str], None],
+    metric: str = "",
+) -> Mapping[str, float]:
+    """Scores by id: another tool's (`judges.exports`), of which `metric` may name one, or plain.
+
+    `say` is told how a tool's were understood. Raises LabelError.
+    """
+    two_valued = isinstance(labelled, LabelledSet) and dimension in labelled.words
     try:
-        return recorded.read_scores(path, dimension)
+        exported = read_export(
+            path,
+            (metric, dimension),
+            {item.id: item.texts for item in labelled.items},
+            say,
+            with_ids=labelled.reading.rows.get("id") != (ROW,),
+            verdicts=two_valued,
+        )
+        return recorded.read_scores(path, dimension) if exported is None else exported
     except RecordingError as error:
         raise LabelError(str(error)) from error
 
