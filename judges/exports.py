@@ -1,29 +1,31 @@
-"""Scores in other tools' results: how each tool's are recognised, and where things stand in them.
+"""Scores in other tools' results: what tells a tool's file, and where things stand in its rows.
 
-The forms are from documentation and source, read in November 2026. Inspect: docs/eval-logs.qmd,
-log/_log.py, scorer/_metric.py. promptfoo: docs/configuration/outputs.md, src/types. DeepEval:
-docs/evaluation-flags-and-configs.mdx, test_run/api.py, tracing/api.py. MLflow: `result_df` in
-genai/utils/trace_utils.py and genai/evaluation/entities.py; `eval_results_table` of its docs.
-LangSmith: `to_pandas` in evaluation/_runner.py, `get_test_results` in client.py. Ragas:
-`EvaluationResult.to_pandas` and `SingleTurnSample` in dataset_schema.py.
+The forms are from the tools' documentation and source, as of November 2026. Inspect: eval-logs in
+its docs, log/_log.py, scorer/_metric.py. promptfoo: configuration/outputs in its docs, src/types.
+DeepEval: evaluation-flags-and-configs in its docs, test_run/api.py, tracing/api.py. MLflow:
+genai/utils/trace_utils.py, genai/evaluation (`result_df`); `eval_results_table`. LangSmith:
+evaluation/_runner.py (`to_pandas`), client.py. Ragas: dataset_schema.py (`to_pandas`).
 """
 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from data.cells import is_blank, value_in
-from data.columns import OUTPUTS
+from data.columns import OUTPUTS, ROW
 from data.tables.problems import count, excerpt, joined_names
 from data.tables.text import Row, TableRow, read_json_file
+from data.types import LabelledPairs, LabelledSet
 from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.recorded import RecordingError, read_rows
+
+Labelled = LabelledSet | LabelledPairs
 
 
 class Tool(NamedTuple):
@@ -39,16 +41,15 @@ class Tool(NamedTuple):
     rows: str = ""
 
 
-# Ragas has the metrics beside its samples' own columns.
-_METRIC = "((?!id$|user_input|.*response|.*context|reference|rubrics|persona_|query_)(.+))"
 TOOLS = (
     Tool("Inspect", ("epoch", "scores"), "scores", "samples"),
     Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
     Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
-    Tool("MLflow", ("trace_id", ".+/value"), "((.+)/)value"),
+    Tool("MLflow", ("trace_id|request_id", ".+/value"), "((.+)/)value"),
     Tool("MLflow", ("inputs", r".+/v\d/score"), r"((.+)/v\d/)score"),
     Tool("LangSmith", ("example_id", r"feedback\..+"), r"(feedback\.(.+))"),
-    Tool("Ragas", ("user_input", "response"), _METRIC),
+    # Which has metrics beside its samples' own columns: texts.
+    Tool("Ragas", ("user_input", "response"), "((?!id$)(.+))"),
 )
 # Where rows have what they are known by; dots lead into objects.
 IDS = ("id", "name", "example_id", "metadata.id", "vars.id", "input.id", "inputs.id", "request.id")
@@ -72,25 +73,19 @@ class Score(float):
 
 
 def read_export(
-    path: Path,
-    wanted: Sequence[str],
-    labels: Mapping[str, Mapping[str, str]],
-    say: Callable[[str], None],
-    *,
-    with_ids: bool = True,
-    verdicts: bool = False,
+    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
 ) -> dict[str, float] | None:
     """A tool's scores by labelled id, the others by place; None for a file that is no tool's.
 
-    They are on the first metric `wanted` that it has, else on its only one. `labels` are texts by
-    id. A row is found by the id (`with_ids`), or by exactly the same input and output. `verdicts`:
-    a tool's pass or fail goes before its score. Raises RecordingError.
+    They are on its metric of the name `metric`, else of the dimension's, else on its only one. A
+    row is found by an id of the labels, or by exactly the same input and output; where labels say
+    pass or fail, a tool's verdict goes before its score. Raises RecordingError.
     """
     tool, rows = _recognised(path)
     if tool is None:
         return None
     file = f"{path.name} ({tool.name})"
-    names = _labelled_ids(rows, labels, with_ids)
+    names = _labelled_ids(rows, labelled)
     found = [(row, name) for row, name in zip(rows, names, strict=True) if name]
     if not found:
         raise RecordingError(
@@ -98,11 +93,12 @@ def read_export(
             "docs/other_tools.md says where the labels' ids are read"
         )
     given = [[*_given(tool, row)] for row in rows]
-    metric = _metric(file, wanted, tool, [score for scores in given for score in scores])
+    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(given)])
+    verdicts = isinstance(labelled, LabelledSet) and dimension in labelled.words
     scores: dict[str, float] = {}
-    for number, (row, name) in enumerate(zip(rows, names, strict=True), 1):
-        place = f"{path.name}, row {number}"
-        own = [entry for known_as, entry in given[number - 1] if known_as == metric] or [{}]
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        place = f"{path.name}, row {number + 1}"
+        own = [entry for known_as, entry in given[number] if known_as == metric] or [{}]
         if len(own) > 1:
             raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
         value, failure = _first(own[0], VALUE), _first(own[0], FAILURE)
@@ -117,11 +113,12 @@ def read_export(
         score.reason = next((text for text in said if isinstance(text, str)), "")
     by_id = sum(name in _ids(row) for row, name in found)
     say(
-        f"note: {file}: {metric!r}; matched {len(found):,} of {len(labels):,} labelled rows, "
-        f"{by_id:,} by id and {len(found) - by_id:,} by their texts"
+        f"note: {file}: {metric!r}; matched {len(found):,} of {len(labelled.items):,} labelled "
+        f"rows, {by_id:,} by id and {len(found) - by_id:,} by their texts"
     )
-    texts = [(_texts(row, OUTPUT), {*_inside([*labels[name].values()])}) for row, name in found]
-    if others := sum(bool(row and label) and row.isdisjoint(label) for row, label in texts):
+    texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
+    outputs = [(_texts(row, OUTPUT), texts[name]) for row, name in found]
+    if others := sum(bool(row and label) and row.isdisjoint(label) for row, label in outputs):
         say(
             f"warning: {file}: {count(others, 'row')} with another output than was labelled: "
             "people did not rate what was scored"
@@ -148,21 +145,24 @@ def _recognised(path: Path) -> tuple[Tool | None, list[Row]]:
     return None, []
 
 
-def _labelled_ids(
-    rows: Sequence[Row], labels: Mapping[str, Mapping[str, str]], with_ids: bool
-) -> list[str | None]:
+def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     """The labelled row that each row is; None for none, for several, and for another row's."""
     of_key: dict[object, set[str]] = defaultdict(set)
-    for name, texts in labels.items():
-        outputs = [text for text in texts if name_key(text) in OUTPUTS] or [*texts]
-        pairs = {(t.strip(), texts[o].strip()) for o in outputs for i, t in texts.items() if i != o}
-        for key in [*pairs, *([name] if with_ids else [])]:
-            of_key[key].add(name)
+    for item in labelled.items:
+        texts = {name: text.strip() for name, text in item.texts.items()}
+        outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
+        for key in {(texts[i], texts[o]) for i, o in product(texts, outputs) if i != o}:
+            of_key[key].add(item.id)
+        # The number of a row is no id that another file would have.
+        if labelled.reading.rows.get("id") != (ROW,):
+            of_key[item.id].add(item.id)
     names: list[str | None] = []
     for row in rows:
         keys = [*_ids(row), *product(_texts(row, INPUTS), _texts(row, OUTPUT))]
-        alike = set[str]().union(*(of_key.get(key, ()) for key in keys))
-        names.append(alike.pop() if len(alike) == 1 else None)
+        # Of labels with the same context and output, the one with the same question, too.
+        alike = Counter(name for key in keys for name in of_key.get(key, ()))
+        (name, most), *others = alike.most_common(2) or [("", 0)]
+        names.append(None if most in (0, *(n for _, n in others)) else name)
     times = Counter(names)
     return [name if times[name] == 1 else None for name in names]
 
@@ -203,13 +203,13 @@ def _metric(file: str, wanted: Sequence[str], tool: Tool, given: Sequence[tuple[
     for name in wanted:
         # DeepEval calls one "Correctness [GEval]".
         alike = {m for m, _ in given if name_key(m.partition(" [")[0]) == name_key(name)}
-        if len(alike) == 1:
-            return alike.pop()
+        if name in alike or len(alike) == 1:
+            return name if name in alike else alike.pop()
     known = {m for m, entry in given if math.isfinite(_counts(_first(entry, VALUE), tool))}
     if len(known) != 1:
         raise RecordingError(
-            f"{file}: {wanted[-1]!r} is none of its scores, which are on "
-            f"{joined_names(sorted(known))}; say which is meant, as in --scores METRIC=FILE"
+            f"{file}: {wanted[-1]!r} is none of its scores: {joined_names(sorted(known))}; say "
+            "which is meant, as in --scores METRIC=FILE"
         )
     return known.pop()
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.columns import ROW, only_text
+from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges import recorded
 from judges.dimension import Comparison, Subject
-from judges.exports import read_export
+from judges.exports import Labelled, read_export
 from judges.judgement import AnyJudgement
 from judges.recorded import RecordingError
 from optimize.statistics.correlations import Level
@@ -227,26 +227,11 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 
 
 def read_scores(
-    path: Path,
-    dimension: str,
-    labelled: LabelledSet | LabelledPairs,
-    say: Callable[[str], None],
-    metric: str = "",
+    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
 ) -> Mapping[str, float]:
-    """Scores by id: another tool's (`judges.exports`), of which `metric` may name one, or plain.
-
-    `say` is told how a tool's were understood. Raises LabelError.
-    """
-    two_valued = isinstance(labelled, LabelledSet) and dimension in labelled.words
+    """Scores by id, another tool's (see `judges.exports`) or plain ones; raises LabelError."""
     try:
-        exported = read_export(
-            path,
-            (metric, dimension),
-            {item.id: item.texts for item in labelled.items},
-            say,
-            with_ids=labelled.reading.rows.get("id") != (ROW,),
-            verdicts=two_valued,
-        )
+        exported = read_export(path, dimension, labelled, say, metric)
         return recorded.read_scores(path, dimension) if exported is None else exported
     except RecordingError as error:
         raise LabelError(str(error)) from error
