@@ -119,10 +119,7 @@ def read_export(
     texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
     outputs = [(_texts(row, OUTPUT), texts[name]) for row, name in found]
     if others := sum(bool(row and label) and row.isdisjoint(label) for row, label in outputs):
-        say(
-            f"warning: {file}: {count(others, 'row')} with another output than was labelled: "
-            "people did not rate what was scored"
-        )
+        say(f"warning: {file}: {count(others, 'row')} with another output than people rated")
     return scores
 
 

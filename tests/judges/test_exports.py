@@ -265,7 +265,7 @@ def test_scores_of_other_outputs_than_were_labelled_are_warned_of(
     log = inspect_log([*"abc"], [1, 2, 3])
     log["samples"][1]["output"]["completion"] = "Another answer."
     assert len(read("i.json", log, said=said)) == 3
-    assert "1 row with another output than was labelled" in said[1]
+    assert said[1] == "warning: i.json (Inspect): 1 row with another output than people rated"
 
 
 def test_the_metric_is_the_named_one_the_dimensions_or_the_only_one(
