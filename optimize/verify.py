@@ -75,8 +75,7 @@ Where annotators are known: the judge beside each of them, and they beside each
 other. Rows that the judge was tuned on are set apart.
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
-{"id", "dimension", "score"}, rows as `dspy-judges score` writes them, or results of
-Inspect, promptfoo, DeepEval, MLflow, LangSmith or Ragas (docs/other_tools.md)."""
+{"id", "dimension", "score"}, rows of `dspy-judges score`, or a tool's results."""
 
 EXAMPLES = """\
 examples:
