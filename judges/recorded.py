@@ -71,7 +71,7 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     Raises RecordingError for any other line, a second score of an id, or none at all.
     """
     scores: dict[str, float] = {}
-    for where, row in _rows(path):
+    for where, row in read_rows(path):
         if row.get("dimension", dimension) != dimension:
             continue
         try:
@@ -225,7 +225,7 @@ def _records(
     path: str | Path, dimension: str | None
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Of each row of the chosen dimension: where it stands, itself, and whose it is."""
-    for where, row in _rows(Path(path)):
+    for where, row in read_rows(Path(path)):
         identity = {
             name: row[name] if isinstance(row.get(name), str) else None
             for name in ("dimension", "prompt")
@@ -238,7 +238,7 @@ def _records(
         yield where, row, {"id": str(name), **identity}
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each row and where it stands, by the file's name alone."""
     try:
         for place, row in read_records(path):

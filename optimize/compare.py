@@ -112,7 +112,7 @@ def add_task_flags(group: Any) -> None:
     """What was recorded, what is judged, and the labels of it (a parser's or a group's flags)."""
     add = group.add_argument
     for flag, what in (("--scores", "numbers"), ("--replies", "raw replies")):
-        add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {what}, JSONL")
+        add(flag, metavar="FILE", action="append", default=[], help=f"any judge's {what}")
     add("--dimension", metavar="NAME", help="what recordings are about: a name or FILE.yaml")
     add("--pairwise", metavar="NAME", help="the same, of pairs")
     add_label_flags(group)
@@ -241,7 +241,8 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
         own_name, file = split_name(text)
         path = Path(file)
         if text in flags.scores:
-            by_id = from_numbers(read_scores(path, name), pairwise=pairwise)
+            numbers = read_scores(path, name, task.labelled, print_error, own_name)
+            by_id = from_numbers(numbers, pairwise=pairwise)
         else:
             by_id = from_replies(path, name, scale, how["values"], pairwise=pairwise)
         scored = task.scored(own_name or path.stem, by_id, None, scale)

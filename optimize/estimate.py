@@ -11,7 +11,7 @@ import numpy as np
 import data
 from data.types import LabelError
 from dspy_judges.startup import run as start
-from judges.cli.flags import mapping
+from judges.cli.flags import mapping, split_name
 from judges.dimension import Dimension
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = command_parser.add_argument
     add_label_flags(command_parser, required="all outputs, some of them rated")
-    add("--scores", metavar="FILE", required=True, help="the judge's scores for all, JSONL")
+    add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
     add("--dimension", metavar="NAME", required=True, help="what was rated")
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
@@ -49,7 +49,8 @@ def estimate(flags: argparse.Namespace) -> Result:
     """What --json prints; a system with labels on fewer than two documents has null."""
     labelled = _read_labels(flags)
     dimension = flags.dimension
-    outputs, scores = _judged(labelled, Path(flags.scores), dimension)
+    metric, file = split_name(flags.scores)
+    outputs, scores = _judged(labelled, Path(file), dimension, metric)
     rated = [labelled.label(o, dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
     labels = np.array(rated, dtype=float)
     documents = np.array([output.document_id for output in outputs])
@@ -94,10 +95,10 @@ def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
 
 
 def _judged(
-    labelled: data.LabelledSet, scores: Path, dimension: str
+    labelled: data.LabelledSet, scores: Path, dimension: str, metric: str
 ) -> tuple[list[data.LabelledOutput], Vector]:
     """The outputs that have a record, and their scores (NaN: a failed judgement)."""
-    scores_by_id = read_scores(scores, dimension)
+    scores_by_id = read_scores(scores, dimension, labelled, print_error, metric)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]
     if not outputs:
         raise LabelError(f"{scores.name}: no id is that of an output in {labelled.name}")

@@ -1,6 +1,6 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +13,7 @@ from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges import recorded
 from judges.dimension import Comparison, Subject
+from judges.exports import Labelled, read_export
 from judges.judgement import AnyJudgement
 from judges.recorded import RecordingError
 from optimize.statistics.correlations import Level
@@ -225,10 +226,13 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     return matrix, names
 
 
-def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
-    """Scores by id (see `judges.recorded.read_scores`); raises LabelError."""
+def read_scores(
+    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+) -> Mapping[str, float]:
+    """Scores by id, another tool's (see `judges.exports`) or plain ones; raises LabelError."""
     try:
-        return recorded.read_scores(path, dimension)
+        exported = read_export(path, dimension, labelled, say, metric)
+        return recorded.read_scores(path, dimension) if exported is None else exported
     except RecordingError as error:
         raise LabelError(str(error)) from error
 

@@ -75,7 +75,7 @@ Where annotators are known: the judge beside each of them, and they beside each
 other. Rows that the judge was tuned on are set apart.
 
 Recorded replies are JSONL, {"id", "dimension", "replies": [...]}; scores are
-{"id", "dimension", "score"}, or rows as `dspy-judges score` writes them."""
+{"id", "dimension", "score"}, rows of `dspy-judges score`, or a tool's results."""
 
 EXAMPLES = """\
 examples:

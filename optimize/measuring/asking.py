@@ -112,12 +112,13 @@ def from_numbers(numbers: Any, *, pairwise: bool = False) -> ById:
         if str(name) in by_id:
             raise LabelError(f"an id has two scores ({name!r:.60}); give every output its own")
         number = math.nan if score is None else float(score)
+        reason = getattr(score, "reason", None) or None
         if math.isnan(number):
-            by_id[str(name)] = (Verdict if pairwise else Judgement).failed("no score")
+            by_id[str(name)] = (Verdict if pairwise else Judgement).failed(reason or "no score")
         else:
             side: Any = "A" if number > 0 else "B" if number < 0 else "tie"
-            verdict = Verdict(margin=number, preferred=side)
-            by_id[str(name)] = verdict if pairwise else Judgement(score=number)
+            verdict = Verdict(margin=number, preferred=side, comparison=reason)
+            by_id[str(name)] = verdict if pairwise else Judgement(score=number, rationale=reason)
     return by_id
 
 

@@ -335,3 +335,20 @@ def test_a_model_that_fails_is_listed_and_the_others_are_compared(
         assert left_out["name"] == "openai/nobody"
         assert "nobody" in left_out["why"]
         assert result["cost_usd"] is None
+
+
+def test_metrics_of_one_tools_results_are_compared_by_their_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [
+        {"id": f"d{d}s{s}", "user_input": "Q", "response": "A", "good": score, "poor": -score}
+        for d, row in enumerate(GOOD)
+        for s, score in enumerate(row)
+    ]
+    flags = ["--dimension", "charm", "--data", charm(HUMAN)]
+    file = lines("ragas.jsonl", rows)
+    result = compared(capsys, *flags, "--scores", f"good={file}", "--scores", f"poor={file}")
+    assert [row["name"] for row in result["judges"]] == ["good", "poor"]
+    assert "as in --scores METRIC=FILE" in refused(
+        capsys, *flags, "--scores", file, "--scores", f"good={file}", code=1
+    )

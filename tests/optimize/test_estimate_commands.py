@@ -123,3 +123,17 @@ def test_the_starter_set_is_estimated_by_its_name(
     assert json.loads(capsys.readouterr().out)["data"]["name"] == "starter"
     assert estimate_command.command([*flags, "--data", "starter_pairs"]) == 1
     assert "starter_pairs: holds pairs" in capsys.readouterr().err
+
+
+def test_a_metric_of_another_tools_results_is_named_before_the_file(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert estimate_command.command([*files, "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)["estimates"]
+    rows = [
+        {"id": row["id"], "user_input": "Q", "response": "A", "tone": row["score"], "length": 3}
+        for row in read_jsonl(files[3])
+    ]
+    named = f"tone={write_jsonl(tmp_path / 'ragas.jsonl', rows)}"
+    assert estimate_command.command([*files[:3], named, *files[4:], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["estimates"] == plain

@@ -425,3 +425,42 @@ def test_constructed_labels_stay_marked(capsys: pytest.CaptureFixture[str]) -> N
     assert lines[2].startswith("relevance ")
     assert command(["relevance", "--data", "starter_pairs"]) == 1
     assert "starter_pairs: holds pairs, and relevance rates outputs" in capsys.readouterr().err
+
+
+def test_results_of_another_tool_are_verified_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 passes and 20 fails, found by their texts; DeepEval lets 2 fails through."""
+    rows = [
+        {"input": f"Q{n}?", "output": f"A{n}.", "correct": "pass" if n < 20 else "fail"}
+        for n in range(40)
+    ]
+    cases = [
+        {
+            "name": f"test_case_{n}",
+            "input": row["input"],
+            "actualOutput": row["output"],
+            # A pass from .8 on: .6 would be one of ours.
+            "metricsData": [
+                {
+                    "name": "Correct [GEval]",
+                    "score": 0.9 if n < 22 else 0.6,
+                    "success": n < 22,
+                    "reason": f"Reason {n}.",
+                }
+            ],
+        }
+        for n, row in enumerate(rows)
+    ]
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({"testCases": cases}), encoding="utf-8")
+    flags = ["--data", write_jsonl(tmp_path / "l.jsonl", rows), "--dimension", "correct"]
+    result = verified(capsys, "--scores", str(run), *flags)
+    assert (result["tpr"]["value"], result["tnr"]["value"]) == (1, 0.9)
+    assert command(["--scores", str(run), *flags]) == 0
+    printed = capsys.readouterr()
+    assert "false pass 21: A20. | judge: Reason 20." in printed.out
+    assert "matched 40 of 40 labelled rows, 0 by id and 40 by their texts" in printed.err
+    other = write_jsonl(tmp_path / "o.jsonl", [{**row, "output": "Other."} for row in rows])
+    assert command(["--scores", str(run), "--data", other, *flags[2:]]) == 1
+    assert "run.json (DeepEval): no row alone has a labelled row's id" in capsys.readouterr().err
