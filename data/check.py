@@ -138,8 +138,6 @@ def _set_notes(labelled: Labelled) -> list[str]:
     """What no single row can be blamed for."""
     notes = []
     if isinstance(labelled, LabelledSet):
-        same = [name for name in labelled.dimensions if is_constant(labelled, name)]
-        notes += [f"every rating on {n} is the same, so there is nothing to rank by" for n in same]
         for name in labelled.words:
             notes += with_ratings(labelled, name).notes[len(labelled.notes) :]
     return notes

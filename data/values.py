@@ -92,8 +92,8 @@ def says_nothing(value: object) -> bool:
 
 def says_truth(value: object, words: Collection[str] = ()) -> bool:
     """Whether a cell says yes or no, true or false, pass or fail, or one of these words."""
-    is_short = isinstance(value, str) and len(value) < _MAX_WORD
-    return isinstance(value, bool) or (is_short and word_of(value) in {*words, *_TRUTH_WORDS})
+    word = word_of(value) if isinstance(value, str) and len(value) < _MAX_WORD else ""
+    return isinstance(value, bool) or word in _TRUTH_WORDS or word in words
 
 
 def looks_like_rating(value: object, *, typed: bool) -> bool:
@@ -151,7 +151,9 @@ class RatingCells:
             kinds[cell.kind] += self._counts[key]
         truths = {cell.word for cell in self._cells.values() if cell.kind == _TRUTH}
         odd = {_MAPPED, _MISSING, _WORD}
-        odd |= set() if any(truths <= {*pair.split("/")} for pair in _TRUTHS) else {_TRUTH}
+        pairs = (pair.split("/") for pair in _TRUTHS)
+        self._pairs = [(good, bad) for good, bad in pairs if truths <= {good, bad}]
+        odd |= set() if self._pairs else {_TRUTH}
         # What the column holds, in words; empty where nothing tells.
         self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default="")
         texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
@@ -174,9 +176,7 @@ class RatingCells:
             return None
         good, bad = "1", "0"
         if _TRUTH in kinds:
-            said = {cell.word for cell in cells if cell.kind == _TRUTH}
-            pairs = (pair.split("/") for pair in _TRUTHS)
-            good, bad = next((pair for pair in pairs if said <= {*pair}), (good, bad))
+            good, bad = next(iter(self._pairs), (good, bad))
         elif _MAPPED in kinds:
             counted = [n for n in self._words.values() if n is not None]
             words = {float(n): word for word, n in self._words.items() if n in (0, 1)}
@@ -215,12 +215,8 @@ class RatingCells:
             if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
         ]
         if two := self.two_values:
-            said = f"{two[0]!r} counts 1, {two[1]!r} counts 0"
-            if two == ("1", "0"):
-                said = "1 is taken for pass, 0 for fail; --values turns it"
-            elif "/".join(two) not in VERDICTS:
-                said += ", and reports say pass and fail; --values turns it"
-            yield said
+            said = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
+            yield said if "/".join(two) in VERDICTS else f"{said}; --values turns it"
         elif read:
             more = ", ..." if len(read) > _MAX_WORDS else ""
             yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
@@ -266,8 +262,9 @@ class RatingCells:
         words = [word for word, _ in counts.most_common()]
         numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
         if self.holds == _TRUTH:
-            alike = ((word, get_close_matches(word, _TRUTH_WORDS, n=1)) for word in words)
-            numbers = {word: f"{_TRUTH_WORDS[known[0]]:g}" for word, known in alike if known}
+            known = [word for pair in self._pairs for word in pair]
+            alike = ((word, get_close_matches(word, known, n=1)) for word in words)
+            numbers = {word: f"{_TRUTH_WORDS[close[0]]:g}" for word, close in alike if close}
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
         names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
         pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]

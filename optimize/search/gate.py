@@ -529,10 +529,7 @@ def documents_for(power_wanted: float, outputs_a_document: float, gain: float, r
 def chance_of_gain(
     everything: Items, learned: Items, *, balanced: bool, risk: float = RISK
 ) -> tuple[str, int]:
-    """How likely a gain would ship with these labels, in words; with how many documents it would.
-
-    `learned` are those of train and dev.
-    """
+    """How likely a gain ships, in words, and how many documents make it likely."""
     n_learned, what = len(learned.places), "rho"
     outputs = len(learned) / n_learned
     if balanced:
