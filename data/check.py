@@ -136,11 +136,10 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
 
 def _set_notes(labelled: Labelled) -> list[str]:
     """What no single row can be blamed for."""
-    notes = []
-    if isinstance(labelled, LabelledSet):
-        for name in labelled.words:
-            notes += with_ratings(labelled, name).notes[len(labelled.notes) :]
-    return notes
+    if isinstance(labelled, LabelledPairs):
+        return []
+    own = len(labelled.notes)
+    return [note for name in labelled.words for note in with_ratings(labelled, name).notes[own:]]
 
 
 def map_file(reading: Reading, options: ReadOptions) -> str:
@@ -221,8 +220,9 @@ def _bearing(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions
     # Only here, since what is refused needs no statistics.
     from optimize.bearing import bearing_of
 
-    is_set = isinstance(labelled, LabelledSet)
-    return bearing_of(labelled, _meant(labelled, flags, options)[0] if is_set else "margin for A")
+    if isinstance(labelled, LabelledPairs):
+        return bearing_of(labelled, "margin for A")
+    return bearing_of(labelled, _meant(labelled, flags, options)[0])
 
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:

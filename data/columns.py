@@ -69,8 +69,7 @@ def tokens(name: str) -> tuple[str, ...]:
 class Columns:
     """A table's columns and the user's names for some of them.
 
-    `judged` are the texts that a judge is known to read, whatever they are called; `words` are
-    the user's that count a number.
+    `judged` are texts that a judge reads, whatever they are called; `words` count a number.
     """
 
     def __init__(

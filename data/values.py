@@ -252,20 +252,17 @@ class RatingCells:
         return len(words) == 2 and {c.kind for c in self._cells.values()} <= {_WORD, _MISSING}
 
     def values_flag(self) -> str:
-        """The flag that says what faulty cells count, for its user to complete.
-
-        A misspelt word counts as the known one; of an unknown pair the commoner is taken for good.
-        """
+        """The flag for faulty cells: a misspelt word is a known one, of two unknown one is good."""
         counts = Counter[str]()
         for key in self._faults:
             counts[word_of(key[1])] += self._counts[key]
         words = [word for word, _ in counts.most_common()]
-        numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
-        if self.holds == _TRUTH:
-            known = [word for pair in self._pairs for word in pair]
-            alike = ((word, get_close_matches(word, known, n=1)) for word in words)
-            numbers = {word: f"{_TRUTH_WORDS[close[0]]:g}" for word, close in alike if close}
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
+        numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
+        known = [word for pair in self._pairs for word in pair] if self.holds == _TRUTH else []
+        for word in short[:_MAX_WORDS]:
+            for close in get_close_matches(word, known, n=1):
+                numbers[word] = f"{_TRUTH_WORDS[close]:g}"
         names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
         pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
         # A word such as -99 would be taken for a flag of its own.

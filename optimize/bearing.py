@@ -1,6 +1,7 @@
 """What a label set can bear: which figures get an interval, whether a gain ships, what to label."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +29,12 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
     human, n = everything.human, len(everything.places)
     if not human.size:
         return {}
+    any_labelled: Any = labelled  # since split's type variable is solved for one kind of labels
     level = choose_level(everything) if isinstance(labelled, LabelledSet) else "dataset"
     intervals, gain, collect = f"verify on all {_with_interval(everything, words, level)}", "", []
     try:
         # As a run deals them by its default seed.
-        splits = data.split(labelled, seed=0)
+        splits = data.split(any_labelled, seed=0)
     except LabelError:
         collect.append(f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start")
     else:
@@ -47,18 +49,18 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
     collect += [] if people else ["a second annotator on 30 outputs"]
     if not np.ptp(human):
         other = words[int(human[0])] if words else "other rating"
-        none = f"no {other} among {count(human.size, 'label')}"
-        collect = [f"{none}: there is nothing to learn or to measure before there are some"]
-    several = [rows for rows in everything.places.values() if rows.size > 1]
-    n_contrast = sum(np.ptp(human[rows]) > 0 for rows in several)
-    contrast = f"people tell outputs apart in {n_contrast:,} of {count(len(several), 'document')}"
+        collect = [
+            f"no {other} among {human.size:,} labels: there is nothing to learn or to measure"
+        ]
+    varied = [np.ptp(human[rows]) > 0 for rows in everything.places.values() if rows.size > 1]
+    contrast = f"people tell outputs apart in {sum(varied):,} of {count(len(varied), 'document')}"
     spread = f"mean {human.mean():.2f}, SD {human.std():.2f}"
     if words:
         spread = f"{human.mean():.0%} {words[0]}, {1 - human.mean():.0%} {words[1]}"
     texts = {
         "labels": f"{name}: {spread}",
         "people": people or "how far they agree is not known",
-        "contrast": contrast if several else "none within documents, which have one output each",
+        "contrast": contrast if varied else "none within documents, which have one output each",
         "intervals": intervals,
         "gain": gain,
         "collect": "; ".join(collect) or "nothing more: these labels bear a run",
@@ -80,7 +82,7 @@ def lacking(items: Items, words: Words, level: Level) -> dict[str, int]:
         np.ptp(own) > 0 if level == "summary" else (own != labels[numbers.argmax()]).any()
         for own in (items.human[rows] for rows in items.places.values())
     ]
-    return {f"{level}-level rho": max(0, FEW_DOCUMENTS - sum(differ))}
+    return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(differ)))}
 
 
 def _with_interval(items: Items, words: Words, level: Level) -> str:
@@ -92,8 +94,8 @@ def _with_interval(items: Items, words: Words, level: Level) -> str:
 def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -> list[str]:
     """What would give the figures on test an interval, if its part stays the same."""
     n, advice = len(everything.places), []
-    same = " (not more outputs of the same)" if len(everything) > n else ""
-    kinds = [f"{word} outputs" for word in words] if words else [f"documents{same}"]
+    kinds = ["documents (not more outputs of the same)" if len(everything) > n else "documents"]
+    kinds = [f"{word} outputs" for word in words] if words else kinds
     for kind, (figure, lacks) in zip(kinds, lacking(test, words, level).items(), strict=True):
         # Of the documents in test some may tell nothing.
         part = (len(test.places) if words else max(1, FEW_DOCUMENTS - lacks)) / n

@@ -28,6 +28,7 @@ AnyLevel = Level | Literal["auto"]
 
 READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
 
+MANY_ANNOTATORS = 10
 # What a judge says where labels of two values have no words that it could say.
 PASS_FAIL = ("pass", "fail")
 
@@ -157,9 +158,13 @@ def load_labels(
 def agreement_of(labelled: LabelledSet, name: str) -> str:
     """How far annotators say the same, ties among it; empty where they are not known."""
     try:
-        ratings, _ = annotation_matrix(labelled, name)
+        ratings, names = annotation_matrix(labelled, name)
     except AnnotationsError:
         return ""
+    if len(names) > MANY_ANNOTATORS:
+        # Few of them share outputs: an output's first label stands beside its second, and so on.
+        order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
+        ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
     rows = annotator_agreement(ratings)
     sizes = [row.n_outputs for row in rows]
     if not rows:
