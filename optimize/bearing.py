@@ -44,14 +44,12 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
         learned = Items((*train.items, *dev.items))
         if np.ptp(learned.human):
             gain, wanted = chance_of_gain(everything, learned, balanced=words is not None)
-            more = f"{wanted - n:,} more documents for a gain of {GAIN:g}"
+            more = f"{wanted - n:,} more documents to show a gain of {GAIN:g}"
             collect += [more] if wanted > n else []
     collect += [] if people else ["a second annotator on 30 outputs"]
     if not np.ptp(human):
         other = words[int(human[0])] if words else "other rating"
-        collect = [
-            f"no {other} among {human.size:,} labels: there is nothing to learn or to measure"
-        ]
+        collect = [f"no {other} among {human.size:,} labels, so nothing to learn or to measure"]
     varied = [np.ptp(human[rows]) > 0 for rows in everything.places.values() if rows.size > 1]
     contrast = f"people tell outputs apart in {sum(varied):,} of {count(len(varied), 'document')}"
     spread = f"mean {human.mean():.2f}, SD {human.std():.2f}"
@@ -69,10 +67,7 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
 
 
 def lacking(items: Items, words: Words, level: Level) -> dict[str, int]:
-    """Each figure of a judge, and what it lacks for an interval.
-
-    These are passes of TPR and fails of TNR where labels have two `words`, else documents.
-    """
+    """Each figure, and how many passes (TPR), fails (TNR) or documents it lacks for an interval."""
     if words:
         n_more = two_values(items.human, items.human, items.document_ids).n_more
         return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
@@ -99,5 +94,7 @@ def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -
     for kind, (figure, lacks) in zip(kinds, lacking(test, words, level).items(), strict=True):
         # Of the documents in test some may tell nothing.
         part = (len(test.places) if words else max(1, FEW_DOCUMENTS - lacks)) / n
-        advice += [f"{math.ceil(lacks / part):,} more {kind} for {figure} on test"] if lacks else []
+        if lacks:
+            more = f"{math.ceil(lacks / part):,} more {kind}"
+            advice.append(f"{more} for an interval of {figure} on test")
     return advice

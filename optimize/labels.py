@@ -165,10 +165,9 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
         # Few of them share outputs: an output's first label stands beside its second, and so on.
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
-    rows = annotator_agreement(ratings)
-    sizes = [row.n_outputs for row in rows]
-    if not rows:
+    if not (rows := annotator_agreement(ratings)):
         return ""
+    sizes = [row.n_outputs for row in rows]
     figures = [(row.equal, row.kappa, row.rho) for row in rows]
     equal, *others = np.average(figures, axis=0, weights=sizes)
     kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in others)

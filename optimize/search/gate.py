@@ -538,9 +538,9 @@ def chance_of_gain(
         outputs = 1 + 4 * outputs * rate * (1 - rate) / DISAGREEMENT
     share = len(everything.places) / n_learned
     likely = math.ceil(documents_for(LIKELY, outputs, GAIN, risk) * share)
-    chance = f"ships with a chance of {power(n_learned, outputs, GAIN, risk):.0%}"
-    said = f"A gain of {GAIN:g} {what} {chance}; with {likely:,} labelled documents, {LIKELY:.0%}."
-    return said, likely
+    chance = power(n_learned, outputs, GAIN, risk)
+    said = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
+    return f"{said}{likely:,} labelled documents, {LIKELY:.0%}.", likely
 
 
 def gain_of(contrast: Contrast, rng: np.random.Generator, risk: float = RISK) -> Gain:

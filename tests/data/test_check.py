@@ -70,7 +70,9 @@ def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem(
 ) -> None:
     path = str(file_of(tmp_path, 3, 3, 3))
     assert main([path]) == 0
-    assert "collect    no other rating among 3 labels: there is nothing" in capsys.readouterr().out
+    assert (
+        "collect    no other rating among 3 labels, so nothing to learn" in capsys.readouterr().out
+    )
     assert main([path, "--dimension", "fluency"]) == 1
     assert "'fluency': no output has a rating on it" in capsys.readouterr().out
 

@@ -132,6 +132,6 @@ def test_labels_of_one_word_have_nothing_to_learn_or_to_measure(
 ) -> None:
     labels(tmp_path, *["pass"] * 12)
     out = checked(tmp_path, capsys)
-    assert "collect    no fail among 12 labels: there is nothing to learn or to measure" in out
+    assert "collect    no fail among 12 labels, so nothing to learn or to measure" in out
     labels(tmp_path, *["durchgefallen"] * 12)
     assert "no bestanden among 12 labels" in checked(tmp_path, capsys)

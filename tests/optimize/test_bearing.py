@@ -78,7 +78,7 @@ def test_rare_fails_are_asked_for_by_their_number(tmp_path: Path) -> None:
     # A quarter of 12 and so many more is to be ten; the deal of these 12 is chance.
     assert 20 <= fails <= 40
     assert fails % 4 == 0
-    assert f"{fails} more fail outputs for TNR on test; " in told["collect"]
+    assert f"{fails} more fail outputs for an interval of TNR on test; " in told["collect"]
     assert told["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
     assert told["contrast"].startswith("none within documents")
 
@@ -86,20 +86,35 @@ def test_rare_fails_are_asked_for_by_their_number(tmp_path: Path) -> None:
 def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = [
-        {"id": f"{d}-{i}", "group": f"g{d}", "document": f"D {d}.", "summary": f"S {d} {i}.",
-         "annotations": {"relevance": rng.integers(1, 6, 2).tolist()}}
-        for d in range(24) for i in range(6)
-    ]  # fmt: skip
+        {
+            **{"id": f"{d}-{i}", "group": f"g{d}", "document": f"D {d}.", "summary": f"S {i}."},
+            "annotations": {"relevance": rng.integers(1, 6, 2).tolist()},
+        }
+        for d in range(24)
+        for i in range(6)
+    ]
     write_jsonl(tmp_path / "a.jsonl", rows)
     told = bearing_of(data.read_labels(tmp_path / "a.jsonl"), "relevance")
     # Of 24 documents 6 are in test: 9 more there are 36 more in all.
     assert told["collect"].startswith(
-        "36 more documents (not more outputs of the same) for summary"
+        "36 more documents (not more outputs of the same) for an interval"
     )
     assert told["contrast"] == "people tell outputs apart in 24 of 24 documents"
     assert told["people"].startswith("two annotators say the same in ")
     assert "of 144 cases, kappa " in told["people"]
     assert "second annotator" not in told["collect"]
+
+
+def test_of_a_crowd_it_does_not_matter_who_gave_which_label(tmp_path: Path) -> None:
+    # Of two labels each by 40 people the first and the second are the same: kappa 1.
+    rows = ["id,input,output,annotator,label"]
+    for i in range(20):
+        word = ("pass", "fail")[i % 2]
+        rows += [f"{i},Ask {i}.,Say {i}.,person {2 * i + k},{word}" for k in (0, 1)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(rows))
+    told = bearing_of(data.read_labels(path), "label")
+    assert told["people"] == "two annotators say the same in 100% of 20 cases, kappa 1.00"
 
 
 def test_two_annotators_who_never_differ_agree_by_one(tmp_path: Path) -> None:
