@@ -138,8 +138,9 @@ def _set_notes(labelled: Labelled) -> list[str]:
     """What no single row can be blamed for."""
     if isinstance(labelled, LabelledPairs):
         return []
-    own = len(labelled.notes)
-    return [note for name in labelled.words for note in with_ratings(labelled, name).notes[own:]]
+    # Of words alone, all rows may be left out.
+    names, own = sorted(labelled.words.keys() & {*labelled.dimensions}), len(labelled.notes)
+    return [note for name in names for note in with_ratings(labelled, name).notes[own:]]
 
 
 def map_file(reading: Reading, options: ReadOptions) -> str:
