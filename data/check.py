@@ -86,6 +86,7 @@ def _check(flags: argparse.Namespace) -> int:
     options = _options(flags)
     labelled, problems = check_file(SHIPPED_NAMES.get(flags.file, flags.file), options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
+    bearing = {} if labelled is None or problems else _bearing(labelled, flags, options)
     if labelled is not None and flags.write_map is not None and not problems:
         write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
@@ -95,6 +96,7 @@ def _check(flags: argparse.Namespace) -> int:
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
+            "bearing": bearing,
         }
         print_output(json.dumps(record, indent=2))
     elif problems or labelled is None:
@@ -107,8 +109,9 @@ def _check(flags: argparse.Namespace) -> int:
         rest = f", of which {more:,} like these are left out here (--json has all)" if more else ""
         print_output(f"{count(len(problems), 'problem')}{rest}")
     else:
-        lines = [*_page(flags.file, labelled, notes), *_next(labelled, flags, options)]
-        print_output("\n".join(lines))
+        told = [line for entry in bearing.items() for line in _entry(*entry)]
+        lines = [*_page(flags.file, labelled, notes), "", *told]
+        print_output("\n".join([*lines, *_next(labelled, flags, options)]))
     return 1 if problems else 0
 
 
@@ -133,16 +136,11 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
 
 def _set_notes(labelled: Labelled) -> list[str]:
     """What no single row can be blamed for."""
-    notes = []
-    if isinstance(labelled, LabelledSet):
-        same = [name for name in labelled.dimensions if is_constant(labelled, name)]
-        notes += [f"every rating on {n} is the same, so there is nothing to rank by" for n in same]
-        for name in labelled.words:
-            notes += with_ratings(labelled, name).notes[len(labelled.notes) :]
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT:
-        least = f"{len(labelled.documents)}, and {MIN_UNITS_TO_SPLIT} are the least"
-        notes.append(f"too few documents to tune on: {least}")
-    return notes
+    if isinstance(labelled, LabelledPairs):
+        return []
+    # Of words alone, all rows may be left out.
+    names, own = sorted(labelled.words.keys() & {*labelled.dimensions}), len(labelled.notes)
+    return [note for name in names for note in with_ratings(labelled, name).notes[own:]]
 
 
 def map_file(reading: Reading, options: ReadOptions) -> str:
@@ -211,6 +209,23 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     return told
 
 
+def _meant(labelled: LabelledSet, flags: argparse.Namespace, options: ReadOptions) -> Sequence[str]:
+    """The dimensions that the user means, those of the catalogue and of two words first."""
+    mapped = [name for name in options.map if name in labelled.dimensions]
+    names = flags.dimension or mapped or labelled.dimensions
+    return sorted(names, key=lambda n: (n not in catalog.names(), n not in labelled.words))
+
+
+def _bearing(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> dict[str, str]:
+    """What labels on the first dimension can bear, or those of pairs."""
+    # Only here, since what is refused needs no statistics.
+    from optimize.bearing import bearing_of
+
+    if isinstance(labelled, LabelledPairs):
+        return bearing_of(labelled, "margin for A")
+    return bearing_of(labelled, _meant(labelled, flags, options)[0])
+
+
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
     """The command that goes on from here, tried on the labels; else what it wants."""
     shipped = flags.file in SHIPPED_NAMES
@@ -218,8 +233,7 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
         return []
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
-    mapped = [name for name in options.map if name in labelled.dimensions]
-    names = flags.dimension or mapped or labelled.dimensions
+    names = _meant(labelled, flags, options)
     name = next((name for name in names if name in catalog.names()), None)
     # Two values need no definition.
     own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)

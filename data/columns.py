@@ -69,7 +69,7 @@ def tokens(name: str) -> tuple[str, ...]:
 class Columns:
     """A table's columns and the user's names for some of them.
 
-    `judged` are the texts that a judge is known to read, whatever they are called.
+    `judged` are texts that a judge reads, whatever they are called; `words` count a number.
     """
 
     def __init__(
@@ -77,8 +77,9 @@ class Columns:
         table: Table,
         mapping: Mapping[str, ColumnNames] | None = None,
         judged: Collection[str] = (),
+        words: Collection[str] = (),
     ) -> None:
-        self.table, self.judged = table, judged
+        self.table, self.judged, self.words = table, judged, words
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
@@ -209,14 +210,15 @@ class Columns:
     def _kind(self, column: str) -> Kind:
         """What a column's cells are: ratings, texts, labels such as `good` or `4/5`; "" for else.
 
-        Ratings are numbers in the most part, or yes and no in all; what goes by a text's name is a
-        text.
+        Ratings are numbers in the most part, or yes and no in three of four (the others may be
+        misspelt); what goes by a text's name is a text.
         """
         if is_known_text(column) or column in self.judged:
             return "text"
         values = [value for value in self.values(column) if not says_nothing(value)]
         n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
-        if values and (2 * n_ratings >= len(values) or all(map(says_truth, values))):
+        n_truths = sum(says_truth(value, self.words) for value in values)
+        if values and (2 * n_ratings >= len(values) or 4 * n_truths >= 3 * len(values)):
             return "rating"
         if not any(isinstance(value, str) or join_texts(value) is not None for value in values):
             return ""

@@ -18,6 +18,7 @@ from data.rows import ItemFields, RowReader, read_comments
 from data.tables.problems import Problems, count, joined_names
 from data.tables.text import TableRow
 from data.types import LabelledOutput, LabelledSet
+from data.values import RatingCells
 
 ROLES = (*NOT_RATED, "annotator")
 
@@ -136,4 +137,7 @@ def _check_rated(
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
         flags = [map_flag("DIMENSION", [name]) for name in labels[:3] or columns.nested_names[:1]]
         advice = f"name a column, as in {' or '.join(flags) or '--map DIMENSION=COLUMN'}"
+        cells = (RatingCells(columns.values(name)) for name in labels)
+        if len(pairs := [of.values_flag() for of in cells if of.is_unknown_pair]) == 1:
+            advice = f"say which word is good, as in {pairs[0]} (or the other way round)"
         problems.add("no-rating", "no output has a rating that is a number", advice)

@@ -13,7 +13,7 @@ from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.text import TableRow
-from data.values import RatingCells, Scale, Values, says_nothing
+from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing
 from dspy_judges.column_names import name_key
 
 NOT_RATED = ("id", "group", "system", *NESTED)
@@ -251,6 +251,11 @@ def read_ratings(
         of_item |= {name: dict(sorted(given.items(), key=str)) for name, given in of_item.items()}
     notes = [f"{name}: {note}" for name, of in cells.items() for note in of.notes()]
     words = {name: two for name, of in cells.items() if (two := of.two_values)}
+    for name, (good, bad) in words.items():
+        if f"{bad}/{good}" in VERDICTS:
+            fault = f"{good!r} counts 1 and {bad!r} 0 by --values, and what counts 1 is good"
+            advice = "leave these --values out: TNR is the share of failures that a judge finds"
+            problems.add("turned", fault, advice, field=name)
     return ReadRatings(ratings, notes, words)
 
 

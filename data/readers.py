@@ -18,7 +18,7 @@ from data.tables.formats import read_table
 from data.tables.in_memory import Rows, is_in_memory, name_of
 from data.tables.problems import Problem, Problems, joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
-from data.values import Scale, Values
+from data.values import Scale, Values, word_of
 
 # Our names and the file's columns, `values` and a `scale` beside them; or the file with these.
 Mapped = Mapping[str, Any] | str | Path
@@ -111,7 +111,8 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
         ratings, sha256 = _read_long_file(options.annotations, long_problems, options)
     if table is None:
         return None, (*problems, *long_problems)
-    columns = Columns(without_footers(table), options.map, options.texts or ())
+    words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
+    columns = Columns(without_footers(table), options.map, options.texts or (), words)
     named = options.dimensions or options.annotations
     if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):
         if find_sides(columns) is None and columns.holds_ratings:

@@ -200,7 +200,7 @@ class RowReader:
         dropped = {*by_annotator, *differing}
         kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
         table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, kept, columns.judged)
+        return Columns(table, kept, columns.judged, columns.words)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""

@@ -3,8 +3,9 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from data.tables.problems import UnreadableError, excerpt
@@ -20,20 +21,17 @@ USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10
 # What a cell may be; a share names its whole too, which is 100 for percentages.
 _NUMBER, _SHARE, _TRUTH = "plain numbers", "shares of ", "yes and no"
 _MAPPED, _MISSING, _WORD = "mapped", "missing", "word"
+# Words that are good and bad by themselves; what yes means, only its question says.
+VERDICTS = (
+    *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
+    *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
+    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎"),
+)
 # One and nought, as a column writes them; a column of `good`, `ok` and `bad` is a scale of three.
 _TRUTHS = (
-    *("true/false", "yes/no", "y/n", "pass/fail", "passed/failed", "good/bad", "correct/incorrect"),
-    *("right/wrong", "ok/not ok", "wahr/falsch", "richtig/falsch", "ja/nein", "gut/schlecht"),
-    *(
-        "bestanden/durchgefallen",
-        "bestanden/nicht bestanden",
-        "vrai/faux",
-        "oui/non",
-        "verdadero/falso",
-        "sí/no",
-        "si/no",
-    ),
-    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎"),
+    *VERDICTS,
+    *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
+    *("verdadero/falso", "sí/no", "si/no"),
 )
 _TRUTH_WORDS = {w: float(1 - i) for pair in _TRUTHS for i, w in enumerate(pair.split("/"))}
 _NOTHING = frozenset(
@@ -92,10 +90,10 @@ def says_nothing(value: object) -> bool:
     return value is None or (is_short and word_of(value) in _NOTHING)
 
 
-def says_truth(value: object) -> bool:
-    """Whether a cell says yes or no, true or false, pass or fail."""
-    is_short = isinstance(value, str) and len(value) < _MAX_WORD
-    return isinstance(value, bool) or (is_short and word_of(value) in _TRUTH_WORDS)
+def says_truth(value: object, words: Collection[str] = ()) -> bool:
+    """Whether a cell says yes or no, true or false, pass or fail, or one of these words."""
+    word = word_of(value) if isinstance(value, str) and len(value) < _MAX_WORD else ""
+    return isinstance(value, bool) or word in _TRUTH_WORDS or word in words
 
 
 def looks_like_rating(value: object, *, typed: bool) -> bool:
@@ -153,7 +151,9 @@ class RatingCells:
             kinds[cell.kind] += self._counts[key]
         truths = {cell.word for cell in self._cells.values() if cell.kind == _TRUTH}
         odd = {_MAPPED, _MISSING, _WORD}
-        odd |= set() if any(truths <= {*pair.split("/")} for pair in _TRUTHS) else {_TRUTH}
+        pairs = (pair.split("/") for pair in _TRUTHS)
+        self._pairs = [(good, bad) for good, bad in pairs if truths <= {good, bad}]
+        odd |= set() if self._pairs else {_TRUTH}
         # What the column holds, in words; empty where nothing tells.
         self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default="")
         texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
@@ -176,9 +176,7 @@ class RatingCells:
             return None
         good, bad = "1", "0"
         if _TRUTH in kinds:
-            said = {cell.word for cell in cells if cell.kind == _TRUTH}
-            pairs = (pair.split("/") for pair in _TRUTHS)
-            good, bad = next((pair for pair in pairs if said <= {*pair}), (good, bad))
+            good, bad = next(iter(self._pairs), (good, bad))
         elif _MAPPED in kinds:
             counted = [n for n in self._words.values() if n is not None]
             words = {float(n): word for word, n in self._words.items() if n in (0, 1)}
@@ -196,7 +194,8 @@ class RatingCells:
             return None
         # On a scale that is stated, a code is a rating or off it.
         if fault and (scale is None or cell.number not in self._codes):
-            advice = f"write a plain number, or say what it counts: {self._values_flag()}"
+            mend = "mend the word" if self.holds == _TRUTH else "write a plain number"
+            advice = f"{mend}, or say what it counts: {self.values_flag()}"
             raise UnreadableError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
             advice = "leave it empty where there is none"
@@ -215,10 +214,9 @@ class RatingCells:
             for text, cell in texts.items()
             if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
         ]
-        if (two := self.two_values) and _MAPPED not in {cell.kind for cell in texts.values()}:
-            said = "1 is taken for pass, 0 for fail"
-            said = said if two == ("1", "0") else f"{two[0]!r} counts 1, {two[1]!r} counts 0"
-            yield f"{said}; --values turns it"
+        if two := self.two_values:
+            said = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
+            yield said if "/".join(two) in VERDICTS else f"{said}; --values turns it"
         elif read:
             more = ", ..." if len(read) > _MAX_WORDS else ""
             yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
@@ -238,7 +236,8 @@ class RatingCells:
         if cell.kind in (_MISSING, _MAPPED):
             return ""
         if cell.kind != self.holds:
-            return f"is not a number{' like the others' if self.holds else ''}"
+            like = "one of the words" if self.holds == _TRUTH else "a number"
+            return f"is not {like}{' like the others' if self.holds else ''}"
         text = plain_text(value) if isinstance(value, str) else ""
         if _OPEN.match(text) and self._commas != ("," in text):
             return "may have a decimal mark or one of thousands"
@@ -246,12 +245,26 @@ class RatingCells:
             return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
         return "is on a scale that counts downwards" if self._turned and cell.word else ""
 
-    def _values_flag(self) -> str:
-        """The flag that says what faulty cells count, for its user to complete."""
-        words = sorted({plain_text(key[1]) for key in self._faults}, key=str.casefold)
+    @property
+    def is_unknown_pair(self) -> bool:
+        """Whether the cells are two words that are not known, and nothing else."""
+        words = {word_of(key[1]) for key, cell in self._cells.items() if cell.kind == _WORD}
+        return len(words) == 2 and {c.kind for c in self._cells.values()} <= {_WORD, _MISSING}
+
+    def values_flag(self) -> str:
+        """The flag for faulty cells: a misspelt word is a known one, of two unknown one is good."""
+        counts = Counter[str]()
+        for key in self._faults:
+            counts[word_of(key[1])] += self._counts[key]
+        words = [word for word, _ in counts.most_common()]
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
-        names = [f'"{word}"' if "," in word else word for word in short if "'" not in word]
-        pairs = [f"{name}=NUMBER" for name in names or ["WORD"]]
+        numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
+        known = [word for pair in self._pairs for word in pair] if self.holds == _TRUTH else []
+        for word in short[:_MAX_WORDS]:
+            for close in get_close_matches(word, known, n=1):
+                numbers[word] = f"{_TRUTH_WORDS[close]:g}"
+        names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
+        pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
         # A word such as -99 would be taken for a flag of its own.
         flag = "--values=" if pairs[0].startswith("-") else "--values "
         return f"{flag}'{','.join(pairs[:_MAX_WORDS])}{'...' * (len(pairs) > _MAX_WORDS)}'"

@@ -28,6 +28,7 @@ AnyLevel = Level | Literal["auto"]
 
 READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
 
+MANY_ANNOTATORS = 10
 # What a judge says where labels of two values have no words that it could say.
 PASS_FAIL = ("pass", "fail")
 
@@ -149,24 +150,29 @@ def load_labels(
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
     if isinstance(judged, Dimension):
         labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
-    agreement = _agreement_notes(labelled, name) if name in labelled.words else []
-    return data.with_ratings(replace(labelled, notes=(*agreement, *labelled.notes)), name)
+    if name in labelled.words and (agreement := agreement_of(labelled, name)):
+        labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
+    return data.with_ratings(labelled, name)
 
 
-def _agreement_notes(labelled: LabelledSet, name: str) -> list[str]:
-    """How far annotators say the same, ties among it; nothing where they are not known."""
+def agreement_of(labelled: LabelledSet, name: str) -> str:
+    """How far annotators say the same, ties among it; empty where they are not known."""
     try:
-        ratings, _ = annotation_matrix(labelled, name)
+        ratings, names = annotation_matrix(labelled, name)
     except AnnotationsError:
-        return []
-    rows = annotator_agreement(ratings)
+        return ""
+    if len(names) > MANY_ANNOTATORS:
+        # Few of them share outputs: an output's first label stands beside its second, and so on.
+        order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
+        ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
+    if not (rows := annotator_agreement(ratings)):
+        return ""
     sizes = [row.n_outputs for row in rows]
-    if not rows:
-        return []
-    equal, kappa = np.average([(row.equal, row.kappa) for row in rows], axis=0, weights=sizes)
-    said = "undefined" if np.isnan(kappa) else f"{kappa:.2f}"
-    cases = f"{equal:.0%} of {sum(sizes):,} cases"
-    return [f"{name}: two annotators say the same in {cases}, kappa {said}"]
+    figures = [(row.equal, row.kappa, row.rho) for row in rows]
+    equal, *others = np.average(figures, axis=0, weights=sizes)
+    kappa, rho = ("undefined" if np.isnan(value) else f"{value:.2f}" for value in others)
+    cases = f"two annotators say the same in {equal:.0%} of {sum(sizes):,} cases, kappa {kappa}"
+    return cases if name in labelled.words else f"{cases}, rho {rho}"
 
 
 def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:

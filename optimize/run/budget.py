@@ -38,7 +38,7 @@ from optimize.search.evaluator import (
     SearchOptions,
     Unit,
 )
-from optimize.search.gate import documents_for, power
+from optimize.search.gate import chance_of_gain
 
 # Without a limit: calls of a search that costs nothing; of another so many times the judging of so
 # many outputs by the untuned judge.
@@ -67,10 +67,6 @@ DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
 DEAREST_FACTOR = 4.0
 # Tokens written cost about so many times those read, where no price says how many.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
-# The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
-GAIN, LIKELY = 0.1, 0.8
-# The share of outputs on which two judges of two values differ.
-DISAGREEMENT = 0.25
 
 
 class CallTokens(NamedTuple):
@@ -138,20 +134,9 @@ class RunBudget:
 
     def chance(self) -> str:
         """How likely a gain would ship with these labels, and with how many it would be likely."""
-        labels, risk = self.prepared.labels, self.prepared.settings.risk
-        n_documents, n_learned = (len(part.places) for part in (labels.everything, labels.learned))
-        outputs = len(labels.learned) / n_learned
-        what = "rho"
-        if self.prepared.objective == "balanced":
-            # The spread of balanced accuracy is the root of DISAGREEMENT / (4 p (1 - p)) an output.
-            rate, what = float(labels.learned.human.mean()), "balanced accuracy"
-            outputs = 1 + 4 * outputs * rate * (1 - rate) / DISAGREEMENT
-        likely = documents_for(LIKELY, outputs, GAIN, risk) * n_documents / n_learned
-        chance = power(n_learned, outputs, GAIN, risk)
-        return (
-            f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
-            f"{math.ceil(likely):,} labelled documents, {LIKELY:.0%}."
-        )
+        labels, balanced = self.prepared.labels, self.prepared.objective == "balanced"
+        risk = self.prepared.settings.risk
+        return chance_of_gain(labels.everything, labels.learned, balanced=balanced, risk=risk)[0]
 
     def to_json(self) -> dict[str, Any]:
         """What --dry-run --json prints of it."""

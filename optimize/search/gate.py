@@ -46,6 +46,10 @@ SWAPS = 2000
 MOST_FAILED = 0.1
 # Versions of a judge that shows all labels.
 FOLDS = 4
+# The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
+GAIN, LIKELY = 0.1, 0.8
+# The share of outputs on which two judges of two values differ.
+DISAGREEMENT = 0.25
 # Standard deviation of the difference of two judges' rho in one document, times the root of its
 # outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
 # (4, 8 or 16 outputs), .91 between tuned and untuned judges of benchmarks/simulated.py (5 or 12).
@@ -507,20 +511,36 @@ def power(n_documents: int, outputs_a_document: float, gain: float, risk: float 
     `n_documents` are those of train and dev. By the t test of differences that have the spread
     `SPREAD` for an output beyond the first.
     """
-    from scipy import stats
+    from scipy.special import nctdtr, stdtrit
 
     if n_documents < fewest_documents(risk):
         return 0.0
     error = SPREAD / math.sqrt(n_documents * max(1.0, outputs_a_document - 1))
     freedom = n_documents - 1
-    critical_value = stats.t.ppf(1 - risk, freedom)
-    return float(stats.nct.sf(critical_value, freedom, gain / error))
+    return float(1 - nctdtr(freedom, gain / error, stdtrit(freedom, 1 - risk)))
 
 
 def documents_for(power_wanted: float, outputs_a_document: float, gain: float, risk: float) -> int:
     """The fewest documents of train and dev that have so much power."""
     sizes = itertools.count(fewest_documents(risk))
     return next(n for n in sizes if power(n, outputs_a_document, gain, risk) >= power_wanted)
+
+
+def chance_of_gain(
+    everything: Items, learned: Items, *, balanced: bool, risk: float = RISK
+) -> tuple[str, int]:
+    """How likely a gain ships, in words, and how many documents make it likely."""
+    n_learned, what = len(learned.places), "rho"
+    outputs = len(learned) / n_learned
+    if balanced:
+        # The spread of balanced accuracy is the root of DISAGREEMENT / (4 p (1 - p)) an output.
+        rate, what = float(learned.human.mean()), "balanced accuracy"
+        outputs = 1 + 4 * outputs * rate * (1 - rate) / DISAGREEMENT
+    share = len(everything.places) / n_learned
+    likely = math.ceil(documents_for(LIKELY, outputs, GAIN, risk) * share)
+    chance = power(n_learned, outputs, GAIN, risk)
+    said = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
+    return f"{said}{likely:,} labelled documents, {LIKELY:.0%}.", likely
 
 
 def gain_of(contrast: Contrast, rng: np.random.Generator, risk: float = RISK) -> Gain:

@@ -48,7 +48,7 @@ def test_a_sound_file_is_told_by_its_outputs_scales_and_notes(
     assert "documents  by column 'group'" in printed
     assert "ratings    relevance: 1 to 2, 2 outputs rated\n" in printed
     assert "no rating on relevance: 1 of 3 outputs" in printed
-    assert "too few documents to tune on: 2, and 6 are the least" in printed
+    assert "collect    6 documents let a judge be tuned, 30 are a fair start" in printed
     assert max(map(len, printed.splitlines())) <= 80
 
 
@@ -70,7 +70,9 @@ def test_a_constant_dimension_is_noted_and_an_unrated_one_a_problem(
 ) -> None:
     path = str(file_of(tmp_path, 3, 3, 3))
     assert main([path]) == 0
-    assert "every rating on relevance is the same, so there is" in capsys.readouterr().out
+    assert (
+        "collect    no other rating among 3 labels, so nothing to learn" in capsys.readouterr().out
+    )
     assert main([path, "--dimension", "fluency"]) == 1
     assert "'fluency': no output has a rating on it" in capsys.readouterr().out
 

@@ -109,7 +109,7 @@ ZOO: dict[str, Sheet] = {
     "pass and fail": Sheet(
         column("pass", "fail"),
         ones(1, 0),
-        note="'pass' counts 1, 'fail' counts 0; --values turns it",
+        note="'pass' is a pass and counts 1, 'fail' a fail and 0",
     ),
     "nothing in many words": Sheet(
         column("4", "n/a", "-", "k.A.", "", "2"),
@@ -259,7 +259,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "words that may be ratings": (
         table(mark=["good", "fair", *["good"] * 6]),
-        ("no output has a rating that is a number", "--map DIMENSION=mark"),
+        ("'fair' is not one of the words like the others", "--values 'fair=NUMBER'"),
     ),
 }
 

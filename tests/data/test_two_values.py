@@ -46,15 +46,17 @@ def test_one_word_of_a_pair_tells_the_other_and_a_bare_1_tells_nothing(tmp_path:
 
 def test_it_is_said_which_word_is_good_and_values_turn_it(tmp_path: Path) -> None:
     notes = labels(tmp_path, "pass", "fail").notes
-    assert "label: 'pass' counts 1, 'fail' counts 0; --values turns it" in notes
+    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in notes
     notes = labels(tmp_path, "1", "0").notes
-    assert "label: 1 is taken for pass, 0 for fail; --values turns it" in notes
+    assert "label: '1' is a pass and counts 1, '0' a fail and 0; --values turns it" in notes
+    notes = labels(tmp_path, "yes", "no", values={"yes": 0, "no": 1}).notes
+    assert "label: 'no' is a pass and counts 1, 'yes' a fail and 0; --values turns it" in notes
     turned = labels(
         tmp_path, "flagged", "clean", values={"flagged": 1, "clean": 0}, dimensions=["label"]
     )
     assert turned.words == {"label": ("flagged", "clean")}
-    turned = labels(tmp_path, "fail", "fail", values={"pass": 0, "fail": 1})
-    assert turned.words == {"label": ("fail", "pass")}
+    turned = labels(tmp_path, "yes", "yes", values={"no": 1, "yes": 0})
+    assert turned.words == {"label": ("no", "yes")}
     assert labels(tmp_path, "3", "1", values={"3": 1, "1": 0.5}).words == {}
 
 
@@ -81,3 +83,55 @@ def test_check_goes_on_to_tune_two_values_without_a_definition(
     out = capsys.readouterr().out
     assert "comments   critique: what people said of their labels; no judge reads it" in out
     assert f"next       dspy-judges tune --dimension is_correct --data {tmp_path}" in out
+
+
+def checked(tmp_path: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    check.main(["check", str(tmp_path / "sheet.csv"), *flags])
+    return capsys.readouterr().out
+
+
+def test_a_misspelt_word_is_named_with_its_row_and_the_flag_that_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = ["pass", "fail"] * 5
+    with pytest.raises(data.LabelError):
+        labels(tmp_path, *cells, "pas", "Fial", dimensions=["label"])
+    out = checked(tmp_path, capsys)
+    assert "line 12, field 'label': 'pas' is not one of the words like the others" in out
+    assert "line 13, field 'label': 'Fial' is" in out
+    assert out.count("mend the word, or say what it counts: --values 'pas=1,fial=0'") == 2
+    out = checked(tmp_path, capsys, "--values", "pas=1,fial=0")
+    assert "12 outputs rated: 6 pass, 6 fail" in out
+    # Close to a word of another pair alone, it may be anything.
+    with pytest.raises(data.LabelError, match="--values 'fair=NUMBER'"):
+        labels(tmp_path, *["good", "bad"] * 5, "fair")
+
+
+def test_two_words_that_nobody_knows_take_one_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(data.LabelError):
+        labels(tmp_path, *["Ship", "hold", "ship", "n/a"] * 4)
+    flag = "--values 'ship=1,hold=0'"
+    assert f"say which word is good, as in {flag} (or the other way round)" in checked(
+        tmp_path, capsys
+    )
+    out = checked(tmp_path, capsys, "--values", "ship=1,hold=0")
+    assert "12 outputs rated: 8 ship, 4 hold" in out
+    assert out.splitlines()[-1].endswith("--values ship=1,hold=0")
+
+
+def test_no_screen_calls_a_fail_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels(tmp_path, *["pass", "fail"] * 4)
+    out = checked(tmp_path, capsys, "--values", "pass=0,fail=1")
+    assert "'fail' counts 1 and 'pass' 0 by --values, and what counts 1 is good; leave" in out
+
+
+def test_labels_of_one_word_have_nothing_to_learn_or_to_measure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels(tmp_path, *["pass"] * 12)
+    out = checked(tmp_path, capsys)
+    assert "collect    no fail among 12 labels, so nothing to learn or to measure" in out
+    labels(tmp_path, *["durchgefallen"] * 12)
+    assert "no bestanden among 12 labels" in checked(tmp_path, capsys)

@@ -55,7 +55,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     file = sheet(tmp_path / "sheet.csv")
     run = optimize.tune("label", file, out=tmp_path / "run")
     said = capsys.readouterr().err
-    assert "label: 'pass' counts 1, 'fail' counts 0; --values turns it" in said
+    assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
     assert "one was made of the labels" in said
     assert "it reads input and output" in said
     judge = run.judge
@@ -104,7 +104,7 @@ def test_ratings_on_a_judge_of_two_words_are_refused_with_the_way_out(tmp_path: 
 
 def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path: Path) -> None:
     turned = {"pass": 0, "fail": 1}
-    with pytest.raises(LabelError, match="'fail' counts 1, and 0 for the judge of label"):
+    with pytest.raises(LabelError, match="'fail' counts 1 and 'pass' 0 by --values"):
         verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv"), values=turned)
 
 
