@@ -31,6 +31,7 @@ from judges.cli.table import total_estimate
 from judges.client import check_name, is_embedded
 from judges.dimension import Comparison
 from judges.loading import load
+from judges.recorded import read_scores
 from judges.terminal import print_error, print_lines, print_note
 from optimize.figures import DIGITS, json_number, value_cell
 from optimize.flags import (
@@ -42,7 +43,7 @@ from optimize.flags import (
     run,
     values_of,
 )
-from optimize.items import data_counts, read_scores
+from optimize.items import data_counts
 from optimize.labels import find_subject, words_of
 from optimize.measuring.asking import (
     Entry,
@@ -86,7 +87,6 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        allow_abbrev=False,
         # --lm is of several models here.
         conflict_handler="resolve",
     )

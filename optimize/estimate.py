@@ -13,10 +13,10 @@ from data.types import LabelError
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping
 from judges.dimension import Dimension
+from judges.recorded import read_scores
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
 from optimize.flags import Parser, Result, SettingsError, add_label_flags, run, values_of
-from optimize.items import read_scores
 from optimize.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
 from optimize.report.text import cell_text, counted, number_text
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
@@ -30,7 +30,6 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME,
         description="Means as people would give them, from few labels and many judgements; of\n"
         "pass or fail the true rate. The labelled outputs must be a random part of all.",
-        allow_abbrev=False,
     )
     add = command_parser.add_argument
     add_label_flags(command_parser, required="all outputs, some of them rated")

@@ -23,6 +23,8 @@ from judges.terminal import (
 Level = Literal["summary", "dataset", "system"]
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
+# The chance that a judge ships which is no better than the untuned one.
+RISK = 0.1
 Bounds = tuple[float, float]
 Result = Mapping[str, Any]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,8 @@ import numpy.typing as npt
 
 from data.columns import only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges import recorded
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
-from judges.recorded import RecordingError
 from optimize.statistics.correlations import Level
 
 Vector = npt.NDArray[np.float64]
@@ -223,14 +220,6 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value
     return matrix, names
-
-
-def read_scores(path: Path, dimension: str) -> Mapping[str, float]:
-    """Scores by id (see `judges.recorded.read_scores`); raises LabelError."""
-    try:
-        return recorded.read_scores(path, dimension)
-    except RecordingError as error:
-        raise LabelError(str(error)) from error
 
 
 def is_two_valued(human: Vector) -> bool:

@@ -35,17 +35,9 @@ PASS_FAIL = ("pass", "fail")
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
     """Raise SettingsError for a level that labels do not have, before any model is asked."""
     levels = ("dataset",) if pairs else levels_of(items)
-    if level == "auto" or level in levels:
-        return
-    reason = "pairs have one margin each; only dataset fits them"
-    if not pairs:
-        reason = f"these labels have the levels {', '.join(levels)}"
-    raise SettingsError(f"level {level}: {reason}")
-
-
-def is_two_valued(subject: Subject, items: Items) -> bool:
-    """Whether people's labels, and the judge's scale, are 0 (a fail) and 1 (a pass)."""
-    return subject.scale == (0, 1) and set(items.human.tolist()) <= {0.0, 1.0}
+    if level not in ("auto", *levels):
+        what = "pairs" if pairs else "these labels"
+        raise SettingsError(f"level {level}: of {what} choose {' or '.join(levels)}")
 
 
 def find_subject(name: str) -> Subject | None:

@@ -2,11 +2,11 @@
 
 import sys
 
-from dspy_judges.startup import run
+from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
     # First, so that no file of the working folder is imported in a library's place.
-    sys.exit(run("optimize.panel:command"))
+    sys.exit(start("optimize.panel:command"))
 
 import argparse
 import math
@@ -24,7 +24,7 @@ from data.types import LabelledPairs
 from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
-from judges.terminal import DONE, print_lines, print_note, run_command
+from judges.terminal import print_lines, print_note
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -36,7 +36,7 @@ from optimize.compare import (
     read_task,
 )
 from optimize.figures import DIGITS, Cell, value_cell
-from optimize.flags import INTERRUPTED_RUN, Parser, SettingsError, print_json
+from optimize.flags import Parser, SettingsError, run
 from optimize.items import Items, data_counts, text_key
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
@@ -86,7 +86,6 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} --data FILE JUDGE ... [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        allow_abbrev=False,
     )
     add_judges_flags(command_parser, "panel")
     return command_parser
@@ -94,23 +93,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
-    flags = parser().parse_intermixed_args(arguments)
-
-    def print_result() -> int:
-        summary = join(flags)
-        if summary is not None and flags.json:
-            print_json(summary)
-        elif summary is not None:
-            print_lines(panel_lines(summary))
-        return DONE
-
-    return run_command(
-        NAME,
-        print_result,
-        verbose=flags.verbose,
-        quiet=flags.quiet,
-        interrupted=INTERRUPTED_RUN,
-    )
+    return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
 
 
 def join(flags: argparse.Namespace) -> dict[str, Any] | None:

@@ -231,7 +231,6 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
-        allow_abbrev=False,
     )
     add = command_parser.add_argument
     about = "a catalogue name, a run folder or a judge's file; also JUDGE@MODEL"

@@ -36,7 +36,6 @@ class Scored:
     items: Items
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
-    split: str = "these labels"
     met: frozenset[int] = frozenset()
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0

@@ -21,7 +21,6 @@ from optimize.report.text import (
     two_value_sentences,
     wrapped,
 )
-from optimize.statistics.intervals import Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -31,7 +30,7 @@ HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
-# The smallest gain in rho that is worth planning for, and an interval's half that is too wide.
+# The smallest gain that is worth having, and an interval's half that is too wide.
 PLANNED, WIDE = 0.05, 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
 MANY_FAILED, MOVED = 0.05, 0.10
@@ -179,23 +178,6 @@ def _gain_unseen(summary: Summary) -> str:
         return ""
     joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] > 0 else "but"
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
-
-
-def _documents_to_settle(summary: Summary) -> str:
-    """How many documents would show a gain as large as test's, but at least 0.05."""
-    gain, cell = _gains(summary)["test"], summary["tuned_judge"]["test"]
-    further = 0
-    if cell["level"] != "system":
-        n_documents = cell["n_documents"] + cell["n_undefined"]
-        further = _further_documents(gain, n_documents, max(gain["value"], PLANNED))
-    return f"about {further:,} further documents" if further > 0 else "further labels"
-
-
-def _further_documents(difference: Cell, n_documents: int, effect: float) -> int:
-    if n_documents < 2 or difference["high"] == difference["low"]:
-        return 0
-    ends = Interval(difference["low"], difference["high"])
-    return documents_for_difference(ends, n_documents, effect) - n_documents
 
 
 def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False) -> str:
@@ -357,8 +339,7 @@ def _on_gain(summary: Summary) -> Iterator[str]:
     gain = _gains(summary)["test"]
     if summary["shipped"] == "tuned":
         if gain and gain["low"] is not None and gain["low"] <= 0:
-            documents = _documents_to_settle(summary)
-            yield f"Verify both judges on {documents}: test alone does not confirm the gain."
+            yield "Verify both judges on further labels: test alone does not confirm the gain."
         return
     if summary.get("limit_reached"):
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
@@ -368,17 +349,13 @@ def _on_gain(summary: Summary) -> Iterator[str]:
 
 
 def _on_unseen(summary: Summary) -> Iterator[str]:
-    """Yield that the judge is worse on new systems than on known ones, or than untuned."""
+    """Yield that the judge is worse on new systems than untuned."""
     lost = _gains(summary).get("test_unseen_systems")
     if summary["shipped"] == "tuned" and lost and lost["value"] is not None and lost["value"] < 0:
         yield (
             "Before you judge new systems, label some of their outputs and verify both judges: "
             "tuning has shown no gain on unseen systems."
         )
-        return
-    known, unseen = (_order(summary, split, summary["shipped"]) for split in SPLITS)
-    if known and unseen and unseen["high"] is not None and unseen["high"] < known["value"]:
-        yield "Label some outputs of a new system before you judge it: there the judge agrees less."
 
 
 def _on_width(order: Cell | None) -> Iterator[str]:
@@ -497,7 +474,7 @@ def compare_answer(result: Summary) -> list[Said]:
 
 
 def compare_steps(result: Summary) -> list[str]:
-    """What to do next: which judge to use, and what would tell the best from the second."""
+    """What to do next: which judge to use."""
     if has_constructed_labels(result):
         return ["Compare on labels of your own (`--data FILE`)."]
     rows = result["judges"]
@@ -509,19 +486,9 @@ def compare_steps(result: Summary) -> list[str]:
     equals = [best, *(row for row in rest if row["standing"] == "as good")]
     priced = [row for row in equals if row["cost_per_1000_rows"] is not None]
     cheapest = min(priced, key=lambda row: row["cost_per_1000_rows"], default=best)
-    steps = [f"Use {best['name']}."]
     if cheapest is not best:
-        steps = [f"Use {cheapest['name']}: as good as the best, and it costs {_price(cheapest)}."]
-    unclear = [row for row in rest if row["standing"] == "unclear"]
-    if unclear and (difference := unclear[0]["difference"]) and difference["low"] is not None:
-        effect = max(abs(difference["value"]), PLANNED)
-        further = _further_documents(difference, difference["n_documents"], effect)
-        if further > 0 and result["level"] != "system":
-            steps.append(
-                f"About {further:,} more documents would tell {best['name']} from "
-                f"{unclear[0]['name']}, if they differ by {effect:.2f}."
-            )
-    return steps
+        return [f"Use {cheapest['name']}: as good as the best, and it costs {_price(cheapest)}."]
+    return [f"Use {best['name']}."]
 
 
 def is_paired(result: Summary) -> bool:

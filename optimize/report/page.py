@@ -4,9 +4,8 @@ One template draws every page. It escapes all texts, has no script, and asks for
 """
 
 import difflib
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -142,7 +141,6 @@ def write_run(
     judged: Mapping[str, Mapping[str, Scored]],
     prompts: Mapping[str, Prompt],
     probes: Probes,
-    provenance: Mapping[str, Any],
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
     shipped, order = summary["shipped"], summary.get("order", {})
@@ -171,7 +169,7 @@ def write_run(
         scored,
         shares,
         [table, *_people(summary.get("people")), _attempts(probes), _failures(scored)],
-        _judge(summary, prompts, provenance),
+        _judge(summary, prompts),
     )
 
 
@@ -226,10 +224,8 @@ def _write_judged(
         errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
         write_misses(path.with_name(MISSES), scored)
     else:
-        worst = worst_disagreements(scored)
         drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
-        errors = [_disagreements(scored, worst)]
-        answer = replace(answer, said=[*answer.said, *_errors(scored, worst)])
+        errors = [_disagreements(scored)]
     write(
         path,
         title,
@@ -300,18 +296,6 @@ def _use(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
-    """Which outputs it gets wrong: the system that stands most often among the worst."""
-    if not worst:
-        return []
-    counts = Counter(scored.items.items[row].system for row, _ in worst)
-    system, number = counts.most_common(1)[0]
-    listed = f"The {counted(len(worst), 'worst disagreement')} with people are listed below"
-    if system is None or number < 3:
-        return [("Errors", f"{listed}.")]
-    return [("Errors", f"{listed}; {number} are outputs of {system}.")]
-
-
 def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
     """(row, gap) where the judge's place is farthest from people's, farthest first.
 
@@ -334,9 +318,9 @@ def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
     return [(int(row), float(gaps[row])) for row in order if gaps[row] != 0]
 
 
-def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Section:
+def _disagreements(scored: Scored) -> Section:
     """The worst disagreements with what the judge and every annotator said, and the texts."""
-    if not worst:
+    if not (worst := worst_disagreements(scored)):
         nothing = ["No disagreement can be told from these labels and scores."]
         return Section(title="Worst disagreements", sentences=nothing)
     how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
@@ -478,13 +462,10 @@ def _people(people: Mapping[str, Any] | None) -> list[Table]:
     ]
 
 
-def _judge(
-    summary: Mapping[str, Any], prompts: Mapping[str, Prompt], provenance: Mapping[str, Any]
-) -> Section:
+def _judge(summary: Mapping[str, Any], prompts: Mapping[str, Prompt]) -> Section:
     """The tuned prompt beside the untuned one, and where the judge comes from."""
     seed, tuned = prompts["seed"], prompts["tuned"]
     changed = "words that tuning took out are struck through, those it put in are marked"
-    versions = provenance.get("versions", {})
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(seed.demos)} before"
     if len(tuned.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"
@@ -494,12 +475,10 @@ def _judge(
         ("Demonstrations", demos),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
-        ("Begun", str(provenance.get("started", "unknown"))),
-        ("Versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]
     return Section(
         title="The tuned judge",
-        said=[(name, text) for name, text in facts if text],
+        said=facts,
         texts=[("instruction", word_difference(seed.instruction, tuned.instruction))],
         cases=[
             Case(

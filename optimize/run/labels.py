@@ -14,17 +14,12 @@ from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.flags import Level, SettingsError
-from optimize.items import (
-    Items,
-    choose_level,
-    items_of,
-)
+from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.labels import (
     AnyLevel,
     Labelled,
     check_level,
     find_subject,
-    is_two_valued,
     load_labels,
     verdict_of,
 )
@@ -165,7 +160,8 @@ def choose_objective(
     wanted: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
 ) -> Objective:
     """Balanced accuracy where people and judge give 0 and 1, at no other level; else rho."""
-    fits = is_two_valued(subject, items) and level in ("auto", "dataset")
+    on_two = subject.scale == (0, 1) and is_two_valued(items.human)
+    fits = on_two and level in ("auto", "dataset")
     if wanted == "balanced" and not fits:
         raise SettingsError(
             "--objective balanced: people's labels and the judge's scale are 0 and 1 (say --scale "

@@ -19,6 +19,7 @@ from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
 from optimize.figures import DIGITS, json_number
+from optimize.flags import RISK
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.statistics.balanced import (
@@ -272,7 +273,7 @@ class SearchOptions:
     longest_demos: int = 40_000
     max_item_cost: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
-    risk: float = 0.1
+    risk: float = RISK
 
 
 @dataclass(frozen=True, kw_only=True)

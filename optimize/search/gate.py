@@ -10,7 +10,7 @@ either half, so there is no choice among many to pay for. Test labels have no pa
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ import numpy as np
 from judges.client import BudgetSpentError
 from judges.prompt import Prompt
 from optimize.figures import DIGITS, json_number
+from optimize.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import (
@@ -34,11 +35,9 @@ from optimize.search.evaluator import (
     objective,
 )
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import midranks
+from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Contrast, stream
 
-# The chance that a judge ships which is no better than the untuned one.
-RISK = 0.1
 # How many candidates of a search meet documents held out from them.
 N_FINALISTS = 3
 SWAPS = 2000
@@ -98,12 +97,15 @@ class CrossFit:
         ]
         return [self._largest(self._everything.of_documents(names)) for names in folds]
 
+    def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
+        """Each fold, and which items are of it."""
+        folds = np.array([self._fold_of[name] for name in items.document_ids])
+        return ((fold, folds == fold) for fold in set(folds.tolist()))
+
     def verdicts(self, scores: Vector, items: Items) -> Vector:
         """Verdicts in the items' order, each by the threshold that the other folds teach."""
-        folds = np.array([self._fold_of[name] for name in items.document_ids])
         passes = np.empty(len(items))
-        for fold in set(folds.tolist()):
-            own = folds == fold
+        for _, own in self._folds(items):
             passes[own] = verdicts(scores[own], best_threshold(scores[~own], items.human[~own]))
         return passes
 
@@ -113,11 +115,9 @@ class CrossFit:
         Raises SearchBudgetSpentError where they cannot be paid.
         """
         scores = np.empty(len(items))
-        folds = np.array([self._fold_of[name] for name in items.document_ids])
-        for fold in set(folds.tolist()):
-            rows = np.flatnonzero(folds == fold).tolist()
+        for fold, own in self._folds(items):
             version = replace(candidate, demo_set=self._fold_demo_sets[fold])
-            scores[rows] = evaluator.scores(version, items.of_rows(rows))
+            scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own).tolist()))
         return scores
 
 
@@ -308,22 +308,11 @@ def affordable_documents(
     evaluator: Evaluator, judges: Sequence[Candidate], items: Items, goal: Goal
 ) -> Items:
     """The items of the documents that all these judges can be scored on within the budget."""
-
-    def cost(part: Items) -> float:
-        return sum(evaluator.cost(judge, part) for judge in judges)
-
-    documents = dict.fromkeys((*informative_documents(items, goal), *items.documents))
-    return affordable_part(items, documents, evaluator.budget.left, cost)
-
-
-def affordable_part(
-    items: Items, documents: Iterable[str], limit: float, cost: Callable[[Items], float]
-) -> Items:
-    """The items of the first of these documents, as many as cost no more than the limit."""
-    affordable = []
-    for document in documents:
-        limit -= cost(items.of_documents([document]))
-        if limit < 0:
+    affordable, left = [], evaluator.budget.left
+    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
+        part = items.of_documents([document])
+        left -= sum(evaluator.cost(judge, part) for judge in judges)
+        if left < 0:
             break
         affordable.append(document)
     return items.of_documents(affordable)
