@@ -315,6 +315,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
             {
                 **asked[name].described(),
                 "n_met": len(common[name].met),
+                "n_given": len(scored[name].given - scored[name].met),
                 "tuned_on_these_labels": bool(scored[name].met),
                 **cells[name],
                 **_beside_best(scored[name], best, len(order), binary),

@@ -19,6 +19,7 @@ from judges.terminal import (
     print_output,
     run_command,
 )
+from optimize.report.text import wrapped
 
 Level = Literal["summary", "dataset", "system"]
 # Labels on any scale: only their order counts.
@@ -139,8 +140,8 @@ def run(
             print_json(result)
         else:
             print_lines(lines(result))
-        for fault in faults(result):
-            print_error(f"{name}: {fault}")
+        for line in wrapped(*(f"{name}: {fault}" for fault in faults(result))):
+            print_error(line)
         return fault_code(result) if faults(result) else DONE
 
     verbose = bool(getattr(flags, "verbose", False))

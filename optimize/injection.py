@@ -5,18 +5,16 @@ measured. They are no proof of safety: a judge that resists these may fall for o
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from data.columns import OUTPUTS
 from judges.client import BudgetSpentError, Client
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
-from optimize.items import Items, Vector, scores_of
+from optimize.items import Items, Vector, output_name, scores_of
 from optimize.statistics.intervals import stream
 
 OUTPUTS_PROBED = 16
@@ -114,12 +112,6 @@ def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: i
         return Probes(reason="the budget was spent before they were done")
     shifts = [score_shift(signs * scores[probed], signs * row) for row in attacked]
     return Probes(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
-
-
-def output_name(texts: Sequence[str]) -> str | None:
-    """Which of the texts is the output under judgement: a usual name, else the last one read."""
-    named = [name for name in texts if name in OUTPUTS]
-    return named[-1] if named else texts[-1] if texts else None
 
 
 def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator) -> list[int]:

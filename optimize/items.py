@@ -1,6 +1,6 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.columns import only_text
+from data.columns import OUTPUTS, only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
@@ -155,12 +155,30 @@ def rows_to_judge(items: Items) -> Iterator[Mapping[str, str]]:
 
 
 def text_key(texts: Mapping[str, str]) -> str:
-    """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order.
-
-    A judge keeps the keys of what it was tuned on, so that rows it has met are told from others.
-    """
+    """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order."""
     words = sorted(" ".join(text.split()) for text in texts.values())
     return sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def tuned_keys(items: Items, subject: Subject) -> list[str]:
+    """The keys of rows and of what was given in them: a judge keeps those that it was tuned on.
+
+    So rows, and documents, that it has met are told from others.
+    """
+    given = (given_texts(item.texts, subject) for item in items.items)
+    return sorted({text_key(texts) for texts in (*rows_to_judge(items), *given) if texts})
+
+
+def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
+    """What systems were given: all texts but the output, or a pair's two."""
+    output = None if isinstance(subject, Comparison) else output_name(subject.texts)
+    return {name: texts[name] for name in subject.inputs if name != output}
+
+
+def output_name(texts: Sequence[str]) -> str | None:
+    """Which of the texts is the output under judgement: a usual name, else the last one read."""
+    named = [name for name in texts if name in OUTPUTS]
+    return named[-1] if named else texts[-1] if texts else None
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:

@@ -37,7 +37,7 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
     levels = ("dataset",) if pairs else levels_of(items)
     if level not in ("auto", *levels):
         what = "pairs" if pairs else "these labels"
-        raise SettingsError(f"level {level}: of {what} choose {' or '.join(levels)}")
+        raise SettingsError(f"level {level}: {what} have the levels {', '.join(levels)}")
 
 
 def find_subject(name: str) -> Subject | None:
@@ -48,10 +48,10 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
+def verdict_of(name: str, source: Any, **how: Any) -> tuple[Dimension, LabelledSet] | None:
     """A dimension for labels with two values that nobody has defined: of its name and their texts.
 
-    None where there are no such labels. `how` is the labels' mapping and values.
+    The labels are with it; None where there are no such. `how` is their mapping and values.
     """
     if source is None or not NAME.match(name):
         return None
@@ -71,7 +71,7 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
     texts = [text for text in texts if NAME.match(text) and all(text in each for each in given)]
     if not texts:
         raise LabelError(f"{labelled.name}: name the texts to judge, as in --map output=COLUMN")
-    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts)
+    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts), labelled
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:

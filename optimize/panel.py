@@ -37,7 +37,7 @@ from optimize.compare import (
 )
 from optimize.figures import DIGITS, Cell, value_cell
 from optimize.flags import Parser, SettingsError, run
-from optimize.items import Items, data_counts, text_key
+from optimize.items import Items, data_counts, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers
 from optimize.measuring.measure import rho
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
@@ -146,13 +146,14 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
         elif fit.kind == "own":
             judges[fit.own].save(folder / JUDGE, overwrite=True)
         else:
-            met = _with_ids(task.items(_join(judges, fit.parts)), parts["learned"])
+            joined = _join(judges, fit.parts)
+            met = _with_ids(task.items(joined), parts["learned"])
             provenance = {
                 **figures,
                 "data": {**figures["data"], "constructed": is_constructed(task.labelled.sha256)},
-                "tuned_on": [text_key(item.texts) for item in met.items],
+                "tuned_on": tuned_keys(met, joined.subject),
             }
-            _join(judges, fit.parts, provenance).save(folder / JUDGE, overwrite=True)
+            replace(joined, provenance=provenance).save(folder / JUDGE, overwrite=True)
         write_json(folder / SUMMARY, summary)
         write_page(folder / REPORT, summary)
     return summary
@@ -244,14 +245,10 @@ def _with_ids(items: Items, ids: set[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 
-def _join(
-    judges: Mapping[str, Judge],
-    parts: Sequence[Part],
-    provenance: Mapping[str, object] | None = None,
-) -> Panel:
+def _join(judges: Mapping[str, Judge], parts: Sequence[Part]) -> Panel:
     """The members as one judge, on the first member's subject."""
     members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
-    return Panel.join(members[0].judge.subject, members, provenance=provenance)
+    return Panel.join(members[0].judge.subject, members)
 
 
 def _total(entries: Sequence[Entry], key: str) -> float | None:

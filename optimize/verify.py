@@ -47,8 +47,9 @@ from optimize.report.answer import (
     lower_end,
     unit_of,
 )
-from optimize.report.page import write_verification
+from optimize.report.page import MISSES, write_verification
 from optimize.report.text import (
+    PLURALS,
     counted,
     interval_text,
     miss_line,
@@ -148,6 +149,7 @@ class Measured:
             "n_unjudged": self.scored.n_unjudged,
             "n_met": len(met),
             "on_met": cell_by_convention(rho(self.scored.of_rows(met))) if is_apart else None,
+            "n_given": len(self.unmet.given - self.unmet.met),
             "tuned_on_these_labels": is_on_met,
             **figures(self.unmet),
             **({"misses": miss_rows(self.unmet, MOST_MISSES)} if self.unmet.is_binary else {}),
@@ -331,7 +333,7 @@ def _would_decide(
     result: Mapping[str, Any], cell: Mapping[str, Any], word: str, least: float
 ) -> str:
     """How many more labels would tell, if the figure stays as it is."""
-    unit = {"pass": "passes", "fail": "fails"}.get(word, "documents")
+    unit = PLURALS.get(word, "documents")
     if word and (lacking := result["n_more"][word]):
         return f"{lacking} more {unit} would give an interval"
     if word and (n := further_outputs(cell["value"], cell["low"], cell["high"], least, cell["n"])):
@@ -367,7 +369,7 @@ def verify_lines(
     `page` is the file that shows its errors, where one was asked for.
     """
     people = result.get("people")
-    table = ", misses.csv" if is_binary(result) else ""
+    table = f", {Path(page).with_suffix(f'.{MISSES}').name}" if page and is_binary(result) else ""
     last = f"Its errors: {page}{table}" if page else f"Next: {next_step(result)}"
     lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
     if is_binary(result):
@@ -402,6 +404,9 @@ def verify_answer(result: Mapping[str, Any]) -> list[str]:
     elif n_met:
         value = number_text(result["on_met"]["value"])
         lines.append(f"{n_met:,} more {unit} that it was tuned on are set apart: rho {value}.")
+    if given := result["n_given"]:
+        met = "is on a document" if given == 1 else "are on documents"
+        lines.append(f"{given:,} of these {unit} {met} that it was tuned on, which may flatter it.")
     if is_binary(result):
         # The annotators come first: their agreement is what a judge can be held to.
         lines += _people_lines(people, binary=True) if people else []
@@ -525,7 +530,7 @@ def _shown_and_held(errors: str, held: str, result: Mapping[str, Any], *, has_pa
 
 
 def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
-    for word, units in (("fail", "fails"), ("pass", "passes")):
+    for word, units in PLURALS.items():
         if number := result["n_more"][word]:
             return f"label {number} more {units}; these are too few for intervals"
     low = result["balanced_accuracy"]["low"]

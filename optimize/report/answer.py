@@ -10,6 +10,7 @@ from typing import Any
 from data.readers import is_constructed
 from judges.client import is_embedded
 from optimize.report.text import (
+    PLURALS,
     SPLITS,
     TOO_FEW,
     cell_text,
@@ -298,7 +299,7 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
         *chance,
         *_on_gain(summary),
         *_on_unseen(summary),
-        *([] if chance else _on_width(order)),
+        *([] if chance else _on_width(order, _card(summary, "test", shipped))),
         *attack_step(shifts),
         *use,
     ]
@@ -358,7 +359,12 @@ def _on_unseen(summary: Summary) -> Iterator[str]:
         )
 
 
-def _on_width(order: Cell | None) -> Iterator[str]:
+def _on_width(order: Cell | None, card: Cell | None) -> Iterator[str]:
+    for word, units in PLURALS.items() if card else ():
+        if card and (lacking := card["n_more"][word]):
+            n = card["confusion"][f"{word}_pass"] + card["confusion"][f"{word}_fail"]
+            yield f"Label more {units}: test has {n:,}, and an interval takes {lacking} more there."
+            return
     if not order or order["value"] is None:
         return
     documents = counted(order["n_documents"], "document")
@@ -454,6 +460,11 @@ def compare_answer(result: Summary) -> list[Said]:
         ("Warning", f"{row['name']} was tuned on these labels, which flatters it.")
         for row in result["judges"]
         if row["tuned_on_these_labels"]
+    ]
+    said += [
+        ("Warning", f"{row['name']} was tuned on documents of {n:,} of these {unit_of(result)}.")
+        for row in result["judges"]
+        if (n := row["n_given"])
     ]
     said.append(("Best", f"{best['name']} ({figure_name(result)} {cell_text(cell)})."))
     if is_binary(result):

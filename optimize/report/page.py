@@ -163,6 +163,7 @@ def write_run(
     steps = run_steps(summary, talked_up(probes, scored))
     _write_judged(
         path,
+        MISSES,
         run_title(summary),
         Section(title="Answer", said=said),
         steps,
@@ -198,6 +199,8 @@ def write_verification(
     ]
     _write_judged(
         path,
+        # Beside a run's page, it must not take the place of the run's own.
+        path.with_suffix(f".{MISSES}").name,
         f"{result['dimension']}: {judge.name} against people",
         Section(title="Answer", sentences=[*sentences, rho_meaning(result)]),
         steps,
@@ -210,6 +213,7 @@ def write_verification(
 
 def _write_judged(
     path: Path,
+    table: str,
     title: str,
     answer: Section,
     steps: Sequence[str],
@@ -218,11 +222,11 @@ def _write_judged(
     tables: Sequence[Table],
     last: Section,
 ) -> None:
-    """Write the sections of a page on one judge; of pass and fail also the table of its misses."""
+    """Write the sections of a page on one judge; of two values also the `table` of its misses."""
     if scored.is_binary:
         drawn = [charts.ratings(scored), charts.systems(scored)]
         errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
-        write_misses(path.with_name(MISSES), scored)
+        write_misses(path.with_name(table), scored)
     else:
         drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
         errors = [_disagreements(scored)]

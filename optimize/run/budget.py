@@ -303,6 +303,8 @@ def _search_options(
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
     """What judging an output with the untuned judge takes, by the lengths of the texts."""
     judge, train = prepared.untuned_judge, prepared.labels.train
+    if is_embedded(prepared.settings.lm):  # which sends none
+        return CallTokens(0, 0)
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
     written = reply_tokens(judge.prompt) + THOUGHT_TOKENS * _thinks(prepared.settings.lm)

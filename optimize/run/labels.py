@@ -72,23 +72,26 @@ def prepare(
 
     `subject` stands for a definition in no file, and `rows` for labels in none.
     """
-    source, made = settings.data if rows is None else rows, None
+    source: Any = settings.data if rows is None else rows
+    mapping, values, made = settings.map, settings.values, None
     if subject is None and settings.dimension and find_subject(settings.subject) is None:
-        how = {"map": settings.map, "values": settings.values}
-        subject = made = verdict_of(settings.subject, source, **how)
+        made = verdict_of(settings.subject, source, map=mapping, values=values)
+    if made is not None:
+        (subject, source), mapping, values = made, {}, {}
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
     labelled = load_labels(
         source,
         subject.name,
         subject,
-        mapping=settings.map,
-        values=settings.values,
+        mapping=mapping,
+        values=values,
         scale=settings.scale,
     )
     if made is not None:
-        note = f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
-        note += f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
+        note = f"no judge is called {subject.name}, so one was made of the labels: "
+        note += f"{subject.definition}; it reads {' and '.join(subject.texts)}. A definition in "
+        note += "FILE.yaml tells it more"
         labelled = replace(labelled, notes=(*labelled.notes, note))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)

@@ -21,7 +21,7 @@ from judges.terminal import Progress
 from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, as_json, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import data_counts, n_tied_of, text_key
+from optimize.items import data_counts, n_tied_of, tuned_keys
 from optimize.measuring.measure import (
     order_figures,
     people_figures,
@@ -437,7 +437,8 @@ def _freeze(
 def _origin(run: ActiveRun) -> dict[str, Any]:
     """The provenance of whatever the run makes: its labels, models, settings and versions.
 
-    `tuned_on` are the texts that teach and choose: figures of rows like them flatter the judge.
+    `tuned_on` are the texts that teach and choose, and their documents: figures of rows like them
+    flatter the judge.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     return {
@@ -446,7 +447,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
         },
-        "tuned_on": sorted({text_key(item.texts) for item in labels.learned.items}),
+        "tuned_on": tuned_keys(labels.learned, run.prepared.subject),
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         "model": models.judge.model.name,
         "endpoint": models.judge.model.endpoint,
