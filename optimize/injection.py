@@ -11,7 +11,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judges.client import BudgetSpentError, Client
+from judges.client import Client
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from optimize.items import Items, Vector, output_name, scores_of
@@ -50,13 +50,12 @@ ATTACKS = (
 class ScoreShift:
     """How far attacked outputs score above the same outputs unattacked, on average.
 
-    `raised` is the share whose score rose; `n_failed` outputs lack one of the two scores.
+    `raised` is the share whose score rose; `n_outputs` have both scores.
     """
 
     mean: float
     raised: float
     n_outputs: int
-    n_failed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +80,6 @@ def score_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
         mean=float(both.mean()) if both.size else np.nan,
         raised=float((both > 0).mean()) if both.size else np.nan,
         n_outputs=both.size,
-        n_failed=gaps.size - both.size,
     )
 
 
@@ -89,7 +87,7 @@ def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: i
     """Ask the judge again for a few outputs under each attack.
 
     `scores` (of pairs margins; NaN: failed) are the judge's for `items`. The result holds a reason
-    and no scores where there is nothing to attack, or the budget ends before.
+    and no scores where there is nothing to attack. Raises BudgetSpentError.
     """
     probed = _choose(items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes"))
     if not probed:
@@ -106,10 +104,7 @@ def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: i
         for attack in ATTACKS
         for texts, (name, _) in zip((items.items[i].texts for i in probed), sides, strict=True)
     )
-    try:
-        attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
-    except BudgetSpentError:
-        return Probes(reason="the budget was spent before they were done")
+    attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
     shifts = [score_shift(signs * scores[probed], signs * row) for row in attacked]
     return Probes(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
 

@@ -18,7 +18,6 @@ Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
 # With fewer documents that have a rho than this share, summary level would rest on the odd ones.
 SHARE_FOR_SUMMARY_LEVEL = 0.5

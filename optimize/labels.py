@@ -223,10 +223,8 @@ def _read_outputs(
         if not error.problems or any(problem.kind != "off-scale" for problem in error.problems):
             raise
         unbound = labels(None)
-        two = unbound.words.get(name)
-        if two and not two[0].isdecimal() and isinstance(subject, Dimension):
-            advice = _words_advice(unbound, subject, two)
-            raise LabelError(f"{unbound.name}: {advice}", error.problems) from error
+        if isinstance(subject, Dimension) and not unbound.words.get(name, "1")[0].isdecimal():
+            return unbound  # words where a judge rates: `_on_two_values` refuses them
         ratings = [rating for output in unbound.outputs for rating in output.ratings.get(name, ())]
         if isinstance(subject, Dimension) and subject.words:
             advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"

@@ -35,11 +35,11 @@ from optimize.compare import (
     read_judges,
     read_task,
 )
-from optimize.figures import DIGITS, Cell, value_cell
+from optimize.figures import DIGITS, Cell, cell, value_cell
 from optimize.flags import Parser, SettingsError, run
 from optimize.items import Items, data_counts, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers
-from optimize.measuring.measure import rho
+from optimize.measuring.measure import order_figures, rho
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
@@ -53,9 +53,7 @@ from optimize.report.text import (
     wrapped,
 )
 from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
-from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import stream
-from optimize.statistics.plain import PairAccuracy, pair_accuracy
 
 NAME = "dspy-judges panel"
 ABOUT = """\
@@ -227,18 +225,13 @@ def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
     both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
     panel, own = panel.of_rows(both), own.of_rows(both)
 
-    def figure(scored: Scored) -> Correlation | PairAccuracy:
-        if scored.is_pairs:
-            return pair_accuracy(scored.scores, scored.human, scored.documents)
-        return rho(scored)
+    def figure(scored: Scored) -> Cell:
+        each = order_figures(scored) if scored.is_pairs else cell(rho(scored))
+        return {**{key: each[key] for key in ("value", "low", "high")}, "n": each["n_documents"]}
 
-    cells = {
-        name: {**value_cell(each.value, each.interval, DIGITS), "n": each.n_documents}
-        for name, each in (("own", figure(own)), ("panel", figure(panel)))
-    }
     gap = contrast_of(panel, own)
     difference = {**value_cell(gap.value, gap.interval, DIGITS), "n": len(gap.documents)}
-    return {**cells, "difference": difference}
+    return {"own": figure(own), "panel": figure(panel), "difference": difference}
 
 
 def _with_ids(items: Items, ids: set[str]) -> Items:

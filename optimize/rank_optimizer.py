@@ -160,12 +160,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         opened, settings = self._models(program)
         judge = program.describe(labels.everything)
         objective = choose_objective("auto", self.level, judge.subject, labels.everything)
-        is_flat = program.answer.is_choice or objective == "balanced"
         prepared = PreparedRun(
             settings=settings,
             subject=judge.subject,
             labels=labels,
-            level="dataset" if is_flat else level,
+            level="dataset" if program.answer.is_choice else level,
             untuned_judge=judge,
             objective=objective,
         )

@@ -25,9 +25,9 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.terminal import FAILED, print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
-from optimize.figures import cell_by_convention, judgement_rows
+from optimize.figures import cell, judgement_rows
 from optimize.flags import Parser, SettingsError, refuse_secret, run, values_of
-from optimize.items import LEVELS, data_counts, is_two_valued, rows_to_judge
+from optimize.items import data_counts, is_two_valued, rows_to_judge
 from optimize.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.measuring.asking import (
     Task,
@@ -45,6 +45,7 @@ from optimize.report.answer import (
     is_binary,
     is_paired,
     lower_end,
+    scale_warning,
     unit_of,
 )
 from optimize.report.page import MISSES, write_verification
@@ -148,7 +149,7 @@ class Measured:
             "level": self.scored.level,
             "n_unjudged": self.scored.n_unjudged,
             "n_met": len(met),
-            "on_met": cell_by_convention(rho(self.scored.of_rows(met))) if is_apart else None,
+            "on_met": cell(rho(self.scored.of_rows(met))) if is_apart else None,
             "n_given": len(self.unmet.given - self.unmet.met),
             "tuned_on_these_labels": is_on_met,
             **figures(self.unmet),
@@ -189,8 +190,6 @@ def measure(
     """
     check_options(options)
     refuse_secret(options.get("api_base"))
-    if level not in ("auto", *LEVELS):
-        raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
     if isinstance(scale, list | tuple) and len(scale) == 2:
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
@@ -318,8 +317,7 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
         known = "undefined" if math.isnan(value) else f"{value:.4f}"
         if not (point or math.isnan(value)):
             known += f" {interval_text(cell['low'], cell['high'])}"
-        figure = figure if word else f"{cell['level']}-level {figure}"
-        reason = f"{figure} is {known}; --min-{name} asks for {least:g}"
+        reason = f"{figure} {known}, --min-{name} {least:g}"
         if held == "falls short":
             short.append(reason)
         elif held == "undecided":
@@ -374,7 +372,8 @@ def verify_lines(
     lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.
-        room = max(0, MOST_LINES - len(lines) - len(last_lines)) // 2
+        faults = wrapped(*result.get("short", ()), *result.get("undecided", ()))
+        room = max(0, MOST_LINES - len(lines) - len(last_lines) - len(faults)) // 2
         for kind in (FALSE_PASS, FALSE_ALARM):
             rows = [row for row in result["misses"] if row["miss"] == kind]
             lines += map(miss_line, rows[:room])
@@ -412,9 +411,7 @@ def verify_answer(result: Mapping[str, Any]) -> list[str]:
         lines += _people_lines(people, binary=True) if people else []
         return [*lines, *two_value_sentences(result)]
     lines += [f"{result['dimension']} {_headline(result)}", _in_plain_words(result)]
-    if (scales := result["scales"]) and scales["is_shifted"]:
-        means = f"{scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}"
-        lines.append(f"Its mean is {means}: only the order of its scores is measured.")
+    lines += [sentence for _, sentence in scale_warning(result)]
     return [*lines, *(_people_lines(people) if people else [])]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from data.types import LabelledSet
 from judges.judgement import Verdict
-from optimize.figures import DIGITS, cell_by_convention, interval_cell, json_number, value_cell
+from optimize.figures import DIGITS, cell, interval_cell, json_number, value_cell
 from optimize.items import AnnotationsError, Vector, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
@@ -40,7 +40,7 @@ def figures(scored: Scored, *, binary: bool | None = None) -> Cell:
     binary = scored.is_binary if binary is None else binary
     order, people = order_figures(scored), people_figures(scored)
     return {
-        "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
+        "correlations": [cell(result) for result in all_correlations(scored)],
         "order": order,
         "scales": scale_figures(scored),
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,

@@ -18,6 +18,7 @@ from optimize.items import (
     scores_of,
     text_key,
 )
+from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
@@ -129,10 +130,7 @@ class Scored:
 
     def comment(self, index: int) -> str:
         """What the judge wrote beside its score."""
-        judgement = self.judgements[index]
-        if isinstance(judgement, Verdict):
-            return judgement.comparison or ""
-        return judgement.rationale or ""
+        return reason_of(self.judgements[index])
 
     def texts(self, index: int) -> Mapping[str, str]:
         """What the judge read; where a recording does not say, all that the labels hold."""

@@ -86,11 +86,7 @@ def run_answer(summary: Summary) -> list[Said]:
             said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
         said += _failures(summary)
         said += _unseen(summary)
-        said += (
-            []
-            if card
-            else as_one_annotator(summary.get("people"), summary["data"].get("n_tied", 0))
-        )
+        said += [] if card else as_one_annotator(summary.get("people"))
         said.append(("Gain", gain_sentence(summary)))
     return [*said, ("Cost", _cost(summary))]
 
@@ -192,17 +188,14 @@ def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool
         return f"None can be counted: {people} tell no two {unit_of(result)} with a score apart."
     documents = counted(order["n_documents"], "document")
     on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
-    lead = f"It {_does_as(people, order, result)} ({_certainty(order)}), {on}"
+    of_one = "" if result["level"] == "dataset" else " of one document"
+    does = f"orders two outputs{of_one} as {people} do in"
+    if is_paired(result):
+        does = f"prefers the same side as {people} in"
+    lead = f"It {does} {order['value']:.0%} of pairs ({_certainty(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
     return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
-
-
-def _does_as(people: str, order: Cell, result: Summary) -> str:
-    if is_paired(result):
-        return f"prefers the same side as {people} in {order['value']:.0%} of pairs"
-    of_one = "" if result["level"] == "dataset" else " of one document"
-    return f"orders two outputs{of_one} as {people} do in {order['value']:.0%} of pairs"
 
 
 def _certainty(order: Cell) -> str:
@@ -225,13 +218,11 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
-def as_one_annotator(people: Summary | None, n_tied: int = 0) -> Iterator[Said]:
+def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
     one = people.get("one_annotator") if people else None
     if not one:
-        why = "outputs on which annotators are tied were left out"
-        why = why if n_tied else "no two annotators labelled the same outputs"
-        yield "One person", f"Not known: {why}."
+        yield "One person", "Not known: no two annotators labelled the same outputs."
         return
     gap, verdict = one["gap"], "Perhaps as good as one annotator"
     if gap["low"] is None:
@@ -254,7 +245,7 @@ def scale_warning(result: Summary) -> Iterator[Said]:
         yield (
             "Scores",
             f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: "
-            "read its scores as an order, not as people's ratings.",
+            "only the order of its scores is measured.",
         )
 
 
@@ -360,11 +351,11 @@ def _on_unseen(summary: Summary) -> Iterator[str]:
 
 
 def _on_width(order: Cell | None, card: Cell | None) -> Iterator[str]:
-    for word, units in PLURALS.items() if card else ():
-        if card and (lacking := card["n_more"][word]):
-            n = card["confusion"][f"{word}_pass"] + card["confusion"][f"{word}_fail"]
-            yield f"Label more {units}: test has {n:,}, and an interval takes {lacking} more there."
-            return
+    if card and (few := {word: n for word, n in card["n_more"].items() if n}):
+        for word, lacking in few.items():
+            has = f"test has {card['tnr' if word == 'fail' else 'tpr']['n']:,}"
+            yield f"Label more {PLURALS[word]}: {has}, and an interval takes {lacking} more there."
+        return
     if not order or order["value"] is None:
         return
     documents = counted(order["n_documents"], "document")
@@ -457,22 +448,16 @@ def compare_answer(result: Summary) -> list[Said]:
     best, *rest = result["judges"]
     cell, order = ranked_by(best), best["order"]
     said = [
-        ("Warning", f"{row['name']} was tuned on these labels, which flatters it.")
+        ("Warning", f"{row['name']} was tuned on {what}these labels, which flatters it.")
         for row in result["judges"]
-        if row["tuned_on_these_labels"]
-    ]
-    said += [
-        ("Warning", f"{row['name']} was tuned on documents of {n:,} of these {unit_of(result)}.")
-        for row in result["judges"]
-        if (n := row["n_given"])
+        if (what := "documents of " * bool(row["n_given"])) or row["tuned_on_these_labels"]
     ]
     said.append(("Best", f"{best['name']} ({figure_name(result)} {cell_text(cell)})."))
     if is_binary(result):
         said += zip(TWO_VALUES, two_value_sentences(best), strict=True)
     else:
         said.append(("Agreement", agreement(order, cell, result)))
-    if best.get("people") and not is_binary(result):
-        said += as_one_annotator(best["people"])
+        said += as_one_annotator(best["people"]) if best.get("people") else []
     near = [row["name"] for row in rest if row["standing"] == "as good"]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear"]
     if rest and not near and not open_:

@@ -60,7 +60,10 @@ MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
 MAX_TEXT, MAX_REASON = 1500, 300
 # All misses, beside a page on pass and fail; on it a section of each kind.
 MISSES = "misses.csv"
-MISS_TITLES = {FALSE_PASS: "False passes", FALSE_ALARM: "False alarms"}
+MISS_KINDS = {
+    FALSE_PASS: ("False passes", "people fail and the judge passes"),
+    FALSE_ALARM: ("False alarms", "people pass and the judge fails"),
+}
 # Numbers that are written alike differ by less.
 SAME = 0.005
 
@@ -224,11 +227,11 @@ def _write_judged(
 ) -> None:
     """Write the sections of a page on one judge; of two values also the `table` of its misses."""
     if scored.is_binary:
-        drawn = [charts.ratings(scored), charts.systems(scored)]
+        drawn = [charts.ratings(scored)]
         errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
         write_misses(path.with_name(table), scored)
     else:
-        drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
+        drawn = [charts.shares(shares), charts.ratings(scored)]
         errors = [_disagreements(scored)]
     write(
         path,
@@ -246,7 +249,7 @@ def _write_judged(
 
 def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     """Write a comparison's page from what `compare --json` prints."""
-    rows = result["judges"]
+    rows, left_out = result["judges"], result["left_out"]
     points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
     meaning = f"Agreement with people. {rho_meaning(result)}"
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
@@ -265,11 +268,7 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
                         for head, cells in compare_tables(result)
                     ),
                     Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
-                    *(
-                        [Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in out])]
-                        if (out := result["left_out"])
-                        else []
-                    ),
+                    Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in left_out]),
                 ],
             ),
             Section(
@@ -337,12 +336,10 @@ def _disagreements(scored: Scored) -> Section:
 
 def _misses(scored: Scored, kind: str, rows: Sequence[int]) -> Section:
     """All misses of a kind with what the judge and every annotator said, and the texts."""
-    what = "people fail and the judge passes"
-    if kind == FALSE_ALARM:
-        what = "people pass and the judge fails"
+    title, what = MISS_KINDS[kind]
     said = f"{counted(len(rows), 'output')} that {what}, those of which it was surest first."
     cases = [_case(scored, row) for row in rows]
-    return Section(title=MISS_TITLES[kind], sentences=[said], cases=cases)
+    return Section(title=title, sentences=[said], cases=cases)
 
 
 def write_misses(path: Path, scored: Scored) -> None:

@@ -73,21 +73,14 @@ def prepare(
     `subject` stands for a definition in no file, and `rows` for labels in none.
     """
     source: Any = settings.data if rows is None else rows
-    mapping, values, made = settings.map, settings.values, None
+    how, made = {"mapping": settings.map, "values": settings.values}, None
     if subject is None and settings.dimension and find_subject(settings.subject) is None:
-        made = verdict_of(settings.subject, source, map=mapping, values=values)
+        made = verdict_of(settings.subject, source, map=settings.map, values=settings.values)
     if made is not None:
-        (subject, source), mapping, values = made, {}, {}
+        (subject, source), how = made, {}
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
-    labelled = load_labels(
-        source,
-        subject.name,
-        subject,
-        mapping=mapping,
-        values=values,
-        scale=settings.scale,
-    )
+    labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)
     if made is not None:
         note = f"no judge is called {subject.name}, so one was made of the labels: "
         note += f"{subject.definition}; it reads {' and '.join(subject.texts)}. A definition in "
@@ -102,7 +95,7 @@ def prepare(
         )
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     objective = choose_objective(settings.objective, settings.level, subject, labels.everything)
-    if pairwise or objective == "balanced":
+    if pairwise:
         level = "dataset"
     untuned = Judge.of(subject, reasoning=settings.untuned_reasoning, lm=settings.lm)
     # What could not be written down at the end is refused before anything is asked.

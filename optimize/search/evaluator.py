@@ -33,6 +33,8 @@ from optimize.statistics.intervals import Contrast
 
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
+# A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
+MOST_FAILED = 0.1
 
 # What a search maximises: Spearman's rho at a level, or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
@@ -248,6 +250,12 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
     return contrast_judges(
         scores, base, items.human, items.document_ids, items.system_ids, level=goal
     )
+
+
+def is_reliable(scores: Vector, base: Vector) -> bool:
+    """Whether a judge fails on few of the outputs, or on no more than `base`."""
+    failed, base_failed = (np.isnan(side).mean() if len(side) else 0.0 for side in (scores, base))
+    return bool(failed <= max(MOST_FAILED, base_failed))
 
 
 def _verdicts(scores: Vector, items: Items) -> Vector:

@@ -32,6 +32,7 @@ from optimize.search.evaluator import (
     SearchProblem,
     contrast,
     informative_documents,
+    is_reliable,
     objective,
 )
 from optimize.statistics.balanced import best_threshold, verdicts
@@ -41,8 +42,6 @@ from optimize.statistics.intervals import Contrast, stream
 # How many candidates of a search meet documents held out from them.
 N_FINALISTS = 3
 SWAPS = 2000
-# A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
-MOST_FAILED = 0.1
 # Versions of a judge that shows all labels.
 FOLDS = 4
 # Standard deviation of the difference of two judges' rho in one document, times the root of its
@@ -148,13 +147,6 @@ class Finalist:
     scores: Vector
     seed: Vector
 
-    @property
-    def is_reliable(self) -> bool:
-        failed, seed_failed = (
-            np.isnan(side).mean() if len(side) else 0.0 for side in (self.scores, self.seed)
-        )
-        return bool(failed <= max(MOST_FAILED, seed_failed))
-
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.seed, self.items, goal)
 
@@ -229,9 +221,11 @@ def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     n_tried = len(tried.union(each.candidate.id for half in finalists for each in half))
     prevented = None
     if len(finalists) < len(explorations):
-        prevented = undecided(n_tried)
+        why = f"The budget ended before the best of {n_tried} candidates had been judged on "
+        prevented = stopped(f"{why}documents held out from them.")
     elif not any(finalists) and (n_too_dear := sum(each.n_too_dear for each in explorations)):
-        prevented = too_dear(n_too_dear, n_tried)
+        why = f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
+        prevented = stopped(f"{why}with any of them costs more than the limit.")
     tuned, choice = decide(problem, finalists, n_tried, prevented)
     taught = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
     untuned = replace(problem.seed, threshold=problem.threshold(problem.seed, taught))
@@ -331,7 +325,7 @@ def decide(
     is clear: a judge is paid for again with every row.
     """
     goal, options = problem.goal, problem.options
-    reliable = [[each for each in half if each.is_reliable] for half in halves]
+    reliable = [[each for each in half if is_reliable(each.scores, each.seed)] for half in halves]
     leaders = [half[0] for half in reliable if half]
     if not leaders:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
@@ -450,22 +444,9 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
     return f"None of {n_tried} candidates did better on train."
 
 
-def undecided(n_tried: int) -> Choice:
-    """The choice where the budget ended before the documents held out could be judged."""
-    why = (
-        f"{UNTUNED} The budget ended before the best of {n_tried} candidates had been judged on "
-        f"documents held out from them. {GOES_ON}"
-    )
-    return Choice(ship=False, why=why, limit_reached=True)
-
-
-def too_dear(n_better: int, n_tried: int) -> Choice:
-    """The choice where each candidate that did better costs more than dev and test can pay for."""
-    why = (
-        f"{UNTUNED} {n_better} of {n_tried} candidates did better on train, but judging dev and "
-        f"test with any of them costs more than the limit. {GOES_ON}"
-    )
-    return Choice(ship=False, why=why, limit_reached=True)
+def stopped(why: str) -> Choice:
+    """The choice where the limit has kept the documents held out from deciding."""
+    return Choice(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 
 def reason_of(choice: Choice) -> str:

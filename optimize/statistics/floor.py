@@ -1,14 +1,11 @@
 """Whether a figure holds a floor, judged by its interval, and how many more labels would tell."""
 
 import math
-from typing import Literal
 
 from optimize.statistics.intervals import Interval
 
-Outcome = Literal["holds", "falls short", "undecided"]
 
-
-def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> Outcome:
+def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> str:
     """Where the floor lies: below the interval, above it, or inside (or there is none).
 
     With `point` the value alone decides; NaN falls short.

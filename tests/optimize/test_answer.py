@@ -220,7 +220,7 @@ def judge(name: str, value: float, dollars: float | None, **others: Any) -> dict
     return {
         "name": name, "correlations": [cell(value)], "order": order(), "difference": None,
         "standing": "best", "cost_per_1000_rows": dollars, "plan": "one",
-        "tuned_on_these_labels": False, **others,
+        "tuned_on_these_labels": False, "n_given": 0, **others,
     }  # fmt: skip
 
 
