@@ -160,10 +160,7 @@ def text_key(texts: Mapping[str, str]) -> str:
 
 
 def tuned_keys(items: Items, subject: Subject) -> list[str]:
-    """The keys of rows and of what was given in them: a judge keeps those that it was tuned on.
-
-    So rows, and documents, that it has met are told from others.
-    """
+    """The keys of rows and of documents, by which a judge tells those that it was tuned on."""
     given = (given_texts(item.texts, subject) for item in items.items)
     return sorted({text_key(texts) for texts in (*rows_to_judge(items), *given) if texts})
 

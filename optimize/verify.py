@@ -255,16 +255,10 @@ def command(arguments: Sequence[str]) -> int:
     def lines(result: Mapping[str, Any]) -> list[str]:
         return verify_lines(result, everything=flags.all, page=flags.report)
 
-    def faults(result: Mapping[str, Any]) -> list[str]:
-        return [
-            *(f"falls short: {reason}" for reason in result["short"]),
-            *(f"undecided: {reason}" for reason in result["undecided"]),
-        ]
-
     def code(result: Mapping[str, Any]) -> int:
         return FAILED if result["short"] else UNDECIDED
 
-    return run(NAME, flags, verify, lines, faults, fault_code=code, interrupted="interrupted")
+    return run(NAME, flags, verify, lines, _faults, fault_code=code, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
@@ -291,6 +285,12 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         said, steps = verify_answer(result), [next_step(result, has_page=True)]
         write_verification(page, result, measured.unmet, sentences=said, steps=steps)
     return result
+
+
+def _faults(result: Mapping[str, Any]) -> list[str]:
+    """What the gate says of figures that do not hold."""
+    told = (("falls short", "short"), ("undecided", "undecided"))
+    return [f"{word}: {reason}" for word, key in told for reason in result.get(key, ())]
 
 
 def _floors(flags: argparse.Namespace) -> dict[str, float]:
@@ -372,7 +372,7 @@ def verify_lines(
     lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.
-        faults = wrapped(*result.get("short", ()), *result.get("undecided", ()))
+        faults = wrapped(*(f"{NAME}: {fault}" for fault in _faults(result)))
         room = max(0, MOST_LINES - len(lines) - len(last_lines) - len(faults)) // 2
         for kind in (FALSE_PASS, FALSE_ALARM):
             rows = [row for row in result["misses"] if row["miss"] == kind]

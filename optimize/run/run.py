@@ -139,13 +139,13 @@ def run(
     ]
     write_text(folder / JUDGEMENTS, "".join(rows))
     write_json(folder / SUMMARY, summary)
-    prompts = {"seed": active.untuned, "tuned": result.tuned}
-    page = {name: judge.prompt(active.judge.prompt) for name, judge in prompts.items()}
+    both = {"seed": active.untuned, "tuned": result.tuned}
+    prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
     try:
         # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
-        write_run(folder / REPORT, summary, measured, page, probes)
+        write_run(folder / REPORT, summary, measured, prompts, probes)
     except OSError:
         raise
     except Exception as error:  # whatever it is, the run has its judge
@@ -437,8 +437,7 @@ def _freeze(
 def _origin(run: ActiveRun) -> dict[str, Any]:
     """The provenance of whatever the run makes: its labels, models, settings and versions.
 
-    `tuned_on` are the texts that teach and choose, and their documents: figures of rows like them
-    flatter the judge.
+    `tuned_on` is what teaches and chooses, rows and documents: others like them flatter the judge.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     return {

@@ -188,10 +188,7 @@ def explore(problem: SearchProblem) -> Exploration:
 def _run_gepa(
     problem: SearchProblem, progress: Progress, reflection: Reflection
 ) -> list[tuple[float, Candidate]]:
-    """Run until the budget ends, or reflection has nothing new to say.
-
-    Candidates with the objective each reached on the half that judges.
-    """
+    """What each candidate reached on the half that judges, until the budget or its ideas end."""
     evaluator, options = problem.evaluator, problem.options
     goal: Goal = "balanced" if problem.goal == "balanced" else "dataset"
     documents = list(problem.train.documents)

@@ -136,7 +136,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
     out, err = capsys.readouterr()
     assert "TNR 1.000 (4 more for an interval)." in out
     assert "Next: label 4 more fails" in out
-    assert "TNR 1.0000 too few for an interval,\n--min-tnr 0.5: 4 more fails" in err
+    assert "TNR 1.0000 too few for an interval, --min-tnr\n0.5: 4 more fails" in err
 
 
 def test_floors_of_rates_need_labels_of_two_values(
