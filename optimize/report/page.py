@@ -227,7 +227,7 @@ def _write_judged(
 ) -> None:
     """Write the sections of a page on one judge; of two values also the `table` of its misses."""
     if scored.is_binary:
-        drawn = [charts.ratings(scored)]
+        drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
         errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
         write_misses(path.with_name(table), scored)
     else:

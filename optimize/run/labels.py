@@ -73,7 +73,8 @@ def prepare(
     `subject` stands for a definition in no file, and `rows` for labels in none.
     """
     source: Any = settings.data if rows is None else rows
-    how, made = {"mapping": settings.map, "values": settings.values}, None
+    how: dict[str, Any] = {"mapping": settings.map, "values": settings.values}
+    made = None
     if subject is None and settings.dimension and find_subject(settings.subject) is None:
         made = verdict_of(settings.subject, source, map=settings.map, values=settings.values)
     if made is not None:

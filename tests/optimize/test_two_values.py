@@ -167,3 +167,5 @@ def test_so_many_more_outputs_decide_if_the_share_stays() -> None:
     assert further is not None
     assert wilson(share, n + further).low == pytest.approx(floor, abs=0.002)
     assert further_outputs(share, ends.low, ends.high, share, n) is None
+    # Millions would.
+    assert further_outputs(share, ends.low, ends.high, share - 1e-4, n) is None

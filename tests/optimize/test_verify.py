@@ -13,7 +13,7 @@ import judges
 from judges.scoring import SamplingPlan
 from optimize import compare, measure
 from optimize.flags import SettingsError
-from optimize.items import items_of, text_key
+from optimize.items import items_of, text_key, tuned_keys
 from optimize.verify import command
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -225,6 +225,31 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(
     assert command([frozen("again.json", met)]) == 0
     out = capsys.readouterr().out
     assert f"{len(first)} more outputs that it was tuned on are set apart: rho 0." in out
+
+
+def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = judges.load("relevance")
+    items = items_of(data.starter(), "relevance", judge.subject)
+    old = items.of_documents(items.documents[:10])
+    origin = {"tuned_on": tuned_keys(old, judge.subject), "shipped": "tuned"}
+    plan = SamplingPlan(kind="weighted")
+    path = str(replace(judge, plan=plan, provenance=origin).save(tmp_path / "tuned.json"))
+    rows = [
+        {"id": item.id, "relevance": item.human, **item.texts, "summary": f"It says {number}."}
+        for number, item in enumerate(items.items)
+    ]
+    labels = write_jsonl(tmp_path / "new.jsonl", rows)
+    result = verified(capsys, path, "--data", labels)
+    assert (result["n_met"], result["n_given"]) == (0, len(old))
+    assert command([path, "--data", labels]) == 0
+    told = f"{len(old)} of these outputs are on documents that it was tuned on"
+    assert told in capsys.readouterr().out
+    run = ["--data", labels, "--out", str(tmp_path / "run")]
+    assert compare.command([path, "relevance", *run]) == 0
+    out = capsys.readouterr().out.replace("\n", " ")
+    assert "was tuned on documents of these labels" in out
 
 
 def test_a_judge_that_tells_nothing_apart_falls_short_of_any_rho(
