@@ -27,6 +27,7 @@ from optimize.figures import DIGITS
 from optimize.flags import SettingsError
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.items import Items
+from optimize.report.text import wrapped
 from optimize.run.labels import Labels, PreparedRun
 from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.run.settings import Settings
@@ -126,7 +127,7 @@ class RunBudget:
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
-            self.chance(),
+            *wrapped(self.chance()),
             "A token is taken as four characters. Nothing has been sent or written.",
         ]
 
