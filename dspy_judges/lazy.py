@@ -2,25 +2,20 @@
 
 import ast
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 
-def lazy_names(
-    package: str, homes: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """A package's `__getattr__` and `__dir__`; `__all__` is set, too.
 
-    The names are those that its file imports for type checkers; or `homes` lists each module's.
+    The names are those that its file imports for type checkers.
     """
     namespace = vars(sys.modules[package])
-    if homes is None:
-        tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        modules = {n.name: str(each.module) for each in imports for n in each.names if n.asname}
-    else:
-        modules = {name: module for module, names in homes.items() for name in names.split()}
+    tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules = {n.name: str(each.module) for each in imports for n in each.names if n.asname}
     namespace["__all__"] = sorted(modules)
 
     def get(name: str) -> object:

@@ -24,6 +24,7 @@ from data.types import LabelledPairs, LabelledSet
 from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.recorded import RecordingError, read_rows
+from judges.recorded import read_scores as read_own_scores
 
 Labelled = LabelledSet | LabelledPairs
 
@@ -70,6 +71,14 @@ class Score(float):
     """A score (NaN: none), and what was said of it."""
 
     reason = ""
+
+
+def read_scores(
+    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+) -> dict[str, float]:
+    """Scores by id: another tool's, or plain ones (`judges.recorded`); raises RecordingError."""
+    exported = read_export(path, dimension, labelled, say, metric)
+    return read_own_scores(path, dimension) if exported is None else exported
 
 
 def read_export(

@@ -340,8 +340,9 @@ class Judge:
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        It asks the LM that DSPy is configured with, else the judge's own model. Raises OptionError
-        where its file's messages are not those that its program renders.
+        It asks the LM that DSPy is configured with, else the judge's own model, for one reply: of a
+        verdict the word, which no threshold moves. Raises OptionError where its file's messages are
+        not those that its program renders.
         """
         if self.stored_messages is not None:
             raise OptionError(

@@ -19,11 +19,11 @@ from optimize.run.settings import flag_of, read_settings
 ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
 
-Its instruction is rewritten and demonstrations are picked so that its scores
-rank outputs as people do (Spearman's rho). The run folder keeps the judge,
-every reply, every figure and a report; the same command again goes on with a
-run that was stopped, and pays nothing twice. Without --data and --lm a run
-takes the starter set and the embedded model: offline, and free."""
+Its instruction is rewritten and demonstrations are picked so that it ranks
+outputs as people do (Spearman's rho), or passes and fails them (balanced
+accuracy). The run folder keeps the judge, every reply and figure, and a report;
+the same command again goes on with a run that was stopped, and pays nothing
+twice. Without --data and --lm: the starter set, the embedded model, and free."""
 
 EXAMPLES = """\
 examples:

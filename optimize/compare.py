@@ -30,6 +30,7 @@ from judges.cli.flags import (
 from judges.cli.table import total_estimate
 from judges.client import check_name, is_embedded
 from judges.dimension import Comparison
+from judges.exports import read_scores
 from judges.loading import load
 from judges.terminal import print_error, print_lines, print_note
 from optimize.figures import DIGITS, json_number, value_cell
@@ -42,7 +43,7 @@ from optimize.flags import (
     run,
     values_of,
 )
-from optimize.items import data_counts, read_scores
+from optimize.items import data_counts
 from optimize.labels import find_subject, words_of
 from optimize.measuring.asking import (
     Entry,
@@ -86,7 +87,6 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} [JUDGE ...] [--lm MODEL ...] [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        allow_abbrev=False,
         # --lm is of several models here.
         conflict_handler="resolve",
     )
@@ -316,6 +316,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
             {
                 **asked[name].described(),
                 "n_met": len(common[name].met),
+                "n_given": len(scored[name].given - scored[name].met),
                 "tuned_on_these_labels": bool(scored[name].met),
                 **cells[name],
                 **_beside_best(scored[name], best, len(order), binary),

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from data.types import LabelError
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.dimension import Dimension
+from judges.exports import read_scores
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
 from optimize.flags import Parser, Result, SettingsError, add_label_flags, run, values_of
-from optimize.items import read_scores
 from optimize.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
 from optimize.report.text import cell_text, counted, number_text
+from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.intervals import Vector
 
@@ -30,7 +32,6 @@ def parser() -> argparse.ArgumentParser:
         prog=NAME,
         description="Means as people would give them, from few labels and many judgements; of\n"
         "pass or fail the true rate. The labelled outputs must be a random part of all.",
-        allow_abbrev=False,
     )
     add = command_parser.add_argument
     add_label_flags(command_parser, required="all outputs, some of them rated")
@@ -56,10 +57,16 @@ def estimate(flags: argparse.Namespace) -> Result:
     documents = np.array([output.document_id for output in outputs])
     systems = np.array([output.system or "" for output in outputs])
     bounds = (0.0, 1.0) if dimension in labelled.words else _bounds(labels, scores, dimension)
+    known, passes = labels[~np.isnan(labels)], verdicts(scores)
+    in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
+    is_rate = bounds == (0, 1) and in_range and np.isin(known, (0, 0.5, 1)).all()
 
     def cell(system: str | None) -> dict[str, Any]:
         rows = np.full(scores.size, True) if system is None else systems == system
-        return _cell(mean_score(labels[rows], scores[rows], documents[rows], bounds=bounds))
+        result = mean_score(labels[rows], scores[rows], documents[rows], bounds=bounds)
+        if is_rate:  # alone, a judge passes what it passes
+            result = replace(result, judge_only=float(np.nanmean(passes[rows])))
+        return _cell(result)
 
     try:
         overall = cell(None)

@@ -36,7 +36,7 @@ def value_cell(value: float, interval: Interval | None, digits: int | None = Non
 
 
 def cell(statistic: Correlation) -> Cell:
-    """A correlation as summary.json has it."""
+    """A correlation, the convention that it is by, and how many documents count 0 by that."""
     return {
         "coefficient": statistic.coefficient,
         "level": statistic.level,
@@ -45,12 +45,9 @@ def cell(statistic: Correlation) -> Cell:
         "n_documents": statistic.n_documents,
         "n_undefined": statistic.n_undefined,
         "n_failed": statistic.n_failed,
+        "n_zero": statistic.n_zero,
+        "undefined": statistic.undefined,
     }
-
-
-def cell_by_convention(statistic: Correlation) -> Cell:
-    """The same beside the other conventions: which it is, and how many documents count 0 by it."""
-    return {**cell(statistic), "n_zero": statistic.n_zero, "undefined": statistic.undefined}
 
 
 def judgement_rows(

@@ -19,10 +19,13 @@ from judges.terminal import (
     print_output,
     run_command,
 )
+from optimize.report.text import wrapped
 
 Level = Literal["summary", "dataset", "system"]
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
+# The chance that a judge ships which is no better than the untuned one.
+RISK = 0.1
 Bounds = tuple[float, float]
 Result = Mapping[str, Any]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
@@ -137,8 +140,8 @@ def run(
             print_json(result)
         else:
             print_lines(lines(result))
-        for fault in faults(result):
-            print_error(f"{name}: {fault}")
+        for line in wrapped(*(f"{name}: {fault}" for fault in faults(result))):
+            print_error(line)
         return fault_code(result) if faults(result) else DONE
 
     verbose = bool(getattr(flags, "verbose", False))

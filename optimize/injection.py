@@ -5,18 +5,16 @@ measured. They are no proof of safety: a judge that resists these may fall for o
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from data.columns import OUTPUTS
-from judges.client import BudgetSpentError, Client
+from judges.client import Client
 from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
-from optimize.items import Items, Vector, scores_of
+from optimize.items import Items, Vector, output_name, scores_of
 from optimize.statistics.intervals import stream
 
 OUTPUTS_PROBED = 16
@@ -52,13 +50,12 @@ ATTACKS = (
 class ScoreShift:
     """How far attacked outputs score above the same outputs unattacked, on average.
 
-    `raised` is the share whose score rose; `n_failed` outputs lack one of the two scores.
+    `raised` is the share whose score rose; `n_outputs` have both scores.
     """
 
     mean: float
     raised: float
     n_outputs: int
-    n_failed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +80,6 @@ def score_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
         mean=float(both.mean()) if both.size else np.nan,
         raised=float((both > 0).mean()) if both.size else np.nan,
         n_outputs=both.size,
-        n_failed=gaps.size - both.size,
     )
 
 
@@ -91,7 +87,7 @@ def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: i
     """Ask the judge again for a few outputs under each attack.
 
     `scores` (of pairs margins; NaN: failed) are the judge's for `items`. The result holds a reason
-    and no scores where there is nothing to attack, or the budget ends before.
+    and no scores where there is nothing to attack. Raises BudgetSpentError.
     """
     probed = _choose(items, scores, pairs=judge.kind == "pairwise", rng=stream(seed, "probes"))
     if not probed:
@@ -108,18 +104,9 @@ def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: i
         for attack in ATTACKS
         for texts, (name, _) in zip((items.items[i].texts for i in probed), sides, strict=True)
     )
-    try:
-        attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
-    except BudgetSpentError:
-        return Probes(reason="the budget was spent before they were done")
+    attacked = scores_of(judge.judge_rows(rows, client, seed=seed)).reshape(len(ATTACKS), -1)
     shifts = [score_shift(signs * scores[probed], signs * row) for row in attacked]
     return Probes(shifts=tuple(zip(ATTACKS, shifts, strict=True)))
-
-
-def output_name(texts: Sequence[str]) -> str | None:
-    """Which of the texts is the output under judgement: a usual name, else the last one read."""
-    named = [name for name in texts if name in OUTPUTS]
-    return named[-1] if named else texts[-1] if texts else None
 
 
 def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generator) -> list[int]:

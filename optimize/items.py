@@ -1,28 +1,23 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from data.columns import only_text
+from data.columns import OUTPUTS, only_text
 from data.types import LabelError, LabelledPairs, LabelledSet
-from judges import recorded
 from judges.dimension import Comparison, Subject
-from judges.exports import Labelled, read_export
 from judges.judgement import AnyJudgement
-from judges.recorded import RecordingError
 from optimize.statistics.correlations import Level
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
 # With fewer documents that have a rho than this share, summary level would rest on the odd ones.
 SHARE_FOR_SUMMARY_LEVEL = 0.5
@@ -159,12 +154,27 @@ def rows_to_judge(items: Items) -> Iterator[Mapping[str, str]]:
 
 
 def text_key(texts: Mapping[str, str]) -> str:
-    """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order.
-
-    A judge keeps the keys of what it was tuned on, so that rows it has met are told from others.
-    """
+    """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order."""
     words = sorted(" ".join(text.split()) for text in texts.values())
     return sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def tuned_keys(items: Items, subject: Subject) -> list[str]:
+    """The keys of rows and of documents, by which a judge tells those that it was tuned on."""
+    given = (given_texts(item.texts, subject) for item in items.items)
+    return sorted({text_key(texts) for texts in (*rows_to_judge(items), *given) if texts})
+
+
+def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
+    """What systems were given: all texts but the output, or a pair's two."""
+    output = None if isinstance(subject, Comparison) else output_name(subject.texts)
+    return {name: texts[name] for name in subject.inputs if name != output}
+
+
+def output_name(texts: Sequence[str]) -> str | None:
+    """Which of the texts is the output under judgement: a usual name, else the last one read."""
+    named = [name for name in texts if name in OUTPUTS]
+    return named[-1] if named else texts[-1] if texts else None
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
@@ -224,17 +234,6 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
         for name, value in zip(annotators, values, strict=True):
             matrix[row, names.index(name)] = value
     return matrix, names
-
-
-def read_scores(
-    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
-) -> Mapping[str, float]:
-    """Scores by id, another tool's (see `judges.exports`) or plain ones; raises LabelError."""
-    try:
-        exported = read_export(path, dimension, labelled, say, metric)
-        return recorded.read_scores(path, dimension) if exported is None else exported
-    except RecordingError as error:
-        raise LabelError(str(error)) from error
 
 
 def is_two_valued(human: Vector) -> bool:

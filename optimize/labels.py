@@ -36,17 +36,9 @@ PASS_FAIL = ("pass", "fail")
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
     """Raise SettingsError for a level that labels do not have, before any model is asked."""
     levels = ("dataset",) if pairs else levels_of(items)
-    if level == "auto" or level in levels:
-        return
-    reason = "pairs have one margin each; only dataset fits them"
-    if not pairs:
-        reason = f"these labels have the levels {', '.join(levels)}"
-    raise SettingsError(f"level {level}: {reason}")
-
-
-def is_two_valued(subject: Subject, items: Items) -> bool:
-    """Whether people's labels, and the judge's scale, are 0 (a fail) and 1 (a pass)."""
-    return subject.scale == (0, 1) and set(items.human.tolist()) <= {0.0, 1.0}
+    if level not in ("auto", *levels):
+        what = "pairs" if pairs else "these labels"
+        raise SettingsError(f"level {level}: {what} have the levels {', '.join(levels)}")
 
 
 def find_subject(name: str) -> Subject | None:
@@ -57,10 +49,10 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
+def verdict_of(name: str, source: Any, **how: Any) -> tuple[Dimension, LabelledSet] | None:
     """A dimension for labels with two values that nobody has defined: of its name and their texts.
 
-    None where there are no such labels. `how` is the labels' mapping and values.
+    The labels are with it; None where there are no such. `how` is their mapping and values.
     """
     if source is None or not NAME.match(name):
         return None
@@ -80,7 +72,7 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
     texts = [text for text in texts if NAME.match(text) and all(text in each for each in given)]
     if not texts:
         raise LabelError(f"{labelled.name}: name the texts to judge, as in --map output=COLUMN")
-    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts)
+    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts), labelled
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
@@ -237,10 +229,8 @@ def _read_outputs(
         if not error.problems or any(problem.kind != "off-scale" for problem in error.problems):
             raise
         unbound = labels(None)
-        two = unbound.words.get(name)
-        if two and not two[0].isdecimal() and isinstance(subject, Dimension):
-            advice = _words_advice(unbound, subject, two)
-            raise LabelError(f"{unbound.name}: {advice}", error.problems) from error
+        if isinstance(subject, Dimension) and not unbound.words.get(name, "1")[0].isdecimal():
+            return unbound  # words where a judge rates: `_on_two_values` refuses them
         ratings = [rating for output in unbound.outputs for rating in output.ratings.get(name, ())]
         if isinstance(subject, Dimension) and subject.words:
             advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"

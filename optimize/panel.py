@@ -2,11 +2,11 @@
 
 import sys
 
-from dspy_judges.startup import run
+from dspy_judges.startup import run as start
 
 if __name__ == "__main__":
     # First, so that no file of the working folder is imported in a library's place.
-    sys.exit(run("optimize.panel:command"))
+    sys.exit(start("optimize.panel:command"))
 
 import argparse
 import math
@@ -24,7 +24,7 @@ from data.types import LabelledPairs
 from judges.cli.flags import split_name
 from judges.judge import Judge
 from judges.panel import Member, Panel
-from judges.terminal import DONE, print_lines, print_note, run_command
+from judges.terminal import print_lines, print_note
 from optimize.compare import (
     add_judges_flags,
     ask_all,
@@ -35,11 +35,11 @@ from optimize.compare import (
     read_judges,
     read_task,
 )
-from optimize.figures import DIGITS, Cell, value_cell
-from optimize.flags import INTERRUPTED_RUN, Parser, SettingsError, print_json
-from optimize.items import Items, data_counts, text_key
+from optimize.figures import DIGITS, Cell, cell, value_cell
+from optimize.flags import Parser, SettingsError, run
+from optimize.items import Items, data_counts, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers
-from optimize.measuring.measure import rho
+from optimize.measuring.measure import order_figures, rho
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
@@ -53,9 +53,7 @@ from optimize.report.text import (
     wrapped,
 )
 from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
-from optimize.statistics.correlations import Correlation
 from optimize.statistics.intervals import stream
-from optimize.statistics.plain import PairAccuracy, pair_accuracy
 
 NAME = "dspy-judges panel"
 ABOUT = """\
@@ -86,7 +84,6 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} --data FILE JUDGE ... [options]",
         description=ABOUT,
         epilog=EXAMPLES,
-        allow_abbrev=False,
     )
     add_judges_flags(command_parser, "panel")
     return command_parser
@@ -94,23 +91,7 @@ def parser() -> argparse.ArgumentParser:
 
 def command(arguments: Sequence[str]) -> int:
     """Join the members and print what ships."""
-    flags = parser().parse_intermixed_args(arguments)
-
-    def print_result() -> int:
-        summary = join(flags)
-        if summary is not None and flags.json:
-            print_json(summary)
-        elif summary is not None:
-            print_lines(panel_lines(summary))
-        return DONE
-
-    return run_command(
-        NAME,
-        print_result,
-        verbose=flags.verbose,
-        quiet=flags.quiet,
-        interrupted=INTERRUPTED_RUN,
-    )
+    return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
 
 
 def join(flags: argparse.Namespace) -> dict[str, Any] | None:
@@ -163,13 +144,14 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
         elif fit.kind == "own":
             judges[fit.own].save(folder / JUDGE, overwrite=True)
         else:
-            met = _with_ids(task.items(_join(judges, fit.parts)), parts["learned"])
+            joined = _join(judges, fit.parts)
+            met = _with_ids(task.items(joined), parts["learned"])
             provenance = {
                 **figures,
                 "data": {**figures["data"], "constructed": is_constructed(task.labelled.sha256)},
-                "tuned_on": [text_key(item.texts) for item in met.items],
+                "tuned_on": tuned_keys(met, joined.subject),
             }
-            _join(judges, fit.parts, provenance).save(folder / JUDGE, overwrite=True)
+            replace(joined, provenance=provenance).save(folder / JUDGE, overwrite=True)
         write_json(folder / SUMMARY, summary)
         write_page(folder / REPORT, summary)
     return summary
@@ -243,32 +225,23 @@ def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
     both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
     panel, own = panel.of_rows(both), own.of_rows(both)
 
-    def figure(scored: Scored) -> Correlation | PairAccuracy:
-        if scored.is_pairs:
-            return pair_accuracy(scored.scores, scored.human, scored.documents)
-        return rho(scored)
+    def figure(scored: Scored) -> Cell:
+        each = order_figures(scored) if scored.is_pairs else cell(rho(scored))
+        return {**{key: each[key] for key in ("value", "low", "high")}, "n": each["n_documents"]}
 
-    cells = {
-        name: {**value_cell(each.value, each.interval, DIGITS), "n": each.n_documents}
-        for name, each in (("own", figure(own)), ("panel", figure(panel)))
-    }
     gap = contrast_of(panel, own)
     difference = {**value_cell(gap.value, gap.interval, DIGITS), "n": len(gap.documents)}
-    return {**cells, "difference": difference}
+    return {"own": figure(own), "panel": figure(panel), "difference": difference}
 
 
 def _with_ids(items: Items, ids: set[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 
-def _join(
-    judges: Mapping[str, Judge],
-    parts: Sequence[Part],
-    provenance: Mapping[str, object] | None = None,
-) -> Panel:
+def _join(judges: Mapping[str, Judge], parts: Sequence[Part]) -> Panel:
     """The members as one judge, on the first member's subject."""
     members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
-    return Panel.join(members[0].judge.subject, members, provenance=provenance)
+    return Panel.join(members[0].judge.subject, members)
 
 
 def _total(entries: Sequence[Entry], key: str) -> float | None:

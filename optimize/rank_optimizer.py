@@ -40,6 +40,7 @@ from judges.judgement import Judgement, shortened
 from judges.modules import prompt_of
 from judges.prompt import LETTERS, Prompt, encodable
 from judges.terminal import print_error
+from optimize.flags import RISK
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.labels import check_level
 from optimize.report.answer import run_lines
@@ -49,7 +50,7 @@ from optimize.run.models import SEARCH, open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings
 from optimize.search.evaluator import Judged, JudgeItems
-from optimize.search.gate import RISK, SearchResult
+from optimize.search.gate import SearchResult
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 
@@ -159,12 +160,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         opened, settings = self._models(program)
         judge = program.describe(labels.everything)
         objective = choose_objective("auto", self.level, judge.subject, labels.everything)
-        is_flat = program.answer.is_choice or objective == "balanced"
         prepared = PreparedRun(
             settings=settings,
             subject=judge.subject,
             labels=labels,
-            level="dataset" if is_flat else level,
+            level="dataset" if program.answer.is_choice else level,
             untuned_judge=judge,
             objective=objective,
         )

@@ -15,12 +15,12 @@ from judges.dimension import Comparison, Dimension
 from judges.judge import Judge
 from judges.loading import load
 from judges.terminal import print_error
-from optimize.flags import Level
+from optimize.flags import RISK, Level
 from optimize.labels import find_subject
 from optimize.report.answer import run_lines
 from optimize.run.folder import JUDGEMENTS, REPORT, TRIALS
 from optimize.run.run import tune_in_folder
-from optimize.run.settings import RISK, Objective, OptimizerName, Ship, read_settings
+from optimize.run.settings import Objective, OptimizerName, Ship, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,9 +25,9 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.terminal import FAILED, print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
-from optimize.figures import cell_by_convention, judgement_rows
+from optimize.figures import cell, judgement_rows
 from optimize.flags import Parser, SettingsError, refuse_secret, run, values_of
-from optimize.items import LEVELS, data_counts, is_two_valued, rows_to_judge
+from optimize.items import data_counts, is_two_valued, rows_to_judge
 from optimize.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.measuring.asking import (
     Task,
@@ -45,10 +45,12 @@ from optimize.report.answer import (
     is_binary,
     is_paired,
     lower_end,
+    scale_warning,
     unit_of,
 )
-from optimize.report.page import write_verification
+from optimize.report.page import MISSES, write_verification
 from optimize.report.text import (
+    PLURALS,
     counted,
     interval_text,
     miss_line,
@@ -147,7 +149,8 @@ class Measured:
             "level": self.scored.level,
             "n_unjudged": self.scored.n_unjudged,
             "n_met": len(met),
-            "on_met": cell_by_convention(rho(self.scored.of_rows(met))) if is_apart else None,
+            "on_met": cell(rho(self.scored.of_rows(met))) if is_apart else None,
+            "n_given": len(self.unmet.given - self.unmet.met),
             "tuned_on_these_labels": is_on_met,
             **figures(self.unmet),
             **({"misses": miss_rows(self.unmet, MOST_MISSES)} if self.unmet.is_binary else {}),
@@ -187,8 +190,6 @@ def measure(
     """
     check_options(options)
     refuse_secret(options.get("api_base"))
-    if level not in ("auto", *LEVELS):
-        raise SettingsError(f"level {level!r}: choose from auto, {', '.join(LEVELS)}")
     if isinstance(scale, list | tuple) and len(scale) == 2:
         scale = f"{scale[0]}:{scale[1]}"
     if scale is not None and not isinstance(scale, str):
@@ -231,7 +232,6 @@ def parser() -> argparse.ArgumentParser:
         usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
-        allow_abbrev=False,
     )
     add = command_parser.add_argument
     about = "a catalogue name, a run folder or a judge's file; also JUDGE@MODEL"
@@ -255,16 +255,10 @@ def command(arguments: Sequence[str]) -> int:
     def lines(result: Mapping[str, Any]) -> list[str]:
         return verify_lines(result, everything=flags.all, page=flags.report)
 
-    def faults(result: Mapping[str, Any]) -> list[str]:
-        return [
-            *(f"falls short: {reason}" for reason in result["short"]),
-            *(f"undecided: {reason}" for reason in result["undecided"]),
-        ]
-
     def code(result: Mapping[str, Any]) -> int:
         return FAILED if result["short"] else UNDECIDED
 
-    return run(NAME, flags, verify, lines, faults, fault_code=code, interrupted="interrupted")
+    return run(NAME, flags, verify, lines, _faults, fault_code=code, interrupted="interrupted")
 
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
@@ -293,6 +287,12 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
+def _faults(result: Mapping[str, Any]) -> list[str]:
+    """What the gate says of figures that do not hold."""
+    told = (("falls short", "short"), ("undecided", "undecided"))
+    return [f"{word}: {reason}" for word, key in told for reason in result.get(key, ())]
+
+
 def _floors(flags: argparse.Namespace) -> dict[str, float]:
     """What the gate asks of each figure."""
     floors = {name: getattr(flags, f"min_{name}") for name in FLOORS}
@@ -317,8 +317,7 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
         known = "undefined" if math.isnan(value) else f"{value:.4f}"
         if not (point or math.isnan(value)):
             known += f" {interval_text(cell['low'], cell['high'])}"
-        figure = figure if word else f"{cell['level']}-level {figure}"
-        reason = f"{figure} is {known}; --min-{name} asks for {least:g}"
+        reason = f"{figure} {known}, --min-{name} {least:g}"
         if held == "falls short":
             short.append(reason)
         elif held == "undecided":
@@ -332,7 +331,7 @@ def _would_decide(
     result: Mapping[str, Any], cell: Mapping[str, Any], word: str, least: float
 ) -> str:
     """How many more labels would tell, if the figure stays as it is."""
-    unit = {"pass": "passes", "fail": "fails"}.get(word, "documents")
+    unit = PLURALS.get(word, "documents")
     if word and (lacking := result["n_more"][word]):
         return f"{lacking} more {unit} would give an interval"
     if word and (n := further_outputs(cell["value"], cell["low"], cell["high"], least, cell["n"])):
@@ -368,12 +367,13 @@ def verify_lines(
     `page` is the file that shows its errors, where one was asked for.
     """
     people = result.get("people")
-    table = ", misses.csv" if is_binary(result) else ""
+    table = f", {Path(page).with_suffix(f'.{MISSES}').name}" if page and is_binary(result) else ""
     last = f"Its errors: {page}{table}" if page else f"Next: {next_step(result)}"
     lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.
-        room = max(0, MOST_LINES - len(lines) - len(last_lines)) // 2
+        faults = wrapped(*(f"{NAME}: {fault}" for fault in _faults(result)))
+        room = max(0, MOST_LINES - len(lines) - len(last_lines) - len(faults)) // 2
         for kind in (FALSE_PASS, FALSE_ALARM):
             rows = [row for row in result["misses"] if row["miss"] == kind]
             lines += map(miss_line, rows[:room])
@@ -403,14 +403,15 @@ def verify_answer(result: Mapping[str, Any]) -> list[str]:
     elif n_met:
         value = number_text(result["on_met"]["value"])
         lines.append(f"{n_met:,} more {unit} that it was tuned on are set apart: rho {value}.")
+    if given := result["n_given"]:
+        met = "is on a document" if given == 1 else "are on documents"
+        lines.append(f"{given:,} of these {unit} {met} that it was tuned on, which may flatter it.")
     if is_binary(result):
         # The annotators come first: their agreement is what a judge can be held to.
         lines += _people_lines(people, binary=True) if people else []
         return [*lines, *two_value_sentences(result)]
     lines += [f"{result['dimension']} {_headline(result)}", _in_plain_words(result)]
-    if (scales := result["scales"]) and scales["is_shifted"]:
-        means = f"{scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}"
-        lines.append(f"Its mean is {means}: only the order of its scores is measured.")
+    lines += [sentence for _, sentence in scale_warning(result)]
     return [*lines, *(_people_lines(people) if people else [])]
 
 
@@ -526,7 +527,7 @@ def _shown_and_held(errors: str, held: str, result: Mapping[str, Any], *, has_pa
 
 
 def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
-    for word, units in (("fail", "fails"), ("pass", "passes")):
+    for word, units in PLURALS.items():
         if number := result["n_more"][word]:
             return f"label {number} more {units}; these are too few for intervals"
     low = result["balanced_accuracy"]["low"]

@@ -105,7 +105,8 @@ def test_a_run_on_a_frame_keeps_its_labels_and_goes_on_with_them(
         optimize.tune("fluency", starter[1:], **flags, max_calls=900)
     again = optimize.tune("fluency", starter, **flags, max_calls=900)
     assert {**again.summary, "seconds": 0} == {**run.summary, "seconds": 0}
-    assert len(again.report.read_bytes()) == len(drawn)
+    # But for the digits of its seconds.
+    assert len(again.report.read_bytes()) == pytest.approx(len(drawn), abs=2)
 
 
 def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() -> None:

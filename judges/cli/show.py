@@ -69,8 +69,8 @@ def _about(judge: Judge) -> list[str]:
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
     data: Any = provenance.get("data")
     if data:
-        optimizer, shipped = provenance.get("optimizer", "?"), provenance.get("shipped", "?")
-        shown = "untuned" if shipped == "seed" else shipped
+        optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
+        shown = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
         constructed = ", whose labels no person gave" if data.get("constructed") else ""
         lines.append(f"{shown} judge of optimizer {optimizer}, on {data['name']}{constructed}")
     return lines

@@ -83,6 +83,7 @@ class Task:
             judgements=tuple(judgements[item.id] for item in items.items),
             scale=tuple(judge.subject.scale if judge else scale),
             met=rows_met(judge, items),
+            given=rows_met(judge, items, given=True),
             labelled=labelled_in_order(self.labelled, items),
             n_tied=n_tied_of(self.labelled),
             n_unjudged=len(everything) - len(items),

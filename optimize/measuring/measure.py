@@ -7,7 +7,7 @@ import numpy as np
 
 from data.types import LabelledSet
 from judges.judgement import Verdict
-from optimize.figures import DIGITS, cell_by_convention, interval_cell, json_number, value_cell
+from optimize.figures import DIGITS, cell, interval_cell, json_number, value_cell
 from optimize.items import AnnotationsError, Vector, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
@@ -25,7 +25,7 @@ from optimize.statistics.human import (
     reliability,
 )
 from optimize.statistics.plain import compare_scales, order_agreement, pair_accuracy
-from optimize.statistics.two_values import Rate, TwoValues, constant, two_values
+from optimize.statistics.two_values import Rate, TwoValues, two_values
 
 COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 RATES = ["base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa"]
@@ -40,7 +40,7 @@ def figures(scored: Scored, *, binary: bool | None = None) -> Cell:
     binary = scored.is_binary if binary is None else binary
     order, people = order_figures(scored), people_figures(scored)
     return {
-        "correlations": [cell_by_convention(result) for result in all_correlations(scored)],
+        "correlations": [cell(result) for result in all_correlations(scored)],
         "order": order,
         "scales": scale_figures(scored),
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
@@ -138,12 +138,12 @@ def two_value_figures(scored: Scored) -> Cell:
     """Pass and fail as JSON has them, people's word first; beside it the constant judge's rates."""
     where = scored.human, scored.documents
     card = two_values(scored.scores, *where)
-    always = two_values(constant(scored.scores, scored.human), *where)
-    word = "pass" if always.judge_rate.value == 1 else "fail"
+    passes = card.base_rate.value >= 0.5
+    always = two_values(np.where(np.isnan(scored.scores), np.nan, passes), *where)
     return {
         "confusion": dict(card.confusion),
         **_rates(card),
-        "constant": {"word": word, **_rates(always)},
+        "constant": {"word": "pass" if passes else "fail", **_rates(always)},
         "n_more": dict(card.n_more),
         "n_documents": card.n_documents,
     }

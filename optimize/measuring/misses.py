@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from optimize.figures import json_number
-from optimize.injection import output_name
+from optimize.items import output_name
 from optimize.measuring.scored import Scored
 
 FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"

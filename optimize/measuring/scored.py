@@ -9,7 +9,16 @@ import numpy as np
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from optimize.items import Indices, Items, Vector, is_two_valued, scores_of, text_key
+from optimize.items import (
+    Indices,
+    Items,
+    Vector,
+    given_texts,
+    is_two_valued,
+    scores_of,
+    text_key,
+)
+from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
 
@@ -24,10 +33,11 @@ class Scored:
     """One judgement or verdict an item, in the order of `items`; a failed one scores NaN.
 
     `scale` is the judge's, empty where unknown and for pairs. `met` holds the rows whose texts the
-    judge was tuned on. `labelled` are the labelled outputs or pairs themselves, in the order of
-    `items`, where they are known. Of a recording, `n_unjudged` labelled items have no record, and
-    `n_unknown` records no labelled item. `n_tied` outputs are not among the items, since as many
-    annotators said one of two words as the other. Of two values, .5 or more is a pass.
+    judge was tuned on, `given` those on documents that it was. `labelled` are the labelled outputs
+    or pairs themselves, in the order of `items`, where they are known. Of a recording, `n_unjudged`
+    labelled items have no record, and `n_unknown` records no labelled item. `n_tied` outputs are
+    not among the items, since as many annotators said one of two words as the other. Of two values,
+    .5 or more is a pass.
     """
 
     judge: str
@@ -36,8 +46,8 @@ class Scored:
     items: Items
     judgements: tuple[AnyJudgement, ...]
     scale: tuple[int, ...] = ()
-    split: str = "these labels"
     met: frozenset[int] = frozenset()
+    given: frozenset[int] = frozenset()
     labelled: tuple[AnyLabelled, ...] = ()
     n_unjudged: int = 0
     n_unknown: int = 0
@@ -56,6 +66,7 @@ class Scored:
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
             met=frozenset(row_of[row] for row in self.met if row in row_of),
+            given=frozenset(row_of[row] for row in self.given if row in row_of),
             labelled=tuple(self.labelled[row] for row in rows) if whole else (),
         )
 
@@ -119,10 +130,7 @@ class Scored:
 
     def comment(self, index: int) -> str:
         """What the judge wrote beside its score."""
-        judgement = self.judgements[index]
-        if isinstance(judgement, Verdict):
-            return judgement.comparison or ""
-        return judgement.rationale or ""
+        return reason_of(self.judgements[index])
 
     def texts(self, index: int) -> Mapping[str, str]:
         """What the judge read; where a recording does not say, all that the labels hold."""
@@ -144,14 +152,20 @@ def labelled_in_order(
     return tuple(known[item.id] for item in items.items if item.id in known)
 
 
-def rows_met(judge: Judge | None, items: Items) -> frozenset[int]:
-    """The rows whose texts the judge was tuned on, whatever else is in the file they come from."""
+def rows_met(judge: Judge | None, items: Items, *, given: bool = False) -> frozenset[int]:
+    """The rows whose texts the judge was tuned on, whatever else is in the file they come from.
+
+    `given`: those on documents that it was tuned on, be their outputs new.
+    """
+    if judge is None:
+        return frozenset()
     met: set[str] = set()
-    for part in (judge, *judge.parts) if judge else ():
+    for part in (judge, *judge.parts):
         provenance: Mapping[str, Any] = part.provenance or {}
         if provenance.get("shipped") != "seed" or part.threshold != 0.5:
             met.update(provenance.get("tuned_on") or ())
-    return frozenset(row for row, item in enumerate(items.items) if text_key(item.texts) in met)
+    texts = ((given_texts(i.texts, judge.subject) if given else i.texts) for i in items.items)
+    return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in met)
 
 
 def unmet_rows(items: Items, met: Iterable[int]) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 from data.readers import is_constructed
 from judges.client import is_embedded
 from optimize.report.text import (
+    PLURALS,
     SPLITS,
     TOO_FEW,
     cell_text,
@@ -21,7 +22,6 @@ from optimize.report.text import (
     two_value_sentences,
     wrapped,
 )
-from optimize.statistics.intervals import Interval, documents_for_difference
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -31,7 +31,7 @@ HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
-# The smallest gain in rho that is worth planning for, and an interval's half that is too wide.
+# The smallest gain that is worth having, and an interval's half that is too wide.
 PLANNED, WIDE = 0.05, 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
 MANY_FAILED, MOVED = 0.05, 0.10
@@ -86,11 +86,7 @@ def run_answer(summary: Summary) -> list[Said]:
             said.append(("Agreement", agreement(order, cell, summary, held_out=True)))
         said += _failures(summary)
         said += _unseen(summary)
-        said += (
-            []
-            if card
-            else as_one_annotator(summary.get("people"), summary["data"].get("n_tied", 0))
-        )
+        said += [] if card else as_one_annotator(summary.get("people"))
         said.append(("Gain", gain_sentence(summary)))
     return [*said, ("Cost", _cost(summary))]
 
@@ -181,23 +177,6 @@ def _gain_unseen(summary: Summary) -> str:
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
 
 
-def _documents_to_settle(summary: Summary) -> str:
-    """How many documents would show a gain as large as test's, but at least 0.05."""
-    gain, cell = _gains(summary)["test"], summary["tuned_judge"]["test"]
-    further = 0
-    if cell["level"] != "system":
-        n_documents = cell["n_documents"] + cell["n_undefined"]
-        further = _further_documents(gain, n_documents, max(gain["value"], PLANNED))
-    return f"about {further:,} further documents" if further > 0 else "further labels"
-
-
-def _further_documents(difference: Cell, n_documents: int, effect: float) -> int:
-    if n_documents < 2 or difference["high"] == difference["low"]:
-        return 0
-    ends = Interval(difference["low"], difference["high"])
-    return documents_for_difference(ends, n_documents, effect) - n_documents
-
-
 def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
     people = people_of(result)
@@ -209,17 +188,14 @@ def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool
         return f"None can be counted: {people} tell no two {unit_of(result)} with a score apart."
     documents = counted(order["n_documents"], "document")
     on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
-    lead = f"It {_does_as(people, order, result)} ({_certainty(order)}), {on}"
+    of_one = "" if result["level"] == "dataset" else " of one document"
+    does = f"orders two outputs{of_one} as {people} do in"
+    if is_paired(result):
+        does = f"prefers the same side as {people} in"
+    lead = f"It {does} {order['value']:.0%} of pairs ({_certainty(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
     return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
-
-
-def _does_as(people: str, order: Cell, result: Summary) -> str:
-    if is_paired(result):
-        return f"prefers the same side as {people} in {order['value']:.0%} of pairs"
-    of_one = "" if result["level"] == "dataset" else " of one document"
-    return f"orders two outputs{of_one} as {people} do in {order['value']:.0%} of pairs"
 
 
 def _certainty(order: Cell) -> str:
@@ -242,13 +218,11 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         yield "New systems", "Not known: no system was held out from tuning."
 
 
-def as_one_annotator(people: Summary | None, n_tied: int = 0) -> Iterator[Said]:
+def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
     one = people.get("one_annotator") if people else None
     if not one:
-        why = "outputs on which annotators are tied were left out"
-        why = why if n_tied else "no two annotators labelled the same outputs"
-        yield "One person", f"Not known: {why}."
+        yield "One person", "Not known: no two annotators labelled the same outputs."
         return
     gap, verdict = one["gap"], "Perhaps as good as one annotator"
     if gap["low"] is None:
@@ -271,7 +245,7 @@ def scale_warning(result: Summary) -> Iterator[Said]:
         yield (
             "Scores",
             f"Its mean is {scales['judge_mean']:.2f}, the labels' {scales['human_mean']:.2f}: "
-            "read its scores as an order, not as people's ratings.",
+            "only the order of its scores is measured.",
         )
 
 
@@ -316,7 +290,7 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
         *chance,
         *_on_gain(summary),
         *_on_unseen(summary),
-        *([] if chance else _on_width(order)),
+        *([] if chance else _on_width(order, _card(summary, "test", shipped))),
         *attack_step(shifts),
         *use,
     ]
@@ -357,8 +331,7 @@ def _on_gain(summary: Summary) -> Iterator[str]:
     gain = _gains(summary)["test"]
     if summary["shipped"] == "tuned":
         if gain and gain["low"] is not None and gain["low"] <= 0:
-            documents = _documents_to_settle(summary)
-            yield f"Verify both judges on {documents}: test alone does not confirm the gain."
+            yield "Verify both judges on further labels: test alone does not confirm the gain."
         return
     if summary.get("limit_reached"):
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
@@ -368,20 +341,21 @@ def _on_gain(summary: Summary) -> Iterator[str]:
 
 
 def _on_unseen(summary: Summary) -> Iterator[str]:
-    """Yield that the judge is worse on new systems than on known ones, or than untuned."""
+    """Yield that the judge is worse on new systems than untuned."""
     lost = _gains(summary).get("test_unseen_systems")
     if summary["shipped"] == "tuned" and lost and lost["value"] is not None and lost["value"] < 0:
         yield (
             "Before you judge new systems, label some of their outputs and verify both judges: "
             "tuning has shown no gain on unseen systems."
         )
+
+
+def _on_width(order: Cell | None, card: Cell | None) -> Iterator[str]:
+    if card and (few := {word: n for word, n in card["n_more"].items() if n}):
+        for word, lacking in few.items():
+            has = f"test has {card['tnr' if word == 'fail' else 'tpr']['n']:,}"
+            yield f"Label more {PLURALS[word]}: {has}, and an interval takes {lacking} more there."
         return
-    known, unseen = (_order(summary, split, summary["shipped"]) for split in SPLITS)
-    if known and unseen and unseen["high"] is not None and unseen["high"] < known["value"]:
-        yield "Label some outputs of a new system before you judge it: there the judge agrees less."
-
-
-def _on_width(order: Cell | None) -> Iterator[str]:
     if not order or order["value"] is None:
         return
     documents = counted(order["n_documents"], "document")
@@ -474,17 +448,16 @@ def compare_answer(result: Summary) -> list[Said]:
     best, *rest = result["judges"]
     cell, order = ranked_by(best), best["order"]
     said = [
-        ("Warning", f"{row['name']} was tuned on these labels, which flatters it.")
+        ("Warning", f"{row['name']} was tuned on {what}these labels, which flatters it.")
         for row in result["judges"]
-        if row["tuned_on_these_labels"]
+        if (what := "documents of " * bool(row["n_given"])) or row["tuned_on_these_labels"]
     ]
     said.append(("Best", f"{best['name']} ({figure_name(result)} {cell_text(cell)})."))
     if is_binary(result):
         said += zip(TWO_VALUES, two_value_sentences(best), strict=True)
     else:
         said.append(("Agreement", agreement(order, cell, result)))
-    if best.get("people") and not is_binary(result):
-        said += as_one_annotator(best["people"])
+        said += as_one_annotator(best["people"]) if best.get("people") else []
     near = [row["name"] for row in rest if row["standing"] == "as good"]
     open_ = [row["name"] for row in rest if row["standing"] == "unclear"]
     if rest and not near and not open_:
@@ -497,7 +470,7 @@ def compare_answer(result: Summary) -> list[Said]:
 
 
 def compare_steps(result: Summary) -> list[str]:
-    """What to do next: which judge to use, and what would tell the best from the second."""
+    """What to do next: which judge to use."""
     if has_constructed_labels(result):
         return ["Compare on labels of your own (`--data FILE`)."]
     rows = result["judges"]
@@ -509,19 +482,9 @@ def compare_steps(result: Summary) -> list[str]:
     equals = [best, *(row for row in rest if row["standing"] == "as good")]
     priced = [row for row in equals if row["cost_per_1000_rows"] is not None]
     cheapest = min(priced, key=lambda row: row["cost_per_1000_rows"], default=best)
-    steps = [f"Use {best['name']}."]
     if cheapest is not best:
-        steps = [f"Use {cheapest['name']}: as good as the best, and it costs {_price(cheapest)}."]
-    unclear = [row for row in rest if row["standing"] == "unclear"]
-    if unclear and (difference := unclear[0]["difference"]) and difference["low"] is not None:
-        effect = max(abs(difference["value"]), PLANNED)
-        further = _further_documents(difference, difference["n_documents"], effect)
-        if further > 0 and result["level"] != "system":
-            steps.append(
-                f"About {further:,} more documents would tell {best['name']} from "
-                f"{unclear[0]['name']}, if they differ by {effect:.2f}."
-            )
-    return steps
+        return [f"Use {cheapest['name']}: as good as the best, and it costs {_price(cheapest)}."]
+    return [f"Use {best['name']}."]
 
 
 def is_paired(result: Summary) -> bool:

@@ -1,10 +1,10 @@
-"""The report's four charts, as positions that the page's template draws: no script, no library.
+"""The report's charts, as positions that the page's template draws: no script, no library.
 
-Three have a row for each judge or system, with a mark at its figure and a line over its interval.
-The fourth counts outputs by what the judge and people gave them.
+Two have a row for each judge, with a mark at its figure and a line over its interval. The third
+counts outputs by what the judge and people gave them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,6 @@ import numpy as np
 from optimize.measuring.scored import Scored
 from optimize.report.text import interval_text, number_text, share_text
 
-MAX_SYSTEMS = 20
 # A scale of more ratings is counted in so many bands.
 MAX_RATINGS, BANDS = 12, 10
 # Room at both ends of an axis, as a share of its length.
@@ -27,14 +26,13 @@ class Mark:
 
     at: float
     ends: tuple[float, float] | None = None
-    is_people: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
-    """Rows of (name, marks, figure in words) over an axis; `line` is a coin's place on it."""
+    """Rows of (name, mark, figure in words) over an axis; `line` is a coin's place on it."""
 
-    rows: Sequence[tuple[str, Sequence[Mark], str]]
+    rows: Sequence[tuple[str, Mark, str]]
     ticks: Sequence[tuple[float, str]]
     caption: str
     line: float | None = None
@@ -52,70 +50,40 @@ class CountChart:
 def shares(cells: Mapping[str, Mapping[str, Any] | None]) -> RowChart | None:
     """How often each judge does as people do, beside a coin; None where no share is known."""
     known = {name: cell for name, cell in cells.items() if cell and cell["value"] is not None}
-    if not known:
-        return None
-    ends = [end for cell in known.values() for end in _ends(cell) or (cell["value"],)]
-    axis = _Axis([0.5, 1.0, *ends])
-    rows = [(name, [axis.mark(cell)], _share_words(cell)) for name, cell in known.items()]
     caption = (
         "The share of pairs that are ordered as people order them. The line over each mark is the "
         "95% interval; the dashed line is a coin, 50%."
     )
-    return RowChart(
-        rows=rows, ticks=axis.ticks(share_text), caption=caption, line=axis.percent(0.5)
-    )
+    words = map(_share_words, known.values())
+    return _row_chart(known, words, share_text, caption, line=0.5)
 
 
 def costs(cells: Mapping[str, tuple[Mapping[str, Any], str]], symbol: str) -> RowChart | None:
     """Each judge's figure with its interval, and what 1,000 rows cost; None without a figure."""
-    known = {
-        name: (cell, cost) for name, (cell, cost) in cells.items() if cell["value"] is not None
-    }
+    known = {name: cell for name, (cell, _) in cells.items() if cell["value"] is not None}
+    words = (f"{number_text(cell['value'])}, {cells[name][1]}" for name, cell in known.items())
+    caption = f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows."
+    return _row_chart(known, words, lambda value: f"{value:g}", caption)
+
+
+def _row_chart(
+    known: Mapping[str, Mapping[str, Any]],
+    words: Iterable[str],
+    tick: Callable[[float], str],
+    caption: str,
+    line: float | None = None,
+) -> RowChart | None:
     if not known:
         return None
-    ends = [end for cell, _ in known.values() for end in _ends(cell) or (cell["value"],)]
-    axis = _Axis(ends)
-    rows = [
-        (name, [axis.mark(cell)], f"{number_text(cell['value'])}, {cost}")
-        for name, (cell, cost) in known.items()
-    ]
-    caption = f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows."
-    return RowChart(rows=rows, ticks=axis.ticks(lambda value: f"{value:g}"), caption=caption)
-
-
-def systems(scored: Scored) -> RowChart | None:
-    """Each system's mean score beside people's mean, best by people on top; None below two.
-
-    Of many systems, those on which the two differ most.
-    """
-    names, judged = np.array(scored.systems), ~np.isnan(scored.scores)
-    means = {
-        str(name): (scored.scores[rows].mean(), scored.human[rows].mean())
-        for name in np.unique(names[judged])
-        if name and (rows := judged & (names == name)).any()
-    }
-    if len(means) < 2:
-        return None
-    farthest = sorted(means, key=lambda name: -abs(means[name][0] - means[name][1]))[:MAX_SYSTEMS]
-    shown = sorted(farthest, key=lambda name: -means[name][1])
-    axis = _Axis([value for name in shown for value in means[name]])
-    rows = [
-        (
-            name,
-            [
-                axis.mark({"value": means[name][1]}, is_people=True),
-                axis.mark({"value": means[name][0]}),
-            ],
-            f"judge {means[name][0]:.2f}, people {means[name][1]:.2f}",
-        )
-        for name in shown
-    ]
-    of = f" Of {len(means)} systems, those that differ most." if len(shown) < len(means) else ""
-    caption = (
-        "Each system's mean score by the judge (filled marks) and mean rating by people (rings)."
-        f"{of}"
+    ends = [end for cell in known.values() for end in _ends(cell) or (cell["value"],)]
+    axis = _Axis(ends if line is None else [line, 1.0, *ends])
+    marks = map(axis.mark, known.values())
+    return RowChart(
+        rows=list(zip(known, marks, words, strict=True)),
+        ticks=axis.ticks(tick),
+        caption=caption,
+        line=None if line is None else axis.percent(line),
     )
-    return RowChart(rows=rows, ticks=axis.ticks(lambda value: f"{value:g}"), caption=caption)
 
 
 def ratings(scored: Scored) -> CountChart | None:
@@ -166,10 +134,10 @@ class _Axis:
     def percent(self, value: float) -> float:
         return round(100 * (value - self.low) / (self.high - self.low), 2)
 
-    def mark(self, cell: Mapping[str, Any], *, is_people: bool = False) -> Mark:
+    def mark(self, cell: Mapping[str, Any]) -> Mark:
         ends = _ends(cell)
         places = None if ends is None else (self.percent(ends[0]), self.percent(ends[1]))
-        return Mark(self.percent(cell["value"]), places, is_people)
+        return Mark(self.percent(cell["value"]), places)
 
     def ticks(self, written: Any) -> list[tuple[float, str]]:
         """Three to six round numbers on the axis."""

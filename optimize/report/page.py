@@ -4,9 +4,8 @@ One template draws every page. It escapes all texts, has no script, and asks for
 """
 
 import difflib
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -61,7 +60,10 @@ MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
 MAX_TEXT, MAX_REASON = 1500, 300
 # All misses, beside a page on pass and fail; on it a section of each kind.
 MISSES = "misses.csv"
-MISS_TITLES = {FALSE_PASS: "False passes", FALSE_ALARM: "False alarms"}
+MISS_KINDS = {
+    FALSE_PASS: ("False passes", "people fail and the judge passes"),
+    FALSE_ALARM: ("False alarms", "people pass and the judge fails"),
+}
 # Numbers that are written alike differ by less.
 SAME = 0.005
 
@@ -142,7 +144,6 @@ def write_run(
     judged: Mapping[str, Mapping[str, Scored]],
     prompts: Mapping[str, Prompt],
     probes: Probes,
-    provenance: Mapping[str, Any],
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
     shipped, order = summary["shipped"], summary.get("order", {})
@@ -165,13 +166,14 @@ def write_run(
     steps = run_steps(summary, talked_up(probes, scored))
     _write_judged(
         path,
+        MISSES,
         run_title(summary),
         Section(title="Answer", said=said),
         steps,
         scored,
         shares,
         [table, *_people(summary.get("people")), _attempts(probes), _failures(scored)],
-        _judge(summary, prompts, provenance),
+        _judge(summary, prompts),
     )
 
 
@@ -200,6 +202,8 @@ def write_verification(
     ]
     _write_judged(
         path,
+        # Beside a run's page, it must not take the place of the run's own.
+        path.with_suffix(f".{MISSES}").name,
         f"{result['dimension']}: {judge.name} against people",
         Section(title="Answer", sentences=[*sentences, rho_meaning(result)]),
         steps,
@@ -212,6 +216,7 @@ def write_verification(
 
 def _write_judged(
     path: Path,
+    table: str,
     title: str,
     answer: Section,
     steps: Sequence[str],
@@ -220,16 +225,14 @@ def _write_judged(
     tables: Sequence[Table],
     last: Section,
 ) -> None:
-    """Write the sections of a page on one judge; of pass and fail also the table of its misses."""
+    """Write the sections of a page on one judge; of two values also the `table` of its misses."""
     if scored.is_binary:
-        drawn = [charts.ratings(scored), charts.systems(scored)]
+        drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
         errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
-        write_misses(path.with_name(MISSES), scored)
+        write_misses(path.with_name(table), scored)
     else:
-        worst = worst_disagreements(scored)
-        drawn = [charts.shares(shares), charts.systems(scored), charts.ratings(scored)]
-        errors = [_disagreements(scored, worst)]
-        answer = replace(answer, said=[*answer.said, *_errors(scored, worst)])
+        drawn = [charts.shares(shares), charts.ratings(scored)]
+        errors = [_disagreements(scored)]
     write(
         path,
         title,
@@ -246,7 +249,7 @@ def _write_judged(
 
 def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
     """Write a comparison's page from what `compare --json` prints."""
-    rows = result["judges"]
+    rows, left_out = result["judges"], result["left_out"]
     points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
     meaning = f"Agreement with people. {rho_meaning(result)}"
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
@@ -265,11 +268,7 @@ def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
                         for head, cells in compare_tables(result)
                     ),
                     Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
-                    *(
-                        [Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in out])]
-                        if (out := result["left_out"])
-                        else []
-                    ),
+                    Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in left_out]),
                 ],
             ),
             Section(
@@ -300,18 +299,6 @@ def _use(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _errors(scored: Scored, worst: Sequence[tuple[int, float]]) -> list[Said]:
-    """Which outputs it gets wrong: the system that stands most often among the worst."""
-    if not worst:
-        return []
-    counts = Counter(scored.items.items[row].system for row, _ in worst)
-    system, number = counts.most_common(1)[0]
-    listed = f"The {counted(len(worst), 'worst disagreement')} with people are listed below"
-    if system is None or number < 3:
-        return [("Errors", f"{listed}.")]
-    return [("Errors", f"{listed}; {number} are outputs of {system}.")]
-
-
 def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
     """(row, gap) where the judge's place is farthest from people's, farthest first.
 
@@ -334,9 +321,9 @@ def worst_disagreements(scored: Scored) -> list[tuple[int, float]]:
     return [(int(row), float(gaps[row])) for row in order if gaps[row] != 0]
 
 
-def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Section:
+def _disagreements(scored: Scored) -> Section:
     """The worst disagreements with what the judge and every annotator said, and the texts."""
-    if not worst:
+    if not (worst := worst_disagreements(scored)):
         nothing = ["No disagreement can be told from these labels and scores."]
         return Section(title="Worst disagreements", sentences=nothing)
     how = "among the outputs of its document" if scored.level == "summary" else "among all outputs"
@@ -349,12 +336,10 @@ def _disagreements(scored: Scored, worst: Sequence[tuple[int, float]]) -> Sectio
 
 def _misses(scored: Scored, kind: str, rows: Sequence[int]) -> Section:
     """All misses of a kind with what the judge and every annotator said, and the texts."""
-    what = "people fail and the judge passes"
-    if kind == FALSE_ALARM:
-        what = "people pass and the judge fails"
+    title, what = MISS_KINDS[kind]
     said = f"{counted(len(rows), 'output')} that {what}, those of which it was surest first."
     cases = [_case(scored, row) for row in rows]
-    return Section(title=MISS_TITLES[kind], sentences=[said], cases=cases)
+    return Section(title=title, sentences=[said], cases=cases)
 
 
 def write_misses(path: Path, scored: Scored) -> None:
@@ -478,13 +463,10 @@ def _people(people: Mapping[str, Any] | None) -> list[Table]:
     ]
 
 
-def _judge(
-    summary: Mapping[str, Any], prompts: Mapping[str, Prompt], provenance: Mapping[str, Any]
-) -> Section:
+def _judge(summary: Mapping[str, Any], prompts: Mapping[str, Prompt]) -> Section:
     """The tuned prompt beside the untuned one, and where the judge comes from."""
     seed, tuned = prompts["seed"], prompts["tuned"]
     changed = "words that tuning took out are struck through, those it put in are marked"
-    versions = provenance.get("versions", {})
     demos = f"{len(tuned.demos):,} in the tuned prompt, {len(seed.demos)} before"
     if len(tuned.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"
@@ -494,12 +476,10 @@ def _judge(
         ("Demonstrations", demos),
         ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
         ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
-        ("Begun", str(provenance.get("started", "unknown"))),
-        ("Versions", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]
     return Section(
         title="The tuned judge",
-        said=[(name, text) for name, text in facts if text],
+        said=facts,
         texts=[("instruction", word_difference(seed.instruction, tuned.instruction))],
         cases=[
             Case(

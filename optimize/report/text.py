@@ -8,6 +8,8 @@ from typing import Any
 WIDTH = 80
 TOO_FEW = "too few for an interval"
 SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
+# What judges say of two values; what is let through comes first.
+PLURALS = {"fail": "fails", "pass": "passes"}
 
 
 def number_text(value: float | None, *, signed: bool = False) -> str:
@@ -94,19 +96,20 @@ def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
 
 def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
     """What a judge lets through, its false alarms, and what always saying one word reaches."""
-    counts, n_more = card["confusion"], card["n_more"]
-    n_pass, n_fail = card["tpr"]["n"], card["tnr"]["n"]
+    counts = card["confusion"]
 
-    def rate(name: str, word: str) -> str:
-        few = card[name]["low"] is None and n_more[word]
-        return cell_text(card[name]) + (f" ({n_more[word]} more for an interval)" if few else "")
+    def missed(word: str, name: str, how: str) -> str:
+        cell, lacking = card[name.lower()], card["n_more"][word]
+        if not cell["n"]:
+            return f"People call none of these outputs a {word}: {name} is not known."
+        of = f"Of {cell['n']:,} {word if cell['n'] == 1 else PLURALS[word]} it {how}"
+        few = f" ({lacking} more for an interval)" if cell["low"] is None and lacking else ""
+        return f"{of}: {name} {cell_text(cell)}{few}."
 
     constant, people, judge = card["constant"], card["base_rate"], card["judge_rate"]
     return [
-        f"Of {counted(n_fail, 'fail')} it lets {counts['fail_pass']:,} through (false passes): "
-        f"TNR {rate('tnr', 'fail')}.",
-        f"Of {n_pass:,} pass{'es' * (n_pass != 1)} it fails {counts['pass_fail']:,} (false "
-        f"alarms): TPR {rate('tpr', 'pass')}.",
+        missed("fail", "TNR", f"lets {counts['fail_pass']:,} through (false passes)"),
+        missed("pass", "TPR", f"fails {counts['pass_fail']:,} (false alarms)"),
         f"It agrees on {share_text(card['accuracy']['value'])} (always saying {constant['word']} "
         f"would on {share_text(constant['accuracy']['value'])}), kappa {cell_text(card['kappa'])}.",
         f"People pass {share_text(people['value'])}, the judge {share_text(judge['value'])}.",

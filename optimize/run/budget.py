@@ -27,6 +27,7 @@ from optimize.figures import DIGITS
 from optimize.flags import SettingsError
 from optimize.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.items import Items
+from optimize.report.text import wrapped
 from optimize.run.labels import Labels, PreparedRun
 from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.run.settings import Settings
@@ -122,7 +123,7 @@ class RunBudget:
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
-            self.chance(),
+            *wrapped(self.chance()),
             "A token is taken as four characters. Nothing has been sent or written.",
         ]
 
@@ -288,6 +289,8 @@ def _search_options(
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
     """What judging an output with the untuned judge takes, by the lengths of the texts."""
     judge, train = prepared.untuned_judge, prepared.labels.train
+    if is_embedded(prepared.settings.lm):  # which sends none
+        return CallTokens(0, 0)
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
     written = reply_tokens(judge.prompt) + THOUGHT_TOKENS * _thinks(prepared.settings.lm)

@@ -137,13 +137,9 @@ class Trials:
         """Add the next trial; `stage` is where in the search it was made."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
-        if self._path is None:
-            return
-        try:
+        if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(as_json(trial) + "\n")
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
 
 def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:

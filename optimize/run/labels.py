@@ -14,17 +14,12 @@ from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.flags import Level, SettingsError
-from optimize.items import (
-    Items,
-    choose_level,
-    items_of,
-)
+from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.labels import (
     AnyLevel,
     Labelled,
     check_level,
     find_subject,
-    is_two_valued,
     load_labels,
     verdict_of,
 )
@@ -77,23 +72,20 @@ def prepare(
 
     `subject` stands for a definition in no file, and `rows` for labels in none.
     """
-    source, made = settings.data if rows is None else rows, None
+    source: Any = settings.data if rows is None else rows
+    how: dict[str, Any] = {"mapping": settings.map, "values": settings.values}
+    made = None
     if subject is None and settings.dimension and find_subject(settings.subject) is None:
-        how = {"map": settings.map, "values": settings.values}
-        subject = made = verdict_of(settings.subject, source, **how)
+        made = verdict_of(settings.subject, source, map=settings.map, values=settings.values)
+    if made is not None:
+        (subject, source), how = made, {}
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
-    labelled = load_labels(
-        source,
-        subject.name,
-        subject,
-        mapping=settings.map,
-        values=settings.values,
-        scale=settings.scale,
-    )
+    labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)
     if made is not None:
-        note = f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
-        note += f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
+        note = f"no judge is called {subject.name}, so one was made of the labels: "
+        note += f"{subject.definition}; it reads {' and '.join(subject.texts)}. A definition in "
+        note += "FILE.yaml tells it more"
         labelled = replace(labelled, notes=(*labelled.notes, note))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)
@@ -104,7 +96,7 @@ def prepare(
         )
     level = choose_level(labels.train) if settings.level == "auto" else settings.level
     objective = choose_objective(settings.objective, settings.level, subject, labels.everything)
-    if pairwise or objective == "balanced":
+    if pairwise:
         level = "dataset"
     untuned = Judge.of(subject, reasoning=settings.untuned_reasoning, lm=settings.lm)
     # What could not be written down at the end is refused before anything is asked.
@@ -165,7 +157,8 @@ def choose_objective(
     wanted: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
 ) -> Objective:
     """Balanced accuracy where people and judge give 0 and 1, at no other level; else rho."""
-    fits = is_two_valued(subject, items) and level in ("auto", "dataset")
+    on_two = subject.scale == (0, 1) and is_two_valued(items.human)
+    fits = on_two and level in ("auto", "dataset")
     if wanted == "balanced" and not fits:
         raise SettingsError(
             "--objective balanced: people's labels and the judge's scale are 0 and 1 (say --scale "

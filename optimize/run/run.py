@@ -21,8 +21,7 @@ from judges.terminal import Progress
 from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, as_json, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
-from optimize.items import data_counts, n_tied_of, text_key
-from optimize.labels import is_two_valued
+from optimize.items import data_counts, n_tied_of, tuned_keys
 from optimize.measuring.measure import (
     order_figures,
     people_figures,
@@ -130,7 +129,7 @@ def run(
         summary = summarize(active, result, measured, time.monotonic() - started)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    provenance = _freeze(active, result, measured, summary)
+    _freeze(active, result, measured, summary)
     rows = [
         as_json(row) + "\n"
         for split, scored in measured["seed"].items()
@@ -140,13 +139,13 @@ def run(
     ]
     write_text(folder / JUDGEMENTS, "".join(rows))
     write_json(folder / SUMMARY, summary)
-    prompts = {"seed": active.untuned, "tuned": result.tuned}
-    page = {name: judge.prompt(active.judge.prompt) for name, judge in prompts.items()}
+    both = {"seed": active.untuned, "tuned": result.tuned}
+    prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
     try:
         # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
-        write_run(folder / REPORT, summary, measured, page, probes, provenance)
+        write_run(folder / REPORT, summary, measured, prompts, probes)
     except OSError:
         raise
     except Exception as error:  # whatever it is, the run has its judge
@@ -247,7 +246,6 @@ class ActiveRun:
             scored[split] = Scored(
                 judge=name,
                 dimension=prepared.subject.name,
-                split=split,
                 level=prepared.level,
                 items=items,
                 judgements=tuple(
@@ -347,7 +345,7 @@ def summarize(
             for name, candidate in (("seed_judge", run.untuned), ("tuned_judge", result.tuned))
         }
     if measured and run.prepared.objective == "balanced":
-        summary["balanced_gain"] = _balanced_gains(measured)
+        summary["balanced_gain"] = _gains(measured, balanced=True)
     if measured:
         summary |= _on_test(run, measured, shipped)
     earlier = read_summary(run.folder).get("request_changes", [])
@@ -384,24 +382,19 @@ def _cells(scored: Mapping[str, Scored]) -> dict[str, Cell | None]:
     return {split: cell(rho(scored[split])) if split in scored else None for split in splits}
 
 
-def _gains(measured: Measured) -> dict[str, Cell | None]:
-    """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored."""
+def _gains(measured: Measured, *, balanced: bool = False) -> dict[str, Cell | None]:
+    """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored.
+
+    Or its balanced accuracy, each judge's at its own threshold.
+    """
     gains: dict[str, Cell | None] = {"test": None}
     for split, seed in measured.get("seed", {}).items():
-        tuned = measured["tuned"][split].scores
-        contrast = contrast_judges(
-            tuned, seed.scores, seed.human, seed.documents, seed.systems, level=seed.level
-        )
-        gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
-    return gains
-
-
-def _balanced_gains(measured: Measured) -> dict[str, Cell]:
-    """The tuned judge's balanced accuracy less the untuned one's, each at its own threshold."""
-    gains = {}
-    for split, seed in measured["seed"].items():
-        tuned = measured["tuned"][split].passes
-        contrast = balanced_contrast(tuned, seed.passes, seed.human, seed.documents)
+        tuned, where = measured["tuned"][split], (seed.human, seed.documents)
+        if balanced:
+            contrast = balanced_contrast(tuned.passes, seed.passes, *where)
+        else:
+            sides = tuned.scores, seed.scores, *where, seed.systems
+            contrast = contrast_judges(*sides, level=seed.level)
         gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
     return gains
 
@@ -410,17 +403,17 @@ def _shipped(result: SearchResult) -> Candidate:
     return result.tuned if result.choice.ship else result.untuned
 
 
-def _tested(run: ActiveRun, scored: Scored) -> dict[str, Any]:
+def _tested(scored: Scored) -> dict[str, Any]:
     """Of two values, the judge's verdicts on test beside people's: how `score` knows its errors."""
-    if not is_two_valued(run.prepared.subject, scored.items):
+    if not scored.is_binary:
         return {}
     return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
 
 
 def _freeze(
     run: ActiveRun, result: SearchResult, measured: Measured, summary: dict[str, Any]
-) -> dict[str, Any]:
-    """Write the judge that ships, and the tuned one that does not: the provenance of the first."""
+) -> None:
+    """Write the judge that ships, and the tuned one that does not."""
     shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
     provenance = {
         **_origin(run),
@@ -429,23 +422,22 @@ def _freeze(
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
     shipped = measured["tuned" if result.choice.ship else "seed"]["test"]
-    provenance |= _tested(run, shipped)
+    provenance |= _tested(shipped)
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
     if result.tuned.id != _shipped(result).id:
         why = f"tuned, but not shipped: {reason_of(result.choice)}"
         # "seed" would say that it learned from no labels.
         tuned = {name: value for name, value in provenance.items() if name != "shipped"}
-        tuned |= {"why": why, **_tested(run, measured["tuned"]["test"])}
+        tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
         run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
         summary["tuned_file"] = TUNED
-    return provenance
 
 
 def _origin(run: ActiveRun) -> dict[str, Any]:
     """The provenance of whatever the run makes: its labels, models, settings and versions.
 
-    `tuned_on` are the texts that teach and choose: figures of rows like them flatter the judge.
+    `tuned_on` is what teaches and chooses, rows and documents: others like them flatter the judge.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     return {
@@ -454,7 +446,7 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
             "sha256": labels.labelled.sha256,
             "constructed": is_constructed(labels.labelled.sha256),
         },
-        "tuned_on": sorted({text_key(item.texts) for item in labels.learned.items}),
+        "tuned_on": tuned_keys(labels.learned, run.prepared.subject),
         "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
         "model": models.judge.model.name,
         "endpoint": models.judge.model.endpoint,

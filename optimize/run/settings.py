@@ -22,13 +22,11 @@ from judges.client import (
 )
 from judges.dimension import Comparison, Subject
 from judges.prompt import Reasoning
-from optimize.flags import Level, SettingsError, bounds_of, refuse_secret, rescale, values_of
+from optimize.flags import RISK, Level, SettingsError, bounds_of, refuse_secret, rescale, values_of
 
 OptimizerName = Literal["rank", "gepa"]
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
-# The chance that a judge ships which is no better than the untuned one.
-RISK = 0.1
 # Past any number of calls or dollars.
 MAX_NUMBER = 1e15
 # For the proposer's address: its provider's own.

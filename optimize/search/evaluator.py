@@ -19,6 +19,7 @@ from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
 from optimize.figures import DIGITS, json_number
+from optimize.flags import RISK
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.statistics.balanced import (
@@ -32,6 +33,8 @@ from optimize.statistics.intervals import Contrast
 
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
+# A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
+MOST_FAILED = 0.1
 
 # What a search maximises: Spearman's rho at a level, or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
@@ -249,6 +252,12 @@ def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast
     )
 
 
+def is_reliable(scores: Vector, base: Vector) -> bool:
+    """Whether a judge fails on few of the outputs, or on no more than `base`."""
+    failed, base_failed = (np.isnan(side).mean() if len(side) else 0.0 for side in (scores, base))
+    return bool(failed <= max(MOST_FAILED, base_failed))
+
+
 def _verdicts(scores: Vector, items: Items) -> Vector:
     return verdicts(scores, best_threshold(scores, items.human))
 
@@ -272,7 +281,7 @@ class SearchOptions:
     longest_demos: int = 40_000
     max_item_cost: float = math.inf
     reasoning: tuple[Reasoning, ...] = ()
-    risk: float = 0.1
+    risk: float = RISK
 
 
 @dataclass(frozen=True, kw_only=True)

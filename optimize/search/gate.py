@@ -10,7 +10,7 @@ either half, so there is no choice among many to pay for. Test labels have no pa
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ import numpy as np
 from judges.client import BudgetSpentError
 from judges.prompt import Prompt
 from optimize.figures import DIGITS, json_number
+from optimize.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import (
@@ -31,19 +32,16 @@ from optimize.search.evaluator import (
     SearchProblem,
     contrast,
     informative_documents,
+    is_reliable,
     objective,
 )
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import midranks
+from optimize.statistics.correlations import Mask, midranks
 from optimize.statistics.intervals import Contrast, stream
 
-# The chance that a judge ships which is no better than the untuned one.
-RISK = 0.1
 # How many candidates of a search meet documents held out from them.
 N_FINALISTS = 3
 SWAPS = 2000
-# A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
-MOST_FAILED = 0.1
 # Versions of a judge that shows all labels.
 FOLDS = 4
 # The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
@@ -102,12 +100,15 @@ class CrossFit:
         ]
         return [self._largest(self._everything.of_documents(names)) for names in folds]
 
+    def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
+        """Each fold, and which items are of it."""
+        folds = np.array([self._fold_of[name] for name in items.document_ids])
+        return ((fold, folds == fold) for fold in set(folds.tolist()))
+
     def verdicts(self, scores: Vector, items: Items) -> Vector:
         """Verdicts in the items' order, each by the threshold that the other folds teach."""
-        folds = np.array([self._fold_of[name] for name in items.document_ids])
         passes = np.empty(len(items))
-        for fold in set(folds.tolist()):
-            own = folds == fold
+        for _, own in self._folds(items):
             passes[own] = verdicts(scores[own], best_threshold(scores[~own], items.human[~own]))
         return passes
 
@@ -117,11 +118,9 @@ class CrossFit:
         Raises SearchBudgetSpentError where they cannot be paid.
         """
         scores = np.empty(len(items))
-        folds = np.array([self._fold_of[name] for name in items.document_ids])
-        for fold in set(folds.tolist()):
-            rows = np.flatnonzero(folds == fold).tolist()
+        for fold, own in self._folds(items):
             version = replace(candidate, demo_set=self._fold_demo_sets[fold])
-            scores[rows] = evaluator.scores(version, items.of_rows(rows))
+            scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own).tolist()))
         return scores
 
 
@@ -151,13 +150,6 @@ class Finalist:
     items: Items
     scores: Vector
     seed: Vector
-
-    @property
-    def is_reliable(self) -> bool:
-        failed, seed_failed = (
-            np.isnan(side).mean() if len(side) else 0.0 for side in (self.scores, self.seed)
-        )
-        return bool(failed <= max(MOST_FAILED, seed_failed))
 
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.seed, self.items, goal)
@@ -233,9 +225,11 @@ def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     n_tried = len(tried.union(each.candidate.id for half in finalists for each in half))
     prevented = None
     if len(finalists) < len(explorations):
-        prevented = undecided(n_tried)
+        why = f"The budget ended before the best of {n_tried} candidates had been judged on "
+        prevented = stopped(f"{why}documents held out from them.")
     elif not any(finalists) and (n_too_dear := sum(each.n_too_dear for each in explorations)):
-        prevented = too_dear(n_too_dear, n_tried)
+        why = f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
+        prevented = stopped(f"{why}with any of them costs more than the limit.")
     tuned, choice = decide(problem, finalists, n_tried, prevented)
     taught = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
     untuned = replace(problem.seed, threshold=problem.threshold(problem.seed, taught))
@@ -312,22 +306,11 @@ def affordable_documents(
     evaluator: Evaluator, judges: Sequence[Candidate], items: Items, goal: Goal
 ) -> Items:
     """The items of the documents that all these judges can be scored on within the budget."""
-
-    def cost(part: Items) -> float:
-        return sum(evaluator.cost(judge, part) for judge in judges)
-
-    documents = dict.fromkeys((*informative_documents(items, goal), *items.documents))
-    return affordable_part(items, documents, evaluator.budget.left, cost)
-
-
-def affordable_part(
-    items: Items, documents: Iterable[str], limit: float, cost: Callable[[Items], float]
-) -> Items:
-    """The items of the first of these documents, as many as cost no more than the limit."""
-    affordable = []
-    for document in documents:
-        limit -= cost(items.of_documents([document]))
-        if limit < 0:
+    affordable, left = [], evaluator.budget.left
+    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
+        part = items.of_documents([document])
+        left -= sum(evaluator.cost(judge, part) for judge in judges)
+        if left < 0:
             break
         affordable.append(document)
     return items.of_documents(affordable)
@@ -346,7 +329,7 @@ def decide(
     is clear: a judge is paid for again with every row.
     """
     goal, options = problem.goal, problem.options
-    reliable = [[each for each in half if each.is_reliable] for half in halves]
+    reliable = [[each for each in half if is_reliable(each.scores, each.seed)] for half in halves]
     leaders = [half[0] for half in reliable if half]
     if not leaders:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
@@ -465,22 +448,9 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
     return f"None of {n_tried} candidates did better on train."
 
 
-def undecided(n_tried: int) -> Choice:
-    """The choice where the budget ended before the documents held out could be judged."""
-    why = (
-        f"{UNTUNED} The budget ended before the best of {n_tried} candidates had been judged on "
-        f"documents held out from them. {GOES_ON}"
-    )
-    return Choice(ship=False, why=why, limit_reached=True)
-
-
-def too_dear(n_better: int, n_tried: int) -> Choice:
-    """The choice where each candidate that did better costs more than dev and test can pay for."""
-    why = (
-        f"{UNTUNED} {n_better} of {n_tried} candidates did better on train, but judging dev and "
-        f"test with any of them costs more than the limit. {GOES_ON}"
-    )
-    return Choice(ship=False, why=why, limit_reached=True)
+def stopped(why: str) -> Choice:
+    """The choice where the limit has kept the documents held out from deciding."""
+    return Choice(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 
 def reason_of(choice: Choice) -> str:

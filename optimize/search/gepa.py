@@ -38,9 +38,6 @@ from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS
 from optimize.statistics.intervals import stream
 
-# Candidates with the objective each reached on the half that judges.
-ScoredCandidates = list[tuple[float, Candidate]]
-
 BLOCK = 12
 # Requests of two runs' proposers are drawn with seeds so far apart.
 PROPOSER_SEED = 10_000
@@ -190,8 +187,8 @@ def explore(problem: SearchProblem) -> Exploration:
 
 def _run_gepa(
     problem: SearchProblem, progress: Progress, reflection: Reflection
-) -> ScoredCandidates:
-    """Run until the budget ends, or reflection has nothing new to say."""
+) -> list[tuple[float, Candidate]]:
+    """What each candidate reached on the half that judges, until the budget or its ideas end."""
     evaluator, options = problem.evaluator, problem.options
     goal: Goal = "balanced" if problem.goal == "balanced" else "dataset"
     documents = list(problem.train.documents)

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 
-import numpy as np
-
 from judges.client import BudgetSpentError
 from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
@@ -38,10 +36,11 @@ from optimize.search.evaluator import (
     SearchProblem,
     contrast,
     informative_documents,
+    is_reliable,
     objective,
     reason_of,
 )
-from optimize.search.gate import MOST_FAILED, N_FINALISTS, CrossFit, Exploration
+from optimize.search.gate import N_FINALISTS, CrossFit, Exploration
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
@@ -151,14 +150,13 @@ class Race:
         judges = candidate, base or self._seed
         scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
         difference = contrast(scores, base_scores, items, self.goal)
-        failed, base_failed = (float(np.isnan(side).mean()) for side in (scores, base_scores))
         return RaceResult(
             candidate=candidate,
             value=objective(scores, items, self.goal),
             gain=difference.value if difference.documents else 0.0,
             error=difference.error,
             n_documents=len(items.documents),
-            reliable=failed <= max(MOST_FAILED, base_failed),
+            reliable=is_reliable(scores, base_scores),
         )
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:

@@ -13,6 +13,8 @@ from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 
 # An interval takes so many outputs of either class, and learning a threshold so many.
 FEWEST_FOR_INTERVAL, FEWEST_TO_LEARN = 10, 5
+# Five documents on which judges differ are all of one sign in one of 16 draws, six in one of 32.
+FEWEST_DIFFERENT = 6
 THRESHOLD = 0.5
 
 
@@ -53,7 +55,7 @@ def balanced_contrast(
     """Judge A's balanced accuracy less judge B's, on the outputs that both judged.
 
     What a document adds is a sum over its outputs, so that swapping the judges there turns its
-    sign. No interval with fewer than ten outputs of a class.
+    sign. No interval with fewer than ten outputs of a class, or documents that differ than six.
     """
     a, b, labels = (np.asarray(side, dtype=float) for side in (passes_a, passes_b, human))
     known = ~np.isnan(a) & ~np.isnan(b)
@@ -61,7 +63,8 @@ def balanced_contrast(
     added = (a - b)[known] * _worth(labels[known])
     terms: Vector = names.size * np.bincount(codes, added, names.size).astype(float)
     contrast = mean_of_differences(terms, tuple(str(name) for name in names))
-    few = _fewest(labels[known]) < FEWEST_FOR_INTERVAL
+    few = np.count_nonzero(terms) < FEWEST_DIFFERENT
+    few |= _fewest(labels[known]) < FEWEST_FOR_INTERVAL
     return replace(contrast, interval=None) if few else contrast
 
 

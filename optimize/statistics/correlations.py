@@ -504,7 +504,7 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         error=error,
         documents=names,
         interval=interval_of_mean(terms[0] - terms[1], bound=2),
-        _swapped=lambda signs: differences(signs) / (error or 1.0),
+        swapped=lambda signs: differences(signs) / (error or 1.0),
     )
 
 

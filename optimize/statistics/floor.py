@@ -1,14 +1,13 @@
 """Whether a figure holds a floor, judged by its interval, and how many more labels would tell."""
 
 import math
-from typing import Literal
 
 from optimize.statistics.intervals import Interval
 
-Outcome = Literal["holds", "falls short", "undecided"]
+MOST_FURTHER = 10_000
 
 
-def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> Outcome:
+def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> str:
     """Where the floor lies: below the interval, above it, or inside (or there is none).
 
     With `point` the value alone decides; NaN falls short.
@@ -24,13 +23,15 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
     """About how many more outputs bring the end of a share's Wilson interval to the floor.
 
     That is, if the share stays: an end e of n outputs has (share - e)^2 = z^2 e (1 - e) / n. None
-    where no number does.
+    where no number does, or none that anybody labels.
     """
     end = low if floor < share else high
     if share in (floor, end) or not 0 < end < 1:
         return None
     squares = (share - end) ** 2 / (end * (1 - end)) * floor * (1 - floor) / (share - floor) ** 2
     further = max(1.0, n * (squares - 1))
+    if further > MOST_FURTHER:
+        return None
     # Two digits: a number that is planned for is no more exact.
     unit: int = 10 ** max(0, math.floor(math.log10(further)) - 1)
     return math.ceil(further / unit) * unit

@@ -1,12 +1,5 @@
 """How well people agree with each other, and the judge measured in the very same way.
 
-`annotator_agreement`  the judge beside each annotator, and every two annotators: equal labels,
-                       kappa, rho
-`one_annotator`        each annotator against the mean of the others, and the judge against that
-                       same mean: no bound, as a judge may well be better than one annotator
-`reliability`          of the labels' mean; its root is about what rho can reach at most
-`krippendorff_alpha`   the agreement of all annotators in one number
-
 Ratings are a matrix (outputs, annotators), NaN where unrated.
 """
 
@@ -143,8 +136,7 @@ class OneAnnotator:
 
     `annotator` and `judge` are rhos, averaged over the annotators left out; `gap` is the judge's
     less the annotator's. Intervals are over documents; there are none at system level, below 15
-    documents and, over all outputs, where nearly all labels are one. `n_failed` outputs have two
-    ratings and no score.
+    documents and, over all outputs, where nearly all labels are one.
     """
 
     annotator: float
@@ -153,10 +145,8 @@ class OneAnnotator:
     judge_interval: Interval | None
     gap: float
     gap_interval: Interval | None
-    n_annotators: int
     n_outputs: int
     n_documents: int
-    n_failed: int
 
 
 def one_annotator(
@@ -175,8 +165,7 @@ def one_annotator(
     judge) rates alike counts 0.
     """
     known, scores = _read(ratings, document, system), np.asarray(judge, dtype=float)
-    rated, failed = known.rated_twice, np.isnan(scores)
-    compared = rated & ~failed
+    compared = known.rated_twice & ~np.isnan(scores)
     if not compared.any():
         return None
     known, scores = known.of(compared), scores[compared]
@@ -203,10 +192,8 @@ def one_annotator(
         judge_interval=correlation_interval(judged, judge_terms),
         gap=judged - person,
         gap_interval=interval_of_mean(judge_terms - person_terms, bound=2),
-        n_annotators=len(values),
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
-        n_failed=int((rated & failed).sum()),
     )
 
 

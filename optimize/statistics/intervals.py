@@ -19,10 +19,6 @@ Matrix = NDArray[np.float64]
 
 # An interval takes so many documents, at system level so many systems.
 FEW_DOCUMENTS = FEW_SYSTEMS = 15
-# The chance that a planned sample shows what it was planned for.
-POWER = 0.8
-# More documents than anybody labels.
-MAX_DOCUMENTS = 10**7
 # From here on Fisher's z says more about rounding than about agreement.
 PERFECT = 1 - 1e-9
 
@@ -109,11 +105,8 @@ class Contrast:
     error: float
     documents: tuple[str, ...]
     interval: Interval | None
-    _swapped: Callable[[Matrix], Vector]
-
-    def swapped(self, signs: Matrix) -> Vector:
-        """The studentised difference of each draw of `signs` (draws, documents), -1: swapped."""
-        return self._swapped(signs)
+    # The studentised difference of each draw of signs (draws, documents), -1: swapped.
+    swapped: Callable[[Matrix], Vector]
 
 
 def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
@@ -142,23 +135,5 @@ def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contra
         error=float(errors(np.array([value]))[0]) if n else np.inf,
         documents=tuple(np.asarray(documents, dtype=object)[defined]),
         interval=interval_of_mean(terms, bound=2),
-        _swapped=swapped,
+        swapped=swapped,
     )
-
-
-def documents_for_difference(interval: Interval, n: int, difference: float) -> int:
-    """About how many documents show a true `difference` by an interval that leaves out 0.
-
-    `interval` is what `n` documents gave for such a difference: its width tells how much documents
-    vary, its place is no matter. That width is an estimate itself, which lowers the power: the
-    number is the least for which difference / error reaches
-    t + z sqrt(1 + (difference / error)^2 / (2 (n - 1))).
-    """
-    from scipy.special import ndtri, stdtrit
-
-    error = (interval.high - interval.low) / 2 / student_quantile(n - 1)
-    numbers = np.unique(np.geomspace(2, MAX_DOCUMENTS, 10_000).astype(int))
-    ratio = difference / error * np.sqrt(numbers / n)
-    width_error = np.sqrt(1 + ratio**2 / (2 * (n - 1)))
-    suffices = ratio >= stdtrit(numbers - 1, 0.975) + ndtri(POWER) * width_error
-    return int(numbers[np.argmax(suffices)] if suffices.any() else MAX_DOCUMENTS)

@@ -78,7 +78,7 @@ class OrderAgreement:
     """Of the pairs of outputs that people order, the share that a judge orders alike, in [0, 1].
 
     Every such pair weighs the same. A pair that the judge scores alike (one of `n_ties`) is half
-    right, as by tossing a coin; those that people rate alike (`n_tied_by_people`) are left out.
+    right, as by tossing a coin; those that people rate alike are left out.
     `value` is NaN without a pair; `n_documents` have one.
     """
 
@@ -86,7 +86,6 @@ class OrderAgreement:
     interval: Interval | None
     n_pairs: int
     n_ties: int
-    n_tied_by_people: int
     n_documents: int
 
 
@@ -108,7 +107,7 @@ def order_agreement(
     else:
         documents = np.split(sides, rows.first_rows[1:], axis=1)
         beside = np.hstack([_beside_others(document) for document in documents])
-    alike, ordered, ties, tied = (
+    alike, ordered, ties = (
         np.bincount(rows.document, column, rows.n_documents).astype(float) for column in beside
     )
     has_pair = ordered > 0
@@ -121,18 +120,17 @@ def order_agreement(
         interval=interval,
         n_pairs=round(ordered.sum() / 2),
         n_ties=round(ties.sum() / 2),
-        n_tied_by_people=round(tied.sum() / 2),
         n_documents=int(has_pair.sum()),
     )
 
 
 def _beside_others(sides: Matrix) -> Matrix:
-    """Of each output of judge and human, the pairs with all others, in four rows.
+    """Of each output of judge and human, the pairs with all others, in three rows.
 
-    How many the judge orders alike, people order, the judge alone scores alike, people rate alike.
+    How many the judge orders alike, people order, the judge alone scores alike.
     """
     n = sides.shape[1]
-    counts = np.empty((4, n))
+    counts = np.empty((3, n))
     step = max(1, BLOCK // max(n, 1))
     for first in range(0, n, step):
         block = slice(first, first + step)
@@ -141,8 +139,6 @@ def _beside_others(sides: Matrix) -> Matrix:
         counts[0, block] = (ordered + (judge * human).sum(axis=1)) / 2
         counts[1, block] = ordered
         counts[2, block] = ((judge == 0) & (human != 0)).sum(axis=1)
-        # An output beside itself is no pair.
-        counts[3, block] = n - 1 - ordered
     return counts
 
 

@@ -104,14 +104,6 @@ def two_values(judge: ArrayLike, human: ArrayLike, document: ArrayLike) -> TwoVa
     )
 
 
-def constant(judge: ArrayLike, human: ArrayLike) -> Vector:
-    """What always says people's commoner word, where the judge has a score."""
-    scores, people = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
-    judged = ~np.isnan(scores)
-    passes = judged.any() and people[judged].mean() >= 0.5
-    return np.where(judged, float(passes), np.nan)
-
-
 def _rate(values: Vector, document: Indices, of: Mask) -> Rate:
     """The share of ones among the outputs `of` which it is a rate."""
     n, codes = int(of.sum()), np.unique(document[of], return_inverse=True)[1]

@@ -38,6 +38,10 @@ def test_show_tells_where_a_frozen_judge_comes_from(capsys: pytest.CaptureFixtur
     assert told in lines
     assert main(["show", "j.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["provenance"] == origin
+    del origin["shipped"]  # as in a run's tuned.json
+    Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE, provenance=origin).save("t.json")
+    assert main(["show", "t.json"]) == 0
+    assert "tuned, not shipped: judge of optimizer rank, on " in capsys.readouterr().out
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

@@ -60,6 +60,17 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     assert re.search(r"--min-tpr 0\.9\d --min-tnr 0\.3\d --point`", step)
 
 
+def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
+    judged = outputs([1.0, 0.0] * 20, [[1.0]] * 40, [f"d{n}" for n in range(40)], scale=(0, 1))
+    cards = dict.fromkeys(("seed_judge", "tuned_judge"), two_value_figures(judged))
+    nothing = {"test": gain(None, None, None)}
+    summary = run_summary(two_values={"test": cards}, balanced_gain=nothing)
+    fails = dict(run_answer(summary))["Fails"]
+    assert fails == "People call none of these outputs a fail: TNR is not known."
+    steps = run_steps(summary)
+    assert "Label more fails: test has 0, and an interval takes 10 more there." in steps
+
+
 @pytest.mark.parametrize(
     ("test", "says"),
     [
@@ -220,7 +231,7 @@ def judge(name: str, value: float, dollars: float | None, **others: Any) -> dict
     return {
         "name": name, "correlations": [cell(value)], "order": order(), "difference": None,
         "standing": "best", "cost_per_1000_rows": dollars, "plan": "one",
-        "tuned_on_these_labels": False, **others,
+        "tuned_on_these_labels": False, "n_given": 0, **others,
     }  # fmt: skip
 
 

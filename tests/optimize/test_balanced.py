@@ -66,6 +66,9 @@ def test_a_contrast_is_the_difference_of_the_two_and_turns_with_the_judges() -> 
     assert back.value == pytest.approx(-expected)
     assert there.interval is not None
     assert there.value in there.interval
+    # Judges that differ on five documents are not told apart, be they all of one sign.
+    near = np.where(np.arange(120) % 24 == 0, 1 - human, human)
+    assert balanced_contrast(human, near, human, document).interval is None
     few = np.where(np.arange(120) < 9, 0, 1)
     assert balanced_contrast(a, b, few, document).interval is None
 

@@ -96,6 +96,18 @@ def test_a_rate_of_few_labels_that_all_pass_is_not_certain(
     assert needed.split()[-3] != "0"
 
 
+def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(100)]
+    labelled = [{**row, "ok": "pass" if n % 4 else "fail"} for n, row in enumerate(rows)]
+    # Of ten, eight reach a half; their mean is .6 * .8 + .1 * .2 = .5.
+    scores = [{"id": str(n), "score": 0.6 if n % 10 < 8 else 0.1} for n in range(100)]
+    flags = ["--data", write_jsonl(tmp_path / "l.jsonl", labelled), "--dimension", "ok"]
+    assert estimate_command.command([*flags, "--scores", write_jsonl(tmp_path / "s", scores)]) == 0
+    assert "the judge alone 0.800" in capsys.readouterr().out
+
+
 def test_bad_scores_are_named(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

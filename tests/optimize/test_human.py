@@ -69,7 +69,7 @@ def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level: Level) -> Non
     assert result is not None
     # But for the annotators' rounding.
     assert result.gap == pytest.approx(0, abs=0.05)
-    assert (result.n_annotators, result.n_outputs, result.n_failed) == (4, 1080, 120)
+    assert result.n_outputs == 1080
     if level == "system":
         assert result.gap_interval is None
     else:

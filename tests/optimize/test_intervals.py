@@ -14,9 +14,7 @@ from optimize.statistics.correlations import (
     system_level,
 )
 from optimize.statistics.intervals import (
-    Interval,
     Vector,
-    documents_for_difference,
     interval_of_mean,
     mean_of_differences,
     stream,
@@ -109,15 +107,6 @@ def test_swaps_of_differences_are_studentised_by_hand() -> None:
     assert contrast.error == pytest.approx(3**-0.5)
     swapped = contrast.swapped(np.array([[1.0, 1, 1], [1, 1, -1]]))
     assert swapped == pytest.approx([2 * 3**0.5, 0])
-
-
-def test_documents_for_a_difference_give_the_power_they_promise() -> None:
-    # 30 documents whose differences have a standard deviation of 1: an error of 1 / sqrt(30).
-    reach = stats.t.ppf(0.975, 29) / 30**0.5
-    needed = documents_for_difference(Interval(-reach, reach), 30, 0.3)
-    # By the normal test ((1.96 + .84) / .3)^2 = 87; an uncertain width takes some more.
-    assert 87 < needed < 110
-    assert documents_for_difference(Interval(-reach, reach), 30, 0.15) > 3.5 * needed
 
 
 def test_a_stream_is_its_seeds_and_purposes_alone() -> None:

@@ -128,7 +128,7 @@ WRONG: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "no such level": (
         lambda: optimize.measure("fluency", level="word"),  # type: ignore[arg-type]
         optimize.SettingsError,
-        "choose from auto, summary, dataset, system",
+        "level word: these labels have the levels summary, dataset, system",
     ),
     "a scale that is none": (lambda: optimize.measure("fluency", scale=5), TypeError, "'0-100'"),
 }

@@ -6,9 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from optimize.items import LEVELS, Item, Items, choose_level
+from optimize.items import Item, Items, choose_level
 from optimize.search.evaluator import contrast, objective
 from optimize.statistics.correlations import Level
+
+LEVELS: tuple[Level, ...] = ("summary", "dataset", "system")
 
 
 def items(human: list[list[float]]) -> Items:

@@ -68,7 +68,7 @@ class Tags(HTMLParser):
 
 def page_with(text: str) -> str:
     """A page with a text wherever a text can stand."""
-    row = charts.RowChart(rows=[(text, [], text)], ticks=[(0, text)], caption=text)
+    row = charts.RowChart(rows=[(text, charts.Mark(0), text)], ticks=[(0, text)], caption=text)
     count = charts.CountChart(labels=[text], counts=[(text, [(1, 1.0)])], caption=text)
     table = Table(head=(text,), rows=[(text,)], caption=f"x{text}")
     case = Case(title=text, lines=[text], texts=[(text, text)])
@@ -172,28 +172,19 @@ def test_the_worst_disagreement_comes_first_and_equal_numbers_are_none() -> None
     assert worst_disagreements(pairs([("A", "A")], [("A", "A", "B")])) == []
 
 
-def test_systems_and_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
-    evidence = outputs([1, 2, 5, 5], [[1], [3], [5], [5]], list("aabb"), systems=["x", "y"] * 2)
-    systems = charts.systems(evidence)
-    assert systems is not None
-    # By people x and y are alike, (1 + 5) / 2 and (3 + 5) / 2.
-    assert [(name, words) for name, _, words in systems.rows] == [
-        ("y", "judge 3.50, people 4.00"),
-        ("x", "judge 3.00, people 3.00"),
-    ]
-    ratings = charts.ratings(evidence)
+def test_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
+    ratings = charts.ratings(outputs([1, 2, 5, 5], [[1], [3], [5], [5]], list("aabb")))
     assert ratings is not None
     assert "3 of 4 are alike" in ratings.caption
     assert ratings.counts[0] == ("5", [(0, 0.0), (0, 0.0), (0, 0.0), (0, 0.0), (2, 1.0)])
     assert charts.ratings(POOR["another scale"]) is None
     assert charts.ratings(POOR["no scale"]) is None
-    assert charts.systems(POOR["one document"]) is None
 
 
 def test_marks_stand_where_the_axis_says() -> None:
     chart = charts.shares({"a": cell(0.75, 0.1), "b": cell(None), "c": None})
     assert chart is not None
-    ((name, (mark,), words),) = chart.rows
+    ((name, mark, words),) = chart.rows
     # From .50 - .03 to 1 + .03: .75 is in the middle, .65 and .85 are .10 / .56 from it.
     assert (name, words) == ("a", "75% (65% to 85%)")
     assert (mark.at, mark.ends) == (50.0, (32.14, 67.86))

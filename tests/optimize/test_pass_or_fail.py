@@ -104,10 +104,10 @@ def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixt
     ("floors", "code", "gate", "says"),
     [
         (["--min-tpr", "0.7", "--min-tnr", "0.5"], 0, "holds", ""),
-        (["--min-tpr", "0.95"], 1, "falls short", "falls short: TPR is 0.8333 [0."),
+        (["--min-tpr", "0.95"], 1, "falls short", "falls short: TPR 0.8333 [0."),
         (["--min-tnr", "0.6"], 3, "undecided", "more fails would decide"),
         (["--min-tnr", "0.6", "--point"], 0, "holds", ""),
-        (["--min-tnr", "0.7", "--point"], 1, "falls short", "TNR is 0.6667; --min-tnr asks for"),
+        (["--min-tnr", "0.7", "--point"], 1, "falls short", "TNR 0.6667, --min-tnr 0.7"),
         (["--min-tpr", "0.95", "--min-tnr", "0.6"], 1, "falls short", "undecided: TNR"),
         (["--min-spearman", "0.1"], 0, "holds", ""),
     ],
@@ -122,7 +122,9 @@ def test_the_gate_compares_the_interval_and_point_the_value(
 ) -> None:
     arguments = [*files(tmp_path), *floors]
     assert command(arguments) == code
-    assert says in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert says in err.replace("\n", " ")
+    assert max(map(len, err.splitlines())) <= 80
     assert verified(capsys, *arguments)["gate"] == gate
 
 
@@ -134,7 +136,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
     out, err = capsys.readouterr()
     assert "TNR 1.000 (4 more for an interval)." in out
     assert "Next: label 4 more fails" in out
-    assert "TNR is 1.0000 too few for an interval; --min-tnr asks for 0.5: 4 more fails" in err
+    assert "TNR 1.0000 too few for an interval, --min-tnr\n0.5: 4 more fails" in err
 
 
 def test_floors_of_rates_need_labels_of_two_values(
@@ -167,7 +169,7 @@ def test_the_report_has_every_miss_on_its_page_and_in_a_table(
     assert "20 outputs that people fail and the judge passes" in text
     assert "20 outputs that people pass and the judge fails" in text
     assert "140 of 180 are alike, on the diagonal" in text
-    with (tmp_path / "misses.csv").open(encoding="utf-8", newline="") as file:
+    with (tmp_path / "page.misses.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
     assert rows[0]["output"].startswith("Answer 6 to 0.")

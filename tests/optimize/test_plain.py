@@ -52,8 +52,8 @@ def test_pairs_are_of_one_document_and_a_tie_is_half_right() -> None:
     # Document b: people rate both alike, which is no pair. So 2.5 of 3. A failed score: no pair.
     agreement = order_agreement([1, 2, 2, 5, 1, NAN], [1, 2, 3, 4, 4, 5], list("aaabba"))
     assert agreement.value == pytest.approx(2.5 / 3)
-    counts = (agreement.n_pairs, agreement.n_ties, agreement.n_tied_by_people)
-    assert counts == (3, 1, 1)
+    counts = (agreement.n_pairs, agreement.n_ties)
+    assert counts == (3, 1)
     assert (agreement.n_documents, agreement.interval) == (1, None)
     assert math.isnan(order_agreement([NAN, NAN], [1, 2], ["a", "a"]).value)
 

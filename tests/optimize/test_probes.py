@@ -7,6 +7,7 @@ import pytest
 from report_cases import outputs, pairs, plain
 
 from judges.catalog import find
+from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
 from judges.client.protocol import Completion, Message, Reply, Sampling
@@ -25,7 +26,7 @@ from optimize.measuring.scored import Scored
 def test_a_shift_is_the_mean_over_outputs_that_have_both_scores() -> None:
     # Of 1, 2 and 3 one rises by 3; the fourth has no score under attack.
     shift = score_shift([1, 2, 3, 4], [1, 5, 3, math.nan])
-    assert (shift.mean, shift.n_outputs, shift.n_failed) == (1, 3, 1)
+    assert (shift.mean, shift.n_outputs) == (1, 3)
     assert shift.raised == pytest.approx(1 / 3)
 
 
@@ -88,7 +89,8 @@ def test_so_many_outputs_are_attacked_and_the_same_ones_again() -> None:
     assert probes_of(Gullible(), evidence) == probes
 
 
-def test_probes_keep_within_the_budget_and_say_that_it_was_spent() -> None:
+def test_probes_keep_within_the_budget() -> None:
     model = Gullible()
-    assert "the budget was spent" in probes_of(model, plain(), max_calls=20).reason
+    with pytest.raises(BudgetSpentError):
+        probes_of(model, plain(), max_calls=20)
     assert len(model.asked) <= 20

@@ -186,7 +186,7 @@ def test_probes_attack_a_judge_of_two_words() -> None:
     everything = items(*[0.0] * 8)
     with judge.open_client() as client:
         probes = probe(judge, client, everything, np.full(8, 0.1), seed=0)
-    assert all(shift.n_failed == 0 for _, shift in probes.shifts)
+    assert all(shift.n_outputs for _, shift in probes.shifts)
 
 
 def test_a_program_of_two_words_is_tuned_on_labels_of_either_form() -> None:

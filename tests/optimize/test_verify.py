@@ -13,7 +13,7 @@ import judges
 from judges.scoring import SamplingPlan
 from optimize import compare, measure
 from optimize.flags import SettingsError
-from optimize.items import items_of, text_key
+from optimize.items import items_of, text_key, tuned_keys
 from optimize.verify import command
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -95,7 +95,7 @@ def test_min_spearman_passes_just_below_the_headline_and_fails_just_above_and_sa
         "It orders two outputs of one document as people do in 62% of pairs (a coin 50%).",
         "Next: label more documents; these are too few for an interval",
     ]
-    assert ("rho is 0.2500; --min-spearman asks for 0.2501" in err) == bool(code)
+    assert ("falls short: rho 0.2500, --min-spearman 0.2501" in err) == bool(code)
     assert err.count("\n") == code
 
 
@@ -104,7 +104,7 @@ def test_without_an_interval_a_floor_of_rho_is_undecided(
 ) -> None:
     assert command([*of_scores(tmp_path, FIVE_SCORES), "--min-spearman", "0.1"]) == 3
     err = capsys.readouterr().err
-    assert "rho is 0.2500 too few for an interval; --min-spearman asks for 0.1: label more" in err
+    assert "undecided: rho 0.2500 too few for an interval,\n--min-spearman 0.1: label more" in err
     result = verified(capsys, *of_scores(tmp_path, FIVE_SCORES), "--min-spearman", "0.1")
     assert (result["gate"], result["passed"], result["short"]) == ("undecided", False, [])
 
@@ -116,7 +116,7 @@ def test_too_many_failures_fall_short(tmp_path: Path, capsys: pytest.CaptureFixt
     assert command(arguments) == 1
     out, err = capsys.readouterr()
     assert out.startswith("s.jsonl on l: 15 outputs, 5 documents, 2 failed")
-    assert "13.3% of the judgements failed (2 of 15); at most 10% may" in err
+    assert "13.3% of the judgements failed (2 of 15); at most 10% may" in err.replace("\n", " ")
     assert verified(capsys, *arguments)["short"]
     # One of 15 is within a tenth.
     judge[1][0] = 3
@@ -227,12 +227,37 @@ def test_rows_that_the_judge_was_tuned_on_are_counted_and_set_apart(
     assert f"{len(first)} more outputs that it was tuned on are set apart: rho 0." in out
 
 
+def test_new_outputs_on_documents_that_the_judge_was_tuned_on_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = judges.load("relevance")
+    items = items_of(data.starter(), "relevance", judge.subject)
+    old = items.of_documents(items.documents[:10])
+    origin = {"tuned_on": tuned_keys(old, judge.subject), "shipped": "tuned"}
+    plan = SamplingPlan(kind="weighted")
+    path = str(replace(judge, plan=plan, provenance=origin).save(tmp_path / "tuned.json"))
+    rows = [
+        {"id": item.id, "relevance": item.human, **item.texts, "summary": f"It says {number}."}
+        for number, item in enumerate(items.items)
+    ]
+    labels = write_jsonl(tmp_path / "new.jsonl", rows)
+    result = verified(capsys, path, "--data", labels)
+    assert (result["n_met"], result["n_given"]) == (0, len(old))
+    assert command([path, "--data", labels]) == 0
+    told = f"{len(old)} of these outputs are on documents that it was tuned on"
+    assert told in capsys.readouterr().out
+    run = ["--data", labels, "--out", str(tmp_path / "run")]
+    assert compare.command([path, "relevance", *run]) == 0
+    out = capsys.readouterr().out.replace("\n", " ")
+    assert "was tuned on documents of these labels" in out
+
+
 def test_a_judge_that_tells_nothing_apart_falls_short_of_any_rho(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = of_scores(tmp_path, [[2, 2, 2]] * 5)
     assert command([*arguments, "--min-spearman", "0.1", "--point"]) == 1
-    assert "rho is 0.0000; --min-spearman asks for 0.1" in capsys.readouterr().err
+    assert "rho 0.0000, --min-spearman 0.1" in capsys.readouterr().err
 
 
 def test_a_level_that_the_labels_lack_is_refused_before_a_model_is_asked(

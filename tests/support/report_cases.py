@@ -39,7 +39,6 @@ def outputs(
     annotators: Sequence[str] = (),
     dimension: str = "relevance",
     level: Level = "summary",
-    split: str = "test",
     texts: Mapping[str, str] | None = None,
     comments: Sequence[str] = (),
     scale: tuple[int, ...] = SCALE,
@@ -81,7 +80,6 @@ def outputs(
     return Scored(
         judge="the judge",
         dimension=dimension,
-        split=split,
         level=level,
         items=Items(items),
         judgements=tuple(judged),
@@ -154,7 +152,6 @@ def pairs(
     return Scored(
         judge="the judge",
         dimension="tldr_concise",
-        split="test",
         level="dataset",
         items=Items(items),
         judgements=tuple(verdicts),
@@ -213,7 +210,6 @@ def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: A
         {judge: {"test": judged} for judge in ("seed", "tuned")},
         {"seed": PROMPT, "tuned": tuned},
         probes,
-        {"started": "2026-01-01T00:00:00+00:00", "versions": {"numpy": "2"}},
     )
     return page.read_text(encoding="utf-8")
 
