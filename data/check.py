@@ -13,9 +13,11 @@ from typing import Any
 
 from data.columns import NESTED
 from data.flags import (
+    JUDGE_FLAG,
     SCALE,
     VALUES,
     Parser,
+    judged_part,
     pop_scale,
     read_bounds,
     read_mapping,
@@ -67,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     about = "the column of a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add("--map", metavar="NAME=COLUMN,...", help=about, **many)
+    add("--judge", dest="map", metavar="PART", type=judged_part, help=JUDGE_FLAG, **many)
     about = "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B"
     add("--values", metavar="WORD=NUMBER,...", help=about, **many)
     about = "read this one alone; it must be rated; repeatable"

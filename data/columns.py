@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Literal
 
-from data.cells import DOT, as_object, is_rating, join_texts, value_in
+from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, joined_names
 from data.values import says_nothing, says_truth
@@ -18,11 +18,40 @@ SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
     *("artículo", "pregunta", "input", "eingabe", "entrée", "entrada"),
+    *("conversation", "conversations", "messages", "transcript", "history"),
 )
 OUTPUTS = (
     *("summary", "response", "output", "answer", "reply", "completion", "generation"),
     *("zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida"),
+)
+# What may stand before either, as in `model_answer` or `User Input`, or after it.
+_BESIDE = frozenset(
+    (
+        *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm"),
+        *("ai", "system", "candidate", "generated", "retrieved", "original", "final", "text"),
+    )
+)
+# What an answer should have been, alone or before an output's name.
+_REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
+_SHOULD_BE = frozenset(
+    (
+        *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired"),
+        *("ground", "truth", "target", "referenz", "erwartete", "muster", "soll"),
+    )
+)
+# What people call their label, where it goes by no dimension's name, and what may stand beside it.
+_LABELS = frozenset(
+    (
+        *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct"),
+        *("pass", "passed", "bewertung", "urteil", "étiquette", "etiqueta"),
+    )
+)
+_OF_LABELS = frozenset(
+    (
+        *("human", "expert", "gold", "golden", "true", "annotator", "manual", "final", "overall"),
+        *("is", "quality"),
+    )
 )
 NESTED = ("ratings", "annotations")
 VOTES = ("votes", "preferred", "preference", "winner")
@@ -34,7 +63,7 @@ _ALIASES = {
         *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
         *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
-    "group": ("document_id", "doc_id", "group_id"),
+    "group": ("document_id", "doc_id", "group_id", "conversation_id"),
     "system": ("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
@@ -173,9 +202,16 @@ class Columns:
         What is mapped to a name of the user's own is a text where it is not `rated`.
         """
         texts = {}
+        named = {name_key(name): name for name in self.judged}
         for column in self.table.columns:
             key = name_key(column)
-            name = key if is_known_text(column) and self.cased(key) == column else column
+            if self.cased(key) != column:
+                name = column
+            elif is_known_text(column) or is_reference(column):
+                # By letters that every judge's texts may have.
+                name = key if key in (*SOURCES, *OUTPUTS) else "_".join(tokens(column))
+            else:
+                name = named.get(key, column)
             free = column not in {*used, *rated, *self.comments} and name not in self.mapping
             if free and self.kind(column) in ("text", "label"):
                 texts[name] = column
@@ -189,9 +225,10 @@ class Columns:
         """The text that tells documents apart: by its name, else what repeats beside outputs.
 
         Without a telling name it is made of words, stands in three rows for every two texts, is
-        called like no output, and another text differs more.
+        called like no output, and another text differs more. One that is nowhere empty goes first.
         """
-        if (named := source_name(texts)) is not None:
+        full = [n for n, c in texts.items() if not any(map(is_blank, self.values(c)))]
+        if (named := source_name(full) or source_name(texts)) is not None:
             return named
         counts = {name: len({*map(str, self.values(c))}) for name, c in texts.items()}
         most = max(counts.values(), default=0)
@@ -212,7 +249,7 @@ class Columns:
         Ratings are numbers in the most part, or yes and no in all; what goes by a text's name is a
         text.
         """
-        if is_known_text(column) or column in self.judged:
+        if is_known_text(column) or is_reference(column) or column in self.judged:
             return "text"
         values = [value for value in self.values(column) if not says_nothing(value)]
         n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
@@ -234,14 +271,49 @@ class Columns:
         return tuple(dict.fromkeys(names))
 
 
+@cache
+def known_word(column: str) -> str:
+    """The name of SOURCES or OUTPUTS that a column goes by, alone or as its own; else nothing."""
+    words = [word for word in tokens(column) if word not in _BESIDE]
+    keys = [name_key(column), *(words if len(words) == 1 else ())]
+    return next((key for key in keys if key in SOURCES or key in OUTPUTS), "")
+
+
 def is_known_text(column: str) -> bool:
     """Whether a column goes by a name that people use for what systems get or write."""
-    return name_key(column) in SOURCES or name_key(column) in OUTPUTS
+    return bool(known_word(column))
+
+
+def is_reference(column: str) -> bool:
+    """Whether a column goes by a name of what the answer should have been."""
+    words = [word for word in tokens(column) if word not in _SHOULD_BE]
+    should_be = len(words) < len(tokens(column)) and len(words) == 1 and words[0] in OUTPUTS
+    return name_key(column) in _REFERENCES or should_be
+
+
+def label_columns(columns: Columns, dimension: str, numbers: Iterable[str]) -> list[str]:
+    """The columns that may hold the labels on a dimension which no column is called.
+
+    These are columns of ratings or labels by their name; without any, all columns of ratings.
+    """
+    used = columns.used(_ROLES - {"rating", *NESTED})
+    beside = {*tokens(dimension), *_OF_LABELS}
+    labels = [
+        column
+        for column in columns.table.columns
+        if (words := {*tokens(column)}) <= beside | _LABELS
+        and words & {*tokens(dimension), *_LABELS}
+        and column not in used
+        and columns.kind(column) in ("rating", "label")
+    ]
+    return labels or [*numbers]
 
 
 def source_name(texts: Iterable[str]) -> str | None:
     """Return the first of the texts' names that tells what systems were given."""
-    by_key = {name_key(name): name for name in texts}
+    by_key: dict[str, str] = {}
+    for name in texts:
+        by_key.setdefault(known_word(name), name)
     return next((by_key[name] for name in SOURCES if name in by_key), None)
 
 
@@ -254,7 +326,8 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
-    source_or_output = [(name_key(name) in SOURCES) - (name_key(name) in OUTPUTS) for name in names]
+    words = [known_word(name) for name in names]
+    source_or_output = [(word in SOURCES) - (word in OUTPUTS) for word in words]
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
 
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from data.columns import ColumnNames, split_quoted
+from data.conversations import JUDGE, JUDGED
 from data.types import Vote
 from data.values import Scale, Values
 
+JUDGE_FLAG = "of conversations: turn (the last assistant turn; the default) or conversation"
 # In a mapping file, beside names and columns: words and what they count, and the scale.
 VALUES, SCALE = "values", "scale"
 _MAX_MAP = 2**20
@@ -49,6 +51,13 @@ class Parser(argparse.ArgumentParser):
     def one_line(self, message: str) -> str:
         """The message as it is printed."""
         return " ".join(message.split())
+
+
+def judged_part(text: str) -> str:
+    """What --judge says as a word of --map."""
+    if text not in JUDGED:
+        raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(JUDGED)}")
+    return f"{JUDGE}={text}"
 
 
 def read_mapping(words: Iterable[str]) -> dict[str, Any]:

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.cells import DOT, RatingsByAnnotator, as_object, is_blank, is_name, rating_parts, value_in
-from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
+from data.columns import (
+    NESTED,
+    VOTES,
+    ColumnNames,
+    Columns,
+    is_known_text,
+    label_columns,
+    map_flag,
+    tokens,
+)
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.text import TableRow
@@ -102,11 +111,21 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
             flat[name] = (column,)
         elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
+        elif not (nested or columns.is_long):
+            labels = label_columns(columns, name, _of_no_dimension(columns, candidates))
+            flat |= {name: (labels[0],)} if len(labels) == 1 else {}
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
         flat |= {**groups, **{column: (column,) for column in guessed}}
     return RatingColumns(nested, flat, groups, guessed, candidates)
+
+
+def _of_no_dimension(columns: Columns, candidates: Iterable[str]) -> list[str]:
+    """The columns that may be ratings, and on no dimension of the catalogue."""
+    catalogue = import_module("judges.catalog").names()
+    names = (name for name in candidates if name.casefold() not in catalogue)
+    return [name for name in names if _are_like_ratings(columns, name)]
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -135,10 +154,21 @@ def check_ratings(
             fault = f"{joined_names(group)} may be one annotator's each"
             advice = f"take them all by {map_flag(name, group)}, or one alone by "
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
-    return [
+        elif not taken:
+            labels = label_columns(columns, name, _of_no_dimension(columns, found.candidates))
+            if len(labels) > 1:
+                fault = f"no column is called so, and {joined_names(labels)} may be its labels"
+                advice = " or ".join(map_flag(name, [column]) for column in labels[:3])
+                problems.add("labels", fault, f"say which: {advice}", field=name)
+    notes = [
         f"{name} is read from {joined_names(group)}: one annotator in each"
         for name, group in found.flat.items()
         if group in found.groups.values()
+    ]
+    return notes + [
+        f"no column is called {name}: its labels are those of {group[0]!r}"
+        for name, group in found.flat.items()
+        if len(group) == 1 and name not in columns.mapping and name_key(name) != name_key(group[0])
     ]
 
 
@@ -156,6 +186,11 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     catalogue = import_module("judges.catalog").names()
     sure = all(name.casefold() in catalogue for name in found.guessed)
     if like and not marks if alone else sure:
+        return
+    if len(labels := label_columns(columns, "label", ())) == 1:
+        flag = f"--dimension {shlex.quote(labels[0])}"
+        fault = f"{joined_names(found.guessed)} hold numbers that may not be ratings"
+        problems.add("annotators", fault, f"name what is rated, as in {flag}")
         return
     # What numbers the rows is no annotator, nor is a mean.
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
