@@ -13,11 +13,10 @@ from typing import Any
 
 from data.columns import NESTED
 from data.flags import (
-    JUDGE_FLAG,
     SCALE,
     VALUES,
     Parser,
-    judged_part,
+    add_judge_flag,
     pop_scale,
     read_bounds,
     read_mapping,
@@ -69,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     about = "the column of a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add("--map", metavar="NAME=COLUMN,...", help=about, **many)
-    add("--judge", dest="map", metavar="PART", type=judged_part, help=JUDGE_FLAG, **many)
+    add_judge_flag(add)
     about = "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B"
     add("--values", metavar="WORD=NUMBER,...", help=about, **many)
     about = "read this one alone; it must be rated; repeatable"

@@ -18,41 +18,19 @@ SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
     *("artículo", "pregunta", "input", "eingabe", "entrée", "entrada"),
-    *("conversation", "conversations", "messages", "transcript", "history"),
+    *("conversation", "conversations", "messages", "transcript", "inputs"),
 )
 OUTPUTS = (
-    *("summary", "response", "output", "answer", "reply", "completion", "generation"),
-    *("zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
+    *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
+    *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida"),
 )
-# What may stand before either, as in `model_answer` or `User Input`, or after it.
-_BESIDE = frozenset(
-    (
-        *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm"),
-        *("ai", "system", "candidate", "generated", "retrieved", "original", "final", "text"),
-    )
-)
+# What may stand beside either, as in `model_answer` or `User Input`.
+_BESIDE = """user customer student model assistant bot chatbot agent llm ai system candidate final
+generated retrieved original text"""
 # What an answer should have been, alone or before an output's name.
 _REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
-_SHOULD_BE = frozenset(
-    (
-        *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired"),
-        *("ground", "truth", "target", "referenz", "erwartete", "muster", "soll"),
-    )
-)
-# What people call their label, where it goes by no dimension's name, and what may stand beside it.
-_LABELS = frozenset(
-    (
-        *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct"),
-        *("pass", "passed", "bewertung", "urteil", "étiquette", "etiqueta"),
-    )
-)
-_OF_LABELS = frozenset(
-    (
-        *("human", "expert", "gold", "golden", "true", "annotator", "manual", "final", "overall"),
-        *("is", "quality"),
-    )
-)
+_SHOULD_BE = "reference expected ideal gold golden correct true desired ground truth target soll"
 NESTED = ("ratings", "annotations")
 VOTES = ("votes", "preferred", "preference", "winner")
 # `--map id=#row` numbers the rows of a file without ids.
@@ -202,16 +180,12 @@ class Columns:
         What is mapped to a name of the user's own is a text where it is not `rated`.
         """
         texts = {}
-        named = {name_key(name): name for name in self.judged}
         for column in self.table.columns:
-            key = name_key(column)
-            if self.cased(key) != column:
-                name = column
-            elif is_known_text(column) or is_reference(column):
-                # By letters that every judge's texts may have.
-                name = key if key in (*SOURCES, *OUTPUTS) else "_".join(tokens(column))
-            else:
-                name = named.get(key, column)
+            key, named = name_key(column), is_known_text(column) or is_reference(column)
+            own = key if known_word(column) == key else "_".join(tokens(column))
+            if not own.isascii():
+                own = "output" if known_word(column) in OUTPUTS else "input"
+            name = own if named and self.cased(key) == column else column
             free = column not in {*used, *rated, *self.comments} and name not in self.mapping
             if free and self.kind(column) in ("text", "label"):
                 texts[name] = column
@@ -274,7 +248,7 @@ class Columns:
 @cache
 def known_word(column: str) -> str:
     """The name of SOURCES or OUTPUTS that a column goes by, alone or as its own; else nothing."""
-    words = [word for word in tokens(column) if word not in _BESIDE]
+    words = [word for word in tokens(column) if word not in _BESIDE.split()]
     keys = [name_key(column), *(words if len(words) == 1 else ())]
     return next((key for key in keys if key in SOURCES or key in OUTPUTS), "")
 
@@ -286,27 +260,9 @@ def is_known_text(column: str) -> bool:
 
 def is_reference(column: str) -> bool:
     """Whether a column goes by a name of what the answer should have been."""
-    words = [word for word in tokens(column) if word not in _SHOULD_BE]
+    words = [word for word in tokens(column) if word not in _SHOULD_BE.split()]
     should_be = len(words) < len(tokens(column)) and len(words) == 1 and words[0] in OUTPUTS
     return name_key(column) in _REFERENCES or should_be
-
-
-def label_columns(columns: Columns, dimension: str, numbers: Iterable[str]) -> list[str]:
-    """The columns that may hold the labels on a dimension which no column is called.
-
-    These are columns of ratings or labels by their name; without any, all columns of ratings.
-    """
-    used = columns.used(_ROLES - {"rating", *NESTED})
-    beside = {*tokens(dimension), *_OF_LABELS}
-    labels = [
-        column
-        for column in columns.table.columns
-        if (words := {*tokens(column)}) <= beside | _LABELS
-        and words & {*tokens(dimension), *_LABELS}
-        and column not in used
-        and columns.kind(column) in ("rating", "label")
-    ]
-    return labels or [*numbers]
 
 
 def source_name(texts: Iterable[str]) -> str | None:
@@ -326,7 +282,7 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
-    words = [known_word(name) for name in names]
+    words = [*map(known_word, names)]
     source_or_output = [(word in SOURCES) - (word in OUTPUTS) for word in words]
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
 
@@ -375,5 +331,7 @@ def mapping_advice(columns: Columns, name: str) -> str:
     """How to say which column holds `name`: for a text one of another usual name."""
     alike = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
     texts = [column for column in columns.table.columns if name_key(column) in alike]
-    leaves = [c for c in columns.nested_names if not alike or c.rpartition(DOT)[2] in alike]
+    kinds = ("text", "label") if alike or name in columns.judged else ("rating",)
+    leaves = [c for c in columns.nested_names if columns.kind(c) in kinds]
+    leaves = [c for c in leaves if not alike or c.rpartition(DOT)[2] in alike]
     return f"name yours with {map_flag(name, [*texts, *leaves][:1] or ['COLUMN'])}"

@@ -4,20 +4,20 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
 from data.columns import ColumnNames, split_quoted
-from data.conversations import JUDGE, JUDGED
 from data.types import Vote
 from data.values import Scale, Values
 
-JUDGE_FLAG = "of conversations: turn (the last assistant turn; the default) or conversation"
 # In a mapping file, beside names and columns: words and what they count, and the scale.
 VALUES, SCALE = "values", "scale"
+# Of conversations, the last assistant turn or all of it.
+JUDGE, JUDGED = "judge", ("turn", "conversation")
 _MAX_MAP = 2**20
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
@@ -53,11 +53,11 @@ class Parser(argparse.ArgumentParser):
         return " ".join(message.split())
 
 
-def judged_part(text: str) -> str:
-    """What --judge says as a word of --map."""
-    if text not in JUDGED:
-        raise argparse.ArgumentTypeError(f"{text!r}: choose from {', '.join(JUDGED)}")
-    return f"{JUDGE}={text}"
+def add_judge_flag(add: Callable[..., object]) -> None:
+    """What is judged of conversations, which is a word of --map."""
+    about = "of conversations: turn (the last assistant turn) or conversation (turn)"
+    words = {"type": f"{JUDGE}={{}}".format, "choices": [f"{JUDGE}={part}" for part in JUDGED]}
+    add("--judge", dest="map", metavar="PART", action="append", default=[], help=about, **words)
 
 
 def read_mapping(words: Iterable[str]) -> dict[str, Any]:

@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from data.cells import DOT, RatingsByAnnotator, as_object, is_blank, is_name, rating_parts, value_in
-from data.columns import (
-    NESTED,
-    VOTES,
-    ColumnNames,
-    Columns,
-    is_known_text,
-    label_columns,
-    map_flag,
-    tokens,
-)
+from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.text import TableRow
@@ -34,6 +25,11 @@ _MARKED = re.compile(
 )
 _MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
 _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
+# What people call their label where it goes by no dimension's name, and what may stand beside it.
+_LABELS = frozenset({"label", "verdict", "rating", "grade", "score", "judgement", "judgment"})
+_LABELS |= {"correct", "pass", "passed", "bewertung", "urteil", "étiquette", "etiqueta"}
+_OF_LABELS = frozenset({"human", "expert", "gold", "golden", "true", "annotator", "manual"})
+_OF_LABELS |= {"final", "overall", "is", "quality"}
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -112,7 +108,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
         elif not (nested or columns.is_long):
-            labels = label_columns(columns, name, _of_no_dimension(columns, candidates))
+            labels = _label_columns(columns, name, candidates)
             flat |= {name: (labels[0],)} if len(labels) == 1 else {}
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
@@ -121,11 +117,21 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     return RatingColumns(nested, flat, groups, guessed, candidates)
 
 
-def _of_no_dimension(columns: Columns, candidates: Iterable[str]) -> list[str]:
-    """The columns that may be ratings, and on no dimension of the catalogue."""
+def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) -> list[str]:
+    """The columns that may hold the labels on a dimension which no column is called.
+
+    These are labels by their name; without any, all ratings on no dimension of the catalogue.
+    """
+    own, used = {*tokens(dimension)}, columns.used((*NOT_RATED, *VOTES))
+    labels = []
+    for column in (*columns.table.columns, *columns.nested_names):
+        words = {*tokens(column.rpartition(DOT)[2])}
+        fits = words <= own | _LABELS | _OF_LABELS and words & (own | _LABELS)
+        if fits and column not in used and columns.kind(column) in ("rating", "label"):
+            labels.append(column)
     catalogue = import_module("judges.catalog").names()
-    names = (name for name in candidates if name.casefold() not in catalogue)
-    return [name for name in names if _are_like_ratings(columns, name)]
+    others = (name for name in candidates if name.casefold() not in catalogue)
+    return labels or [name for name in others if _are_like_ratings(columns, name)]
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -155,7 +161,7 @@ def check_ratings(
             advice = f"take them all by {map_flag(name, group)}, or one alone by "
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
         elif not taken:
-            labels = label_columns(columns, name, _of_no_dimension(columns, found.candidates))
+            labels = _label_columns(columns, name, found.candidates)
             if len(labels) > 1:
                 fault = f"no column is called so, and {joined_names(labels)} may be its labels"
                 advice = " or ".join(map_flag(name, [column]) for column in labels[:3])
@@ -187,14 +193,9 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     sure = all(name.casefold() in catalogue for name in found.guessed)
     if like and not marks if alone else sure:
         return
-    if len(labels := label_columns(columns, "label", ())) == 1:
-        flag = f"--dimension {shlex.quote(labels[0])}"
-        fault = f"{joined_names(found.guessed)} hold numbers that may not be ratings"
-        problems.add("annotators", fault, f"name what is rated, as in {flag}")
-        return
     # What numbers the rows is no annotator, nor is a mean.
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
-    likely = likely or [*found.guessed]
+    likely = _label_columns(columns, "label", ()) or likely or [*found.guessed]
     each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
     hold = "holds" if len(found.guessed) == 1 else "hold"
     fault = f"{joined_names(found.guessed)} {hold} numbers that may not be ratings"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from data.columns import Columns
-from data.conversations import CONVERSATION, JUDGE, JUDGED, with_texts
-from data.flags import pop_scale, split_mapping
+from data.conversations import CONVERSATION, with_texts
+from data.flags import JUDGE, JUDGED, pop_scale, split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
@@ -112,11 +112,9 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
         ratings, sha256 = _read_long_file(options.annotations, long_problems, options)
     if table is None:
         return None, (*problems, *long_problems)
-    mapping = dict(options.map)
-    whole = mapping.get(JUDGE) == CONVERSATION or CONVERSATION in (options.texts or ())
-    if mapping.get(JUDGE) in JUDGED:
-        del mapping[JUDGE]
-    table = with_texts(without_footers(table), problems, mapping=mapping, whole=whole)
+    mapping = {n: own for n, own in options.map.items() if n != JUDGE or own not in JUDGED}
+    whole = options.map.get(JUDGE) == CONVERSATION or CONVERSATION in (options.texts or ())
+    table = with_texts(without_footers(table), mapped=mapping, whole=whole)
     columns = Columns(table, mapping, options.texts or ())
     named = options.dimensions or options.annotations
     if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):

@@ -100,7 +100,7 @@ class RowReader:
         self._systems = [columns.find(role) for role in roles if role.startswith("system")]
         of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
         self._source = columns.source(of_prompt)
-        required = _required_texts(columns, problems, of_prompt, judged, self._source)
+        required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
         if not of_prompt and (judged is None or judged):
             column = columns.comments[:1] or ["COLUMN"]
@@ -298,14 +298,11 @@ def read_comments(
 
 
 def _required_texts(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    judged: Collection[str] | None,
-    source: str | None,
+    columns: Columns, problems: Problems, texts: Mapping[str, str], judged: Collection[str] | None
 ) -> Collection[str]:
     """The texts that every row must have; a problem for each that no column holds."""
-    source = source if known_word(source or "") else None
+    source = columns.source(texts)
+    source = source if is_known_text(source or "") else None
     if judged is None:
         # What goes with an instruction or a question is often empty.
         return {name for name in texts if known_word(name) in OUTPUTS or name == source}

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from data.flags import JUDGE_FLAG, judged_part, read_bounds, read_values
+from data.flags import add_judge_flag, read_bounds, read_values
 from data.tables.formats import READ_ENDINGS
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
@@ -98,7 +98,7 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
     add("--map", metavar="NAME=COLUMN", help=MAP, **several)
     add("--values", metavar="WORD=N,...", help=VALUES, **several)
-    add("--judge", dest="map", metavar="PART", type=judged_part, help=JUDGE_FLAG, **several)
+    add_judge_flag(add)
 
 
 def add_level_flag(group: Any) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 
 import data
 from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
-from data.conversations import CONVERSATION, JUDGE
+from data.conversations import CONVERSATION
+from data.flags import JUDGE
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -70,12 +71,20 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
             labelled = data.read_labels(source, dimensions=[name], **how)
     except LabelError as error:
         if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
-            return None
+            return _unknown(name, error)
         raise
     if isinstance(labelled, LabelledPairs) or name not in labelled.words:
         return None
     texts = judged_texts(labelled, how["map"])
     return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts)
+
+
+def _unknown(name: str, error: LabelError) -> None:
+    """Raise UnknownDimensionError for a name that neither the catalogue nor the labels know."""
+    try:
+        loading.read_subject(name)
+    except UnknownDimensionError as unknown:
+        raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
@@ -90,18 +99,13 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
     if CONVERSATION in columns and (not outputs or mapping.get(JUDGE) == CONVERSATION):
         return [CONVERSATION]
     judged = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(judged) != 1:
+    if len(judged) != 1 or not NAME.match(judged[0]):
         longest = max(columns, key=lambda text: sum(len(row.get(text, "")) for row in rows))
         flags = [map_flag("output", [columns[text]]) for text in outputs or [longest]]
         raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(flags)}")
     known = (t for t in columns if is_known_text(t) or is_reference(t) or t in mapping)
-    others = [text for text in known if text not in judged and all(text in row for row in rows)]
-    for text in [*others, *judged]:
-        if not NAME.match(text):
-            flag = map_flag("output" if text in judged else "input", [columns[text]])
-            fault = f"{text!r} is no name that a judge can give a text"
-            raise LabelError(f"{labelled.name}: {fault}; give it one: {flag}")
-    return [*others, *judged]
+    texts = [text for text in known if text not in judged] + judged
+    return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
