@@ -267,9 +267,7 @@ def is_reference(column: str) -> bool:
 
 def source_name(texts: Iterable[str]) -> str | None:
     """Return the first of the texts' names that tells what systems were given."""
-    by_key: dict[str, str] = {}
-    for name in texts:
-        by_key.setdefault(known_word(name), name)
+    by_key = {known_word(name): name for name in reversed([*texts])}
     return next((by_key[name] for name in SOURCES if name in by_key), None)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
-from typing import NamedTuple
 
 from data.cells import is_blank, parsed
 from data.columns import OUTPUTS, known_word
@@ -27,13 +26,7 @@ _LISTS = ("messages", "conversation", "conversations")
 _ROLES, _CONTENTS = ("role", "from", "speaker"), ("content", "value", "text")
 _CALLS = ("tool_calls", "function_call")
 _NEW_LINE, _MOST = "\n    ", 20_000
-
-
-class Turn(NamedTuple):
-    """What one side says, or calls."""
-
-    speaker: str
-    text: str
+Turn = tuple[str, str]  # who speaks, or what is done, and the words
 
 
 def read_turns(value: object) -> list[Turn]:
@@ -51,9 +44,8 @@ def read_turns(value: object) -> list[Turn]:
             return []
         own_name = re.sub(r"\W+", " ", role).strip()[:30].capitalize()
         said = _text_of(_first(message, _CONTENTS))
-        calls = [Turn(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        # A call has a line of its own, so that no text can feign it.
-        spoken = [Turn(_SPEAKERS.get(role.strip().casefold(), own_name), said)]
+        calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
+        spoken = [(_SPEAKERS.get(role.strip().casefold(), own_name), said)]
         turns += (spoken if said or not calls else []) + calls
     return turns
 
@@ -85,8 +77,10 @@ def as_text(turns: Iterable[Turn]) -> str:
 
 
 def _alone(turns: list[Turn]) -> str:
-    """The text of one turn of an assistant; else all turns as lines."""
-    return turns[0].text if [turn.speaker for turn in turns] == [_ASSISTANT] else as_text(turns)
+    """The words of one turn of an assistant, if they feign no other; else all turns as lines."""
+    (speaker, words), *others = turns
+    feigned = any(line.lstrip().startswith(_ASSISTANT) for line in words.splitlines())
+    return as_text(turns) if others or feigned or speaker != _ASSISTANT else words
 
 
 def as_texts(cells: Row) -> Row:
@@ -106,11 +100,11 @@ def as_texts(cells: Row) -> Row:
         texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
     elif found:
         turns, outputs = next(iter(found.values())), _outputs(cells)
-        beside = [Turn(_ASSISTANT, str(cells[c])) for c in outputs if c not in found]
+        beside = [(_ASSISTANT, str(cells[c])) for c in outputs if c not in found]
         texts[CONVERSATION] = as_text([*turns, *beside])
-        end = max((i for i, turn in enumerate(turns, 1) if turn.speaker in _ANSWERS), default=0)
+        end = max((i for i, turn in enumerate(turns, 1) if turn[0] in _ANSWERS), default=0)
         start = end
-        while start and turns[start - 1].speaker in _ANSWERS:
+        while start and turns[start - 1][0] in _ANSWERS:
             start -= 1
         if not outputs:
             texts["input"] = as_text(turns[:start]) or "[the conversation begins here]"
@@ -136,11 +130,11 @@ def with_texts(table: Table, *, mapped: Collection[str], whole: bool) -> Table:
     if not columns:
         return table
     names, how = {*columns}, "each is one text"
-    if whole:
-        names, how = {CONVERSATION}, "each is judged as a whole; --judge turn takes its last answer"
-    elif _sides(columns):
+    if _sides(columns):
         names = {"prompt", "response_a", "response_b"}
         how = "the turns that two share are the prompt, what follows is the responses"
+    elif whole:
+        names, how = {CONVERSATION}, "each is judged as a whole; --judge turn takes its last answer"
     elif not _outputs(dict.fromkeys((*table.columns, *mapped), "a text")):
         names = {"input", "output"}
         how = "the last assistant turn is judged, after what precedes it; --judge conversation "

@@ -26,10 +26,9 @@ _MARKED = re.compile(
 _MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
 _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # What people call their label where it goes by no dimension's name, and what may stand beside it.
-_LABELS = frozenset({"label", "verdict", "rating", "grade", "score", "judgement", "judgment"})
-_LABELS |= {"correct", "pass", "passed", "bewertung", "urteil", "étiquette", "etiqueta"}
-_OF_LABELS = frozenset({"human", "expert", "gold", "golden", "true", "annotator", "manual"})
-_OF_LABELS |= {"final", "overall", "is", "quality"}
+_LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs
+accepted approved bewertung urteil étiquette etiqueta"""
+_OF_LABELS = "human expert gold golden true annotator manual final overall is quality"
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -108,8 +107,8 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
         elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
         elif not (nested or columns.is_long):
-            labels = _label_columns(columns, name, candidates)
-            flat |= {name: (labels[0],)} if len(labels) == 1 else {}
+            labels = tuple(_label_columns(columns, name, candidates))
+            flat |= {name: labels} if labels else {}
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
@@ -120,17 +119,17 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
 def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) -> list[str]:
     """The columns that may hold the labels on a dimension which no column is called.
 
-    These are labels by their name; without any, all ratings on no dimension of the catalogue.
+    These are labels by their name; without any, all ratings where the catalogue knows neither.
     """
-    own, used = {*tokens(dimension)}, columns.used((*NOT_RATED, *VOTES))
+    own, used = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
     labels = []
     for column in (*columns.table.columns, *columns.nested_names):
         words = {*tokens(column.rpartition(DOT)[2])}
-        fits = words <= own | _LABELS | _OF_LABELS and words & (own | _LABELS)
+        fits = words & own and words <= own | {*_OF_LABELS.split()}
         if fits and column not in used and columns.kind(column) in ("rating", "label"):
             labels.append(column)
     catalogue = import_module("judges.catalog").names()
-    others = (name for name in candidates if name.casefold() not in catalogue)
+    others = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
     return labels or [name for name in others if _are_like_ratings(columns, name)]
 
 
@@ -160,12 +159,10 @@ def check_ratings(
             fault = f"{joined_names(group)} may be one annotator's each"
             advice = f"take them all by {map_flag(name, group)}, or one alone by "
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
-        elif not taken:
-            labels = _label_columns(columns, name, found.candidates)
-            if len(labels) > 1:
-                fault = f"no column is called so, and {joined_names(labels)} may be its labels"
-                advice = " or ".join(map_flag(name, [column]) for column in labels[:3])
-                problems.add("labels", fault, f"say which: {advice}", field=name)
+        elif len(taken) > 1 and name not in columns.mapping and taken not in found.groups.values():
+            fault = f"no column is called so, and {joined_names(taken)} may be its labels"
+            advice = " or ".join(map_flag(name, [column]) for column in taken[:3])
+            problems.add("labels", fault, f"say which: {advice}", field=name)
     notes = [
         f"{name} is read from {joined_names(group)}: one annotator in each"
         for name, group in found.flat.items()

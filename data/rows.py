@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from data.columns import (
     Columns,
     add_missing_column,
     is_known_text,
+    is_reference,
     known_word,
     map_flag,
     only_text,
@@ -102,6 +102,14 @@ class RowReader:
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
+        for name, column in self.texts.items():
+            n_empty = sum(map(is_blank, columns.values(column)))
+            if (
+                n_empty
+                and name not in self._required
+                and (is_known_text(name) or is_reference(name))
+            ):
+                self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
         if not of_prompt and (judged is None or judged):
             column = columns.comments[:1] or ["COLUMN"]
             advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
@@ -112,7 +120,6 @@ class RowReader:
         self._lines: dict[str, int] = {}
         # Rows without an answer, by the answer's column.
         self._empty_answers: dict[str, list[int]] = {}
-        self._empty = Counter[str]()
 
     @property
     def grouped_by(self) -> str:
@@ -166,8 +173,6 @@ class RowReader:
             where = f"{count(len(lines), 'row')} ({self._problems.unit} {str(lines[:5])[1:-1]}"
             where += ", ...)" if len(lines) > 5 else ")"
             self.notes.append(f"left out for an empty {excerpt(column)}: {where}")
-        for name, number in (+self._empty).items():
-            self.notes.append(f"{name} is empty in {count(number, 'row')}")
 
     def _merge_rows(
         self, columns: Columns, rated: Collection[str], texts: Collection[str]
@@ -231,7 +236,6 @@ class RowReader:
         if is_number and (name in self._required or is_known_text(name)):
             return str(value)
         if name not in self._required:
-            self._empty[name] += is_known_text(name)
             return None
         if is_blank(value) and (is_candidate or known_word(name) in OUTPUTS):
             self._empty_answers.setdefault(column, []).append(row.line)

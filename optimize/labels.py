@@ -71,20 +71,16 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
             labelled = data.read_labels(source, dimensions=[name], **how)
     except LabelError as error:
         if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
-            return _unknown(name, error)
+            try:
+                loading.read_subject(name)
+            except UnknownDimensionError as unknown:
+                message = f"{unknown}; or, of the labels: {error}"
+                raise UnknownDimensionError(message) from error
         raise
     if isinstance(labelled, LabelledPairs) or name not in labelled.words:
         return None
     texts = judged_texts(labelled, how["map"])
     return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts)
-
-
-def _unknown(name: str, error: LabelError) -> None:
-    """Raise UnknownDimensionError for a name that neither the catalogue nor the labels know."""
-    try:
-        loading.read_subject(name)
-    except UnknownDimensionError as unknown:
-        raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:

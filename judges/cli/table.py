@@ -191,12 +191,11 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     notes: list[str] = []
     for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
-            known = as_texts(row.cells)
-            texts = {judge.name: judge.find_columns(known, mapped) for judge in judges}
+            found = as_texts(row.cells)
+            texts = {judge.name: judge.find_columns(found, mapped) for judge in judges}
         columns.update(dict.fromkeys(row.cells))
         for name, of_judge in texts.items():
-            read = _texts_of(row.cells, of_judge).values()
-            characters[name] += sum(len(str(text)) for text in read)
+            characters[name] += sum(map(len, map(str, _texts_of(row.cells, of_judge).values())))
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
