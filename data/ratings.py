@@ -129,8 +129,11 @@ def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) 
         if fits and column not in used and columns.kind(column) in ("rating", "label"):
             labels.append(column)
     catalogue = import_module("judges.catalog").names()
-    others = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
-    return labels or [name for name in others if _are_like_ratings(columns, name)]
+    free = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
+    others = [column for column in free if _are_like_ratings(columns, column)]
+    # Several with the dimension's words may be one annotator's each.
+    named = [column for column in others if {*tokens(dimension)} <= {*tokens(column)}]
+    return labels or ([] if len(named) > 1 else named or others)
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
