@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from data.cells import is_blank, parsed
-from data.columns import OUTPUTS, known_word
+from data.columns import OUTPUTS, ColumnNames, known_word
 from data.tables.formats import Table
 from data.tables.problems import joined_names
 from data.tables.text import Row
@@ -121,15 +121,16 @@ def _outputs(cells: Row) -> list[str]:
     return [c for c, cell in cells.items() if known_word(c) in OUTPUTS and not is_blank(cell)]
 
 
-def with_texts(table: Table, *, mapped: Collection[str], whole: bool) -> Table:
+def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
     """The table with the texts of its conversations in their place, and how they were read.
 
-    `mapped` are the names that have a column; `whole`: all of a conversation is judged.
+    `whole`: all of a conversation is judged, and not its last assistant turn.
     """
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return table
     names, how = {*columns}, "each is one text"
+    mapped = [name for name, column in mapping.items() if column in table.columns]
     if _sides(columns):
         names = {"prompt", "response_a", "response_b"}
         how = "the turns that two share are the prompt, what follows is the responses"

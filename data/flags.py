@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
 
 def add_judge_flag(add: Callable[..., object]) -> None:
     """What is judged of conversations, which is a word of --map."""
-    about = "of conversations: turn (the last assistant turn) or conversation (turn)"
+    about = "of conversations: turn or conversation (turn)"
     words = {"type": f"{JUDGE}={{}}".format, "choices": [f"{JUDGE}={part}" for part in JUDGED]}
     add("--judge", dest="map", metavar="PART", action="append", default=[], help=about, **words)
 

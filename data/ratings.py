@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -129,6 +130,8 @@ def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) 
         if fits and column not in used and columns.kind(column) in ("rating", "label"):
             labels.append(column)
     catalogue = import_module("judges.catalog").names()
+    if dimension not in catalogue and get_close_matches(dimension, catalogue, 1, 0.85):
+        return []  # which is a name misspelled
     free = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
     others = [column for column in free if _are_like_ratings(columns, column)]
     # Several with the dimension's words may be one annotator's each.

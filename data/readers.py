@@ -114,7 +114,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
         return None, (*problems, *long_problems)
     mapping = {n: own for n, own in options.map.items() if n != JUDGE or own not in JUDGED}
     whole = options.map.get(JUDGE) == CONVERSATION or CONVERSATION in (options.texts or ())
-    table = with_texts(without_footers(table), mapped=mapping, whole=whole)
+    table = with_texts(without_footers(table), mapping, whole=whole)
     columns = Columns(table, mapping, options.texts or ())
     named = options.dimensions or options.annotations
     if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):

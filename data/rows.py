@@ -102,13 +102,9 @@ class RowReader:
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
-        for name, column in self.texts.items():
-            n_empty = sum(map(is_blank, columns.values(column)))
-            if (
-                n_empty
-                and name not in self._required
-                and (is_known_text(name) or is_reference(name))
-            ):
+        for name in sorted(self.texts.keys() - self._required):
+            n_empty = sum(map(is_blank, columns.values(self.texts[name])))
+            if n_empty and (is_known_text(name) or is_reference(name)):
                 self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
         if not of_prompt and (judged is None or judged):
             column = columns.comments[:1] or ["COLUMN"]
@@ -232,8 +228,7 @@ class RowReader:
         if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, column)
         # NaN, which equals nothing, is how data frames spell a missing text.
-        is_number = isinstance(value, bool | int | float) and value == value
-        if is_number and (name in self._required or is_known_text(name)):
+        if isinstance(value, bool | int | float) and value == value:
             return str(value)
         if name not in self._required:
             return None

@@ -29,8 +29,8 @@ INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP = """\
-read NAME (a dimension, a text, id, group, system) from this column; repeatable; or a mapping file
-(FILE.yaml), as check leaves it"""
+read NAME (a dimension, a text, id, group, system) from this column; repeatable; or FILE.yaml, as
+check leaves it"""
 VALUES = "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)"
 
 
