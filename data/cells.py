@@ -89,10 +89,7 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
 
 
 def join_texts(value: object) -> str | None:
-    """Several texts of a cell, such as reviews, as one; None where it holds anything else.
-
-    An object of one text, as in {"question": "..."}, is that text.
-    """
+    """Several texts of a cell, such as reviews, as one, or an object's only text; else None."""
     if isinstance(value, Mapping) and len(value) == 1:
         value = [*value.values()]
     if not isinstance(value, list | tuple):

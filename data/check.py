@@ -16,7 +16,6 @@ from data.flags import (
     SCALE,
     VALUES,
     Parser,
-    add_judge_flag,
     pop_scale,
     read_bounds,
     read_mapping,
@@ -68,7 +67,8 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     about = "the column of a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add("--map", metavar="NAME=COLUMN,...", help=about, **many)
-    add_judge_flag(add)
+    about = "of conversations: turn or conversation (turn)"
+    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **many)
     about = "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B"
     add("--values", metavar="WORD=NUMBER,...", help=about, **many)
     about = "read this one alone; it must be rated; repeatable"

@@ -1,7 +1,6 @@
 """Conversations as texts: lists of turns as OpenAI, ShareGPT and Arena write them, in lines."""
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +12,8 @@ from data.tables.formats import Table
 from data.tables.problems import joined_names
 from data.tables.text import Row
 
-CONVERSATION = "conversation"
+# What is judged, which is a word of --map: the last assistant turn, or all.
+JUDGE, TURN, CONVERSATION = "judge", "turn", "conversation"
 _ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
@@ -42,10 +42,10 @@ def read_turns(value: object) -> list[Turn]:
         role = _first(message, _ROLES) if isinstance(message, Mapping) else None
         if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
             return []
-        own_name = re.sub(r"\W+", " ", role).strip()[:30].capitalize()
+        role = " ".join(role.split())
         said = _text_of(_first(message, _CONTENTS))
         calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        spoken = [(_SPEAKERS.get(role.strip().casefold(), own_name), said)]
+        spoken = [(_SPEAKERS.get(role.casefold(), role.capitalize()), said)]
         turns += (spoken if said or not calls else []) + calls
     return turns
 

@@ -4,7 +4,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -16,8 +16,6 @@ from data.values import Scale, Values
 
 # In a mapping file, beside names and columns: words and what they count, and the scale.
 VALUES, SCALE = "values", "scale"
-# Of conversations, the last assistant turn or all of it.
-JUDGE, JUDGED = "judge", ("turn", "conversation")
 _MAX_MAP = 2**20
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
@@ -51,13 +49,6 @@ class Parser(argparse.ArgumentParser):
     def one_line(self, message: str) -> str:
         """The message as it is printed."""
         return " ".join(message.split())
-
-
-def add_judge_flag(add: Callable[..., object]) -> None:
-    """What is judged of conversations, which is a word of --map."""
-    about = "of conversations: turn or conversation (turn)"
-    words = {"type": f"{JUDGE}={{}}".format, "choices": [f"{JUDGE}={part}" for part in JUDGED]}
-    add("--judge", dest="map", metavar="PART", action="append", default=[], help=about, **words)
 
 
 def read_mapping(words: Iterable[str]) -> dict[str, Any]:

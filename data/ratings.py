@@ -169,16 +169,13 @@ def check_ratings(
             fault = f"no column is called so, and {joined_names(taken)} may be its labels"
             advice = " or ".join(map_flag(name, [column]) for column in taken[:3])
             problems.add("labels", fault, f"say which: {advice}", field=name)
-    notes = [
-        f"{name} is read from {joined_names(group)}: one annotator in each"
-        for name, group in found.flat.items()
-        if group in found.groups.values()
-    ]
-    return notes + [
-        f"no column is called {name}: its labels are those of {group[0]!r}"
-        for name, group in found.flat.items()
-        if len(group) == 1 and name not in columns.mapping and name_key(name) != name_key(group[0])
-    ]
+    notes = []
+    for name, group in found.flat.items():
+        if group in found.groups.values():
+            notes.append(f"{name} is read from {joined_names(group)}: one annotator in each")
+        elif name not in columns.mapping and name_key(name) != name_key(group[0]):
+            notes.append(f"no column is called {name}: its labels are those of {group[0]!r}")
+    return notes
 
 
 def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problems) -> None:

@@ -301,7 +301,6 @@ def _required_texts(
 ) -> Collection[str]:
     """The texts that every row must have; a problem for each that no column holds."""
     source = columns.source(texts)
-    source = source if is_known_text(source or "") else None
     if judged is None:
         # What goes with an instruction or a question is often empty.
         return {name for name in texts if known_word(name) in OUTPUTS or name == source}

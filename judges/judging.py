@@ -204,7 +204,7 @@ def joined_text(value: object) -> object:
 
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
-    is_number = isinstance(value, int | float) and not _missing(value)
+    is_number = type(value) in (int, float) and not _missing(value)
     return str(value) if is_number else join_texts(value) or value
 
 

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from data.flags import add_judge_flag, read_bounds, read_values
+from data.flags import read_bounds, read_values
 from data.tables.formats import READ_ENDINGS
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
@@ -29,8 +29,8 @@ INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP = """\
-read NAME (a dimension, a text, id, group, system) from this column; repeatable; or FILE.yaml, as
-check leaves it"""
+read NAME (a dimension, a text, id, group, system) from this column; repeatable; or FILE.yaml of
+check"""
 VALUES = "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)"
 
 
@@ -98,7 +98,8 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
     add("--map", metavar="NAME=COLUMN", help=MAP, **several)
     add("--values", metavar="WORD=N,...", help=VALUES, **several)
-    add_judge_flag(add)
+    about = "of conversations: turn or conversation (turn)"
+    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
 
 
 def add_level_flag(group: Any) -> None:

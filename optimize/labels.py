@@ -9,8 +9,7 @@ import numpy as np
 
 import data
 from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
-from data.conversations import CONVERSATION
-from data.flags import JUDGE
+from data.conversations import CONVERSATION, JUDGE
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
