@@ -139,7 +139,7 @@ def _set_notes(labelled: Labelled) -> list[str]:
     if isinstance(labelled, LabelledSet):
         same = [name for name in labelled.dimensions if is_constant(labelled, name)]
         notes += [f"every rating on {n} is the same, so there is nothing to rank by" for n in same]
-        for name in labelled.words:
+        for name in sorted(labelled.words.keys() & {*labelled.dimensions}):
             notes += with_ratings(labelled, name).notes[len(labelled.notes) :]
     if len(labelled.documents) < MIN_UNITS_TO_SPLIT:
         least = f"{len(labelled.documents)}, and {MIN_UNITS_TO_SPLIT} are the least"

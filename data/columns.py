@@ -183,11 +183,13 @@ class Columns:
         for column in self.table.columns:
             key, named = name_key(column), is_known_text(column) or is_reference(column)
             own = key if known_word(column) == key else "_".join(tokens(column))
-            if not own.isascii():
-                own = "output" if known_word(column) in OUTPUTS else "input"
+            # A judge names its texts by plain letters.
+            own = own if own.isascii() else "output" if key in OUTPUTS else "input"
             name = own if named and self.cased(key) == column else column
             free = column not in {*used, *rated, *self.comments} and name not in self.mapping
-            if free and self.kind(column) in ("text", "label"):
+            # What is called the truth may be the label itself.
+            kinds = ("text",) if is_reference(column) else ("text", "label")
+            if free and self.kind(column) in kinds:
                 texts[name] = column
         for name, columns in self.mapping.items():
             is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
@@ -199,12 +201,12 @@ class Columns:
         """The text that tells documents apart: by its name, else what repeats beside outputs.
 
         Without a telling name it is made of words, stands in three rows for every two texts, is
-        called like no output, and another text differs more. One that is nowhere empty goes first.
+        called like no output, and another text differs more. What is empty or constant goes last.
         """
-        full = [n for n, c in texts.items() if not any(map(is_blank, self.values(c)))]
-        if (named := source_name(full) or source_name(texts)) is not None:
-            return named
         counts = {name: len({*map(str, self.values(c))}) for name, c in texts.items()}
+        full = (n for n, c in texts.items() if not any(map(is_blank, self.values(c))))
+        if named := source_name(n for n in full if counts[n] > 1) or source_name(texts):
+            return named
         most = max(counts.values(), default=0)
         for name in sorted(counts, key=lambda name: -counts[name]):
             lengths = sorted(len(str(value).split()) for value in self.values(texts[name]))
@@ -223,9 +225,11 @@ class Columns:
         Ratings are numbers in the most part, or yes and no in all; what goes by a text's name is a
         text.
         """
-        if is_known_text(column) or is_reference(column) or column in self.judged:
+        if is_known_text(column) or column in self.judged:
             return "text"
         values = [value for value in self.values(column) if not says_nothing(value)]
+        if is_reference(column) and len({*map(str, values)}) > _MAX_LABELS:
+            return "text"
         n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
         if values and (2 * n_ratings >= len(values) or all(map(says_truth, values))):
             return "rating"
@@ -280,8 +284,7 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
-    words = [*map(known_word, names)]
-    source_or_output = [(word in SOURCES) - (word in OUTPUTS) for word in words]
+    source_or_output = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 
-from data.cells import is_blank, parsed
+from data.cells import parsed
 from data.columns import OUTPUTS, ColumnNames, known_word
 from data.tables.formats import Table
 from data.tables.problems import joined_names
@@ -86,9 +86,8 @@ def _alone(turns: list[Turn]) -> str:
 def as_texts(cells: Row) -> Row:
     """A row with its conversations as texts, under all names by which a judge may read them.
 
-    Two are `prompt`, which both share, and `response_a` and `response_b`. Of one, `conversation` is
-    all of it; without an output beside it, `output` is the last assistant turn, and `input` what
-    precedes it.
+    Two are `prompt`, which they share, `response_a` and `response_b`; one is `conversation` and,
+    without an output beside it, `output` (the last assistant turn) and `input` (all before it).
     """
     found = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
     texts: Row = {column: _alone(turns) for column, turns in found.items()}
@@ -100,13 +99,12 @@ def as_texts(cells: Row) -> Row:
         texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
     elif found:
         turns, outputs = next(iter(found.values())), _outputs(cells)
-        beside = [(_ASSISTANT, str(cells[c])) for c in outputs if c not in found]
+        beside = [(_ASSISTANT, str(cells[c])) for c in outputs if c not in found and cells[c]]
         texts[CONVERSATION] = as_text([*turns, *beside])
-        end = max((i for i, turn in enumerate(turns, 1) if turn[0] in _ANSWERS), default=0)
-        start = end
-        while start and turns[start - 1][0] in _ANSWERS:
-            start -= 1
         if not outputs:
+            backwards = [who in _ANSWERS for who, _ in reversed(turns)]
+            end = len(turns) - [*backwards, True].index(True)
+            start = end - [*backwards[len(turns) - end :], False].index(False)
             texts["input"] = as_text(turns[:start]) or "[the conversation begins here]"
             texts["output"] = _alone(turns[start:end]) if end else None
     return {**cells, **texts}
@@ -117,15 +115,12 @@ def _sides(columns: Collection[str]) -> tuple[str, str] | None:
     return next(sides, None)
 
 
-def _outputs(cells: Row) -> list[str]:
-    return [c for c, cell in cells.items() if known_word(c) in OUTPUTS and not is_blank(cell)]
+def _outputs(columns: Iterable[str]) -> list[str]:
+    return [column for column in columns if known_word(column) in OUTPUTS]
 
 
 def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
-    """The table with the texts of its conversations in their place, and how they were read.
-
-    `whole`: all of a conversation is judged, and not its last assistant turn.
-    """
+    """The table with the texts of its conversations in their place, and a note of which they are."""
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return table
@@ -135,16 +130,13 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
         names = {"prompt", "response_a", "response_b"}
         how = "the turns that two share are the prompt, what follows is the responses"
     elif whole:
-        names, how = {CONVERSATION}, "each is judged as a whole; --judge turn takes its last answer"
-    elif not _outputs(dict.fromkeys((*table.columns, *mapped), "a text")):
+        names, how = {CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)"
+    elif not _outputs((*table.columns, *mapped)):
         names = {"input", "output"}
-        how = "the last assistant turn is judged, after what precedes it; --judge conversation "
-        how += "takes the whole"
+        how = "the last assistant turn is judged (--judge conversation: all of it)"
     names |= {*table.columns} - {*columns}
-    rows = []
-    for row in table.rows:
-        cells = {name: cell for name, cell in as_texts(row.cells).items() if name in names}
-        rows.append(row._replace(cells=cells))
+    texts = [{n: t for n, t in as_texts(row.cells).items() if n in names} for row in table.rows]
+    rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
     notes = (*table.notes, f"{joined_names(columns)} holds conversations: {how}")
-    known = dict.fromkeys(name for row in rows for name in row.cells)
-    return replace(table, rows=tuple(rows), columns=tuple(known), notes=notes)
+    known = tuple(dict.fromkeys(name for of in texts for name in of))
+    return replace(table, rows=rows, columns=known, notes=notes)

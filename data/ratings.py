@@ -27,9 +27,9 @@ _MARKED = re.compile(
 _MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
 _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # What people call their label where it goes by no dimension's name, and what may stand beside it.
-_LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs
+_LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs truth
 accepted approved bewertung urteil étiquette etiqueta"""
-_OF_LABELS = "human expert gold golden true annotator manual final overall is quality"
+_OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -118,10 +118,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
 
 
 def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) -> list[str]:
-    """The columns that may hold the labels on a dimension which no column is called.
-
-    These are labels by their name; without any, all ratings where the catalogue knows neither.
-    """
+    """The columns that may hold the labels on a dimension which no column is called."""
     own, used = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
     labels = []
     for column in (*columns.table.columns, *columns.nested_names):
@@ -131,7 +128,7 @@ def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) 
             labels.append(column)
     catalogue = import_module("judges.catalog").names()
     if dimension not in catalogue and get_close_matches(dimension, catalogue, 1, 0.85):
-        return []  # which is a name misspelled
+        return []  # The name is misspelled.
     free = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
     others = [column for column in free if _are_like_ratings(columns, column)]
     # Several with the dimension's words may be one annotator's each.

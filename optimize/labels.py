@@ -85,9 +85,8 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
     """The texts that a judge reads which nobody has defined, the judged one last.
 
-    These go by names of what systems get and write, or of a reference, or by the user's word, and
-    stand in every row. Any other may be about the label. Raises LabelError where it is open which
-    is judged.
+    They go by known names, or the user's, and stand in every row: others may be about the label.
+    Raises LabelError where it is open which is judged.
     """
     columns, rows = labelled.reading.texts, [output.texts for output in labelled.outputs]
     outputs = [text for text in columns if known_word(text) in OUTPUTS]
