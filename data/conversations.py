@@ -120,7 +120,7 @@ def _outputs(columns: Iterable[str]) -> list[str]:
 
 
 def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
-    """The table with the texts of its conversations in their place, and a note of which they are."""
+    """The table with its conversations as texts, and a note of how they were read."""
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return table

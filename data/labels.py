@@ -134,7 +134,7 @@ def _check_rated(
     if not rated and not options.dimensions:
         used = {*columns.used(ROLES), *columns.comments}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
-        nested = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-        flags = [map_flag("DIMENSION", [name]) for name in (nested or labels)[:3]]
+        leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
+        flags = [map_flag("DIMENSION", [name]) for name in (leaves or labels)[:3]]
         advice = f"name a column, as in {' or '.join(flags) or '--map DIMENSION=COLUMN'}"
         problems.add("no-rating", "no output has a rating that is a number", advice)

@@ -167,11 +167,11 @@ def check_ratings(
             advice = " or ".join(map_flag(name, [column]) for column in taken[:3])
             problems.add("labels", fault, f"say which: {advice}", field=name)
     notes = []
-    for name, group in found.flat.items():
-        if group in found.groups.values():
-            notes.append(f"{name} is read from {joined_names(group)}: one annotator in each")
-        elif name not in columns.mapping and name_key(name) != name_key(group[0]):
-            notes.append(f"no column is called {name}: its labels are those of {group[0]!r}")
+    for name, own in found.flat.items():
+        if own in found.groups.values():
+            notes.append(f"{name} is read from {joined_names(own)}: one annotator in each")
+        elif name not in columns.mapping and name_key(name) != name_key(own[0]):
+            notes.append(f"no column is called {name}: its labels are those of {own[0]!r}")
     return notes
 
 
