@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data.columns import NESTED
+from data.columns import NESTED, is_known_text
 from data.flags import (
     SCALE,
     VALUES,
@@ -154,7 +154,9 @@ def map_file(reading: Reading, options: ReadOptions) -> str:
     ratings = {name: many for name, many in reading.ratings.items() if name not in NESTED}
     lists = {**reading.rows, **ratings}.items()
     plain = {name: many[0] if len(many) == 1 else [*many] for name, many in lists}
-    content: dict[str, Any] = {**plain, **reading.texts, **options.map}
+    # A judge may read what is named here.
+    texts = {name: c for name, c in reading.texts.items() if is_known_text(name)}
+    content: dict[str, Any] = {**plain, **texts, **options.map}
     if options.values:
         content[VALUES] = {word: "" if n is None else n for word, n in options.values.items()}
     for low, high in options.scales.values():

@@ -73,8 +73,7 @@ def verdict_of(name: str, source: Any, **how: Any) -> Dimension | None:
             try:
                 loading.read_subject(name)
             except UnknownDimensionError as unknown:
-                message = f"{unknown}; or, of the labels: {error}"
-                raise UnknownDimensionError(message) from error
+                raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
     if isinstance(labelled, LabelledPairs) or name not in labelled.words:
         return None
