@@ -42,7 +42,7 @@ def is_name(value: object) -> bool:
 
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
-    value = _parsed(value)
+    value = parsed(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
     alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
@@ -51,11 +51,11 @@ def is_rating(value: object, *, typed: bool) -> bool:
 
 def as_object(value: object) -> Mapping[str, object] | None:
     """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
-    value = _parsed(value)
+    value = parsed(value)
     return value if isinstance(value, Mapping) else None
 
 
-def _parsed(value: object) -> object:
+def parsed(value: object) -> object:
     """A list or an object, also where a string holds it as JSON; else the value itself."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(UnreadableError):
@@ -89,7 +89,9 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
 
 
 def join_texts(value: object) -> str | None:
-    """Several texts of a cell, such as reviews, as one; None where it holds anything else."""
+    """Several texts of a cell, such as reviews, as one, or an object's only text; else None."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        value = [*value.values()]
     if not isinstance(value, list | tuple):
         return None
     if any(part is not None and not isinstance(part, str) for part in value):

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data.columns import NESTED
+from data.columns import NESTED, is_known_text
 from data.flags import (
     SCALE,
     VALUES,
@@ -67,6 +67,8 @@ def parser() -> argparse.ArgumentParser:
     add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
     about = "the column of a text, a rating, id, group or system; or FILE.yaml; repeatable"
     add("--map", metavar="NAME=COLUMN,...", help=about, **many)
+    about = "of conversations: turn or conversation (turn)"
+    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **many)
     about = "what words count, as in up=1,down=0, n/a= (nothing) or, of pairs, left=A,right=B"
     add("--values", metavar="WORD=NUMBER,...", help=about, **many)
     about = "read this one alone; it must be rated; repeatable"
@@ -150,7 +152,9 @@ def map_file(reading: Reading, options: ReadOptions) -> str:
     ratings = {name: many for name, many in reading.ratings.items() if name not in NESTED}
     lists = {**reading.rows, **ratings}.items()
     plain = {name: many[0] if len(many) == 1 else [*many] for name, many in lists}
-    content: dict[str, Any] = {**plain, **reading.texts, **options.map}
+    # A judge may read what is named here.
+    texts = {name: c for name, c in reading.texts.items() if is_known_text(name)}
+    content: dict[str, Any] = {**plain, **texts, **options.map}
     if options.values:
         content[VALUES] = {word: "" if n is None else n for word, n in options.values.items()}
     for low, high in options.scales.values():

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Literal
 
-from data.cells import DOT, as_object, is_rating, join_texts, value_in
+from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, joined_names
 from data.values import says_nothing, says_truth
@@ -18,12 +18,19 @@ SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
     *("artículo", "pregunta", "input", "eingabe", "entrée", "entrada"),
+    *("conversation", "conversations", "messages", "transcript", "inputs"),
 )
 OUTPUTS = (
-    *("summary", "response", "output", "answer", "reply", "completion", "generation"),
-    *("zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
+    *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
+    *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida"),
 )
+# What may stand beside either, as in `model_answer` or `User Input`.
+_BESIDE = """user customer student model assistant bot chatbot agent llm ai system candidate final
+generated retrieved original text"""
+# What an answer should have been, alone or before an output's name.
+_REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
+_SHOULD_BE = "reference expected ideal gold golden correct true desired ground truth target soll"
 NESTED = ("ratings", "annotations")
 VOTES = ("votes", "preferred", "preference", "winner")
 # `--map id=#row` numbers the rows of a file without ids.
@@ -34,7 +41,7 @@ _ALIASES = {
         *("item_id", "sample_id", "example_id", "nr", "nr.", "no.", "n°", "#", "index", "item"),
         *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
-    "group": ("document_id", "doc_id", "group_id"),
+    "group": ("document_id", "doc_id", "group_id", "conversation_id"),
     "system": ("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
@@ -175,10 +182,15 @@ class Columns:
         """
         texts = {}
         for column in self.table.columns:
-            key = name_key(column)
-            name = key if is_known_text(column) and self.cased(key) == column else column
+            key, named = name_key(column), is_known_text(column) or is_reference(column)
+            own = key if known_word(column) == key else "_".join(tokens(column))
+            # A judge names its texts by plain letters.
+            own = own if own.isascii() else "output" if key in OUTPUTS else "input"
+            name = own if named and self.cased(key) == column else column
             free = column not in {*used, *rated, *self.comments} and name not in self.mapping
-            if free and self.kind(column) in ("text", "label"):
+            # What is called the truth may be the label itself.
+            kinds = ("text",) if is_reference(column) else ("text", "label")
+            if free and self.kind(column) in kinds:
                 texts[name] = column
         for name, columns in self.mapping.items():
             is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
@@ -190,11 +202,12 @@ class Columns:
         """The text that tells documents apart: by its name, else what repeats beside outputs.
 
         Without a telling name it is made of words, stands in three rows for every two texts, is
-        called like no output, and another text differs more.
+        called like no output, and another text differs more. What is empty or constant goes last.
         """
-        if (named := source_name(texts)) is not None:
-            return named
         counts = {name: len({*map(str, self.values(c))}) for name, c in texts.items()}
+        full = (n for n, c in texts.items() if not any(map(is_blank, self.values(c))))
+        if named := source_name(n for n in full if counts[n] > 1) or source_name(texts):
+            return named
         most = max(counts.values(), default=0)
         for name in sorted(counts, key=lambda name: -counts[name]):
             lengths = sorted(len(str(value).split()) for value in self.values(texts[name]))
@@ -216,6 +229,8 @@ class Columns:
         if is_known_text(column) or column in self.judged:
             return "text"
         values = [value for value in self.values(column) if not says_nothing(value)]
+        if is_reference(column) and len({*map(str, values)}) > _MAX_LABELS:
+            return "text"
         n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
         n_truths = sum(says_truth(value, self.words) for value in values)
         if values and (2 * n_ratings >= len(values) or 4 * n_truths >= 3 * len(values)):
@@ -236,14 +251,29 @@ class Columns:
         return tuple(dict.fromkeys(names))
 
 
+@cache
+def known_word(column: str) -> str:
+    """The name of SOURCES or OUTPUTS that a column goes by, alone or as its own; else nothing."""
+    words = [word for word in tokens(column) if word not in _BESIDE.split()]
+    keys = [name_key(column), *(words if len(words) == 1 else ())]
+    return next((key for key in keys if key in SOURCES or key in OUTPUTS), "")
+
+
 def is_known_text(column: str) -> bool:
     """Whether a column goes by a name that people use for what systems get or write."""
-    return name_key(column) in SOURCES or name_key(column) in OUTPUTS
+    return bool(known_word(column))
+
+
+def is_reference(column: str) -> bool:
+    """Whether a column goes by a name of what the answer should have been."""
+    words = [word for word in tokens(column) if word not in _SHOULD_BE.split()]
+    should_be = len(words) < len(tokens(column)) and len(words) == 1 and words[0] in OUTPUTS
+    return name_key(column) in _REFERENCES or should_be
 
 
 def source_name(texts: Iterable[str]) -> str | None:
     """Return the first of the texts' names that tells what systems were given."""
-    by_key = {name_key(name): name for name in texts}
+    by_key = {known_word(name): name for name in reversed([*texts])}
     return next((by_key[name] for name in SOURCES if name in by_key), None)
 
 
@@ -256,7 +286,7 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
     names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
         return None
-    source_or_output = [(name_key(name) in SOURCES) - (name_key(name) in OUTPUTS) for name in names]
+    source_or_output = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
     return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
 
 
@@ -304,5 +334,7 @@ def mapping_advice(columns: Columns, name: str) -> str:
     """How to say which column holds `name`: for a text one of another usual name."""
     alike = next((names for names in (SOURCES, OUTPUTS) if name_key(name) in names), ())
     texts = [column for column in columns.table.columns if name_key(column) in alike]
-    leaves = [c for c in columns.nested_names if not alike or c.rpartition(DOT)[2] in alike]
+    kinds = ("text", "label") if alike or name in columns.judged else ("rating",)
+    leaves = [c for c in columns.nested_names if columns.kind(c) in kinds]
+    leaves = [c for c in leaves if not alike or c.rpartition(DOT)[2] in alike]
     return f"name yours with {map_flag(name, [*texts, *leaves][:1] or ['COLUMN'])}"

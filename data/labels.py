@@ -135,7 +135,8 @@ def _check_rated(
     if not rated and not options.dimensions:
         used = {*columns.used(ROLES), *columns.comments}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
-        flags = [map_flag("DIMENSION", [name]) for name in labels[:3] or columns.nested_names[:1]]
+        leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
+        flags = [map_flag("DIMENSION", [name]) for name in (leaves or labels)[:3]]
         advice = f"name a column, as in {' or '.join(flags) or '--map DIMENSION=COLUMN'}"
         cells = (RatingCells(columns.values(name)) for name in labels)
         if len(pairs := [of.values_flag() for of in cells if of.is_unknown_pair]) == 1:

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +26,10 @@ _MARKED = re.compile(
 )
 _MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
 _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
+# What people call their label where it goes by no dimension's name, and what may stand beside it.
+_LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs truth
+accepted approved bewertung urteil étiquette etiqueta"""
+_OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -102,11 +107,33 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
             flat[name] = (column,)
         elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
+        elif not (nested or columns.is_long):
+            labels = tuple(_label_columns(columns, name, candidates))
+            flat |= {name: labels} if labels else {}
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
         flat |= {**groups, **{column: (column,) for column in guessed}}
     return RatingColumns(nested, flat, groups, guessed, candidates)
+
+
+def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) -> list[str]:
+    """The columns that may hold the labels on a dimension which no column is called."""
+    own, used = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
+    labels = []
+    for column in (*columns.table.columns, *columns.nested_names):
+        words = {*tokens(column.rpartition(DOT)[2])}
+        fits = words & own and words <= own | {*_OF_LABELS.split()}
+        if fits and column not in used and columns.kind(column) in ("rating", "label"):
+            labels.append(column)
+    catalogue = import_module("judges.catalog").names()
+    if dimension not in catalogue and get_close_matches(dimension, catalogue, 1, 0.85):
+        return []  # The name is misspelled.
+    free = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
+    others = [column for column in free if _are_like_ratings(columns, column)]
+    # Several with the dimension's words may be one annotator's each.
+    named = [column for column in others if {*tokens(dimension)} <= {*tokens(column)}]
+    return labels or ([] if len(named) > 1 else named or others)
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -135,11 +162,17 @@ def check_ratings(
             fault = f"{joined_names(group)} may be one annotator's each"
             advice = f"take them all by {map_flag(name, group)}, or one alone by "
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
-    return [
-        f"{name} is read from {joined_names(group)}: one annotator in each"
-        for name, group in found.flat.items()
-        if group in found.groups.values()
-    ]
+        elif len(taken) > 1 and name not in columns.mapping and taken not in found.groups.values():
+            fault = f"no column is called so, and {joined_names(taken)} may be its labels"
+            advice = " or ".join(map_flag(name, [column]) for column in taken[:3])
+            problems.add("labels", fault, f"say which: {advice}", field=name)
+    notes = []
+    for name, own in found.flat.items():
+        if own in found.groups.values():
+            notes.append(f"{name} is read from {joined_names(own)}: one annotator in each")
+        elif name not in columns.mapping and name_key(name) != name_key(own[0]):
+            notes.append(f"no column is called {name}: its labels are those of {own[0]!r}")
+    return notes
 
 
 def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problems) -> None:
@@ -159,7 +192,7 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
         return
     # What numbers the rows is no annotator, nor is a mean.
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
-    likely = likely or [*found.guessed]
+    likely = _label_columns(columns, "label", ()) or likely or [*found.guessed]
     each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
     hold = "holds" if len(found.guessed) == 1 else "hold"
     fault = f"{joined_names(found.guessed)} {hold} numbers that may not be ratings"

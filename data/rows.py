@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from data.cells import DOT, is_blank, is_name, join_texts, value_in
+from data.cells import DOT, as_object, is_blank, is_name, join_texts, value_in
 from data.columns import (
     NESTED,
     OUTPUTS,
@@ -14,16 +14,16 @@ from data.columns import (
     Columns,
     add_missing_column,
     is_known_text,
+    is_reference,
+    known_word,
     map_flag,
     only_text,
-    source_name,
 )
 from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import Reading
 from data.values import looks_like_rating
-from dspy_judges.column_names import name_key
 
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
@@ -102,6 +102,10 @@ class RowReader:
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
+        for name in sorted(self.texts.keys() - self._required):
+            n_empty = sum(map(is_blank, columns.values(self.texts[name])))
+            if n_empty and (is_known_text(name) or is_reference(name)):
+                self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
         if not of_prompt and (judged is None or judged):
             column = columns.comments[:1] or ["COLUMN"]
             advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
@@ -223,16 +227,18 @@ class RowReader:
         may_be_blank = (is_candidate and self.columns.table.typed) or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, column)
-        if name not in self._required:
-            return None
         # NaN, which equals nothing, is how data frames spell a missing text.
         if isinstance(value, bool | int | float) and value == value:
             return str(value)
-        if is_blank(value) and (is_candidate or name_key(name) in OUTPUTS):
+        if name not in self._required:
+            return None
+        if is_blank(value) and (is_candidate or known_word(name) in OUTPUTS):
             self._empty_answers.setdefault(column, []).append(row.line)
             return None
         fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
         advice = "write the text, or leave out the row"
+        if key := next(iter(as_object(value) or ()), None):
+            advice = f"name the text in it, as in {map_flag(name, [f'{column}{DOT}{key}'])}"
         return self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
 
     def _read_id(self, row: TableRow) -> str | None:
@@ -294,10 +300,10 @@ def _required_texts(
     columns: Columns, problems: Problems, texts: Mapping[str, str], judged: Collection[str] | None
 ) -> Collection[str]:
     """The texts that every row must have; a problem for each that no column holds."""
-    source = source_name(texts)
+    source = columns.source(texts)
     if judged is None:
-        # What goes with an instruction is often empty.
-        return {name for name in texts if is_known_text(name)} - ({"input"} - {source})
+        # What goes with an instruction or a question is often empty.
+        return {name for name in texts if known_word(name) in OUTPUTS or name == source}
     if (only := only_text(texts, judged)) is not None:
         return (only,)
     for name in judged:

@@ -199,12 +199,13 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 
 def joined_text(value: object) -> object:
-    """A list of texts, such as reviews, as one text, as label files are read; else the value."""
+    """A list of texts, as reviews, or a number as a text, as label files are read; or the value."""
     from data.cells import join_texts  # which judging texts does without
 
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
-    return join_texts(value) or value
+    is_number = type(value) in (int, float) and not _missing(value)
+    return str(value) if is_number else join_texts(value) or value
 
 
 def _missing(value: object) -> bool:

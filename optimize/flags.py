@@ -32,8 +32,8 @@ INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
 MAP = """\
-read NAME (a dimension, a text, id, group, system) from this column; repeatable; or a mapping file
-(FILE.yaml), as check leaves it"""
+read NAME (a dimension, a text, id, group, system) from this column; repeatable; or FILE.yaml of
+check"""
 VALUES = "what words count, in labels and replies: up=1,down=0 (of pairs left=A,C=tie)"
 
 
@@ -101,6 +101,8 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--data", metavar="FILE", required=required is not None, help=required or LABELS)
     add("--map", metavar="NAME=COLUMN", help=MAP, **several)
     add("--values", metavar="WORD=N,...", help=VALUES, **several)
+    about = "of conversations: turn or conversation (turn)"
+    add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
 
 
 def add_level_flag(group: Any) -> None:

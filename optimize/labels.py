@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 import data
-from data.columns import OUTPUTS, is_known_text, map_flag
+from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
+from data.conversations import CONVERSATION, JUDGE
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -62,17 +63,35 @@ def verdict_of(name: str, source: Any, **how: Any) -> tuple[Dimension, LabelledS
             labelled = data.read_labels(source, dimensions=[name], **how)
     except LabelError as error:
         if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
-            return None
+            try:
+                loading.read_subject(name)
+            except UnknownDimensionError as unknown:
+                raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
     if isinstance(labelled, LabelledPairs) or name not in labelled.words:
         return None
-    named = [text for text in labelled.reading.texts if is_known_text(text) or text in how["map"]]
-    given = [{*output.texts} for output in labelled.outputs]
-    texts = sorted(named or given[0], key=lambda text: text in OUTPUTS)
-    texts = [text for text in texts if NAME.match(text) and all(text in each for each in given)]
-    if not texts:
-        raise LabelError(f"{labelled.name}: name the texts to judge, as in --map output=COLUMN")
+    texts = judged_texts(labelled, how["map"])
     return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts), labelled
+
+
+def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
+    """The texts that a judge reads which nobody has defined, the judged one last.
+
+    They go by known names, or the user's, and stand in every row: others may be about the label.
+    Raises LabelError where it is open which is judged.
+    """
+    columns, rows = labelled.reading.texts, [output.texts for output in labelled.outputs]
+    outputs = [text for text in columns if known_word(text) in OUTPUTS]
+    if CONVERSATION in columns and (not outputs or mapping.get(JUDGE) == CONVERSATION):
+        return [CONVERSATION]
+    judged = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(judged) != 1 or not NAME.match(judged[0]):
+        longest = max(columns, key=lambda text: sum(len(row.get(text, "")) for row in rows))
+        flags = [map_flag("output", [columns[text]]) for text in outputs or [longest]]
+        raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(flags)}")
+    known = (t for t in columns if is_known_text(t) or is_reference(t) or t in mapping)
+    texts = [text for text in known if text not in judged] + judged
+    return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:

@@ -22,6 +22,7 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from data.columns import Columns
+from data.conversations import as_texts
 from data.tables.atomic_write import in_use
 from data.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
 from data.tables.problems import RowsError
@@ -190,10 +191,11 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     notes: list[str] = []
     for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
-            texts = {judge.name: judge.find_columns(row.cells, mapped) for judge in judges}
+            found = as_texts(row.cells)
+            texts = {judge.name: judge.find_columns(found, mapped) for judge in judges}
         columns.update(dict.fromkeys(row.cells))
         for name, of_judge in texts.items():
-            characters[name] += sum(len(str(row.cells.get(c, ""))) for c in of_judge.values())
+            characters[name] += sum(map(len, map(str, _texts_of(row.cells, of_judge).values())))
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
@@ -231,7 +233,8 @@ def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
 
 def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
     """A row's texts under the names by which a judge knows them."""
-    return {name: row.get(column) for name, column in columns.items()}
+    texts = as_texts(row)
+    return {name: texts.get(column) for name, column in columns.items()}
 
 
 def _free_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:

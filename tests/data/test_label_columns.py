@@ -1,0 +1,49 @@
+"""Which column holds the labels of a dimension that no column is called."""
+
+import pytest
+
+import data
+from data import LabelError
+
+MORE = {"latency_s": 1.5, "tokens": 90, "model": "m", "date": "2026-10-01"}
+
+
+def rows(**labels: tuple[object, object]) -> list[dict[str, object]]:
+    """Eight outputs, each with the first or the second value of every label."""
+    return [
+        {"input": f"{n}+{n}?", "output": 2 * n}
+        | MORE
+        | {name: values[n % 2] for name, values in labels.items()}
+        for n in range(8)
+    ]
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["label", "Verdict", "human_label", "is_correct", "final grade", "Urteil", "is_polite", "ok"],
+)
+def test_the_one_column_of_labels_is_taken_and_named(column: str) -> None:
+    labelled = data.read_labels(rows(**{column: ("yes", "no")}), dimensions=["polite"])
+    assert labelled.words == {"polite": ("yes", "no")}
+    assert f"no column is called polite: its labels are those of {column!r}" in labelled.notes
+    assert labelled.outputs[3].texts["output"] == "6"
+
+
+def test_a_label_inside_an_object_is_found_by_its_name() -> None:
+    nested = [{**row, "feedback": {"score": n % 2}} for n, row in enumerate(rows())]
+    assert data.read_labels(nested, dimensions=["polite"]).words == {"polite": ("1", "0")}
+
+
+def test_of_several_columns_the_flag_says_which() -> None:
+    with pytest.raises(LabelError, match="--map polite=label or --map polite=verdict"):
+        data.read_labels(rows(label=("yes", "no"), verdict=("yes", "no")), dimensions=["polite"])
+    with pytest.raises(LabelError, match="--map polite=cached or --map polite=latency_s"):
+        data.read_labels(rows(cached=("yes", "no")), dimensions=["polite"])
+
+
+@pytest.mark.parametrize(("name", "column"), [("relevnce", "label"), ("relevance", "coherence")])
+def test_labels_are_not_taken_for_a_misspelled_name_nor_from_another_dimension(
+    name: str, column: str
+) -> None:
+    with pytest.raises(LabelError, match="no output has a rating on it"):
+        data.read_labels(rows(**{column: (1, 0)}), dimensions=[name])

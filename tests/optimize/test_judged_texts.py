@@ -1,0 +1,62 @@
+"""What a judge reads that nobody has defined: texts by their names, and nothing about the label."""
+
+import pytest
+
+from data.types import LabelError
+from optimize.labels import verdict_of
+
+SECRET = {
+    **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
+    **{"trace_id": "a1", "url": "https://x.example/1", "reviewer": "kim", "prompt_tokens": "12"},
+}
+
+
+def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[str, ...]:
+    """What the judge of forty labelled rows reads; {} in a cell is the row's number."""
+    rows: list[dict[str, object]] = [
+        {name: str(cell).replace("{}", str(n)) for name, cell in columns.items()}
+        | {"label": "pass" if n % 3 else "fail"}
+        | SECRET
+        for n in range(40)
+    ]
+    made = verdict_of("quality", rows, map=map or {}, values={})
+    assert made is not None
+    return made.texts
+
+
+@pytest.mark.parametrize(
+    ("source", "output"),
+    [("input", "output"), ("question", "answer"), ("prompt", "response"), ("query", "completion")],
+)
+def test_a_judge_reads_what_was_asked_and_answered_and_no_metadata(
+    source: str, output: str
+) -> None:
+    assert texts_of(**{source: "{}+{}?", output: "so {}"}) == (source, output)
+
+
+def test_headers_of_several_words_are_known_by_one_of_them() -> None:
+    columns = {"User Input": "Ask {}.", "modelOutput": "Say {}.", "Output Language": "en"}
+    assert texts_of(**columns) == ("user_input", "model_output")
+
+
+@pytest.mark.parametrize("name", ["expected", "reference", "ground_truth", "correct_answer"])
+def test_what_the_answer_should_be_is_read(name: str) -> None:
+    assert texts_of(input="{}?", output="say {}", **{name: "{}"}) == ("input", name, "output")
+
+
+@pytest.mark.parametrize("name", ["expected", "reference_answer"])
+def test_a_reference_of_few_words_may_be_the_label_and_is_not_read(name: str) -> None:
+    assert texts_of(input="{}?", output="say {}", **{name: "very good"}) == ("input", "output")
+
+
+def test_a_text_that_some_rows_lack_is_not_read() -> None:
+    assert texts_of(question="{}?", context="", answer="{}.") == ("question", "answer")
+
+
+def test_where_it_is_open_what_is_judged_one_flag_says_so() -> None:
+    with pytest.raises(LabelError, match="--map output=answer or --map output=response"):
+        texts_of(question="{}?", answer="A {}.", response="Reply {}.")
+    with pytest.raises(LabelError, match="--map output=bot_says"):
+        texts_of(question="{}?", bot_says="This is a long reply {} to all of it.")
+    mapped = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
+    assert mapped == ("question", "output")
