@@ -158,7 +158,7 @@ class Columns:
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
-        """The columns of what people said of their labels, which no judge reads."""
+        """The columns of what people said of their labels, which is no text to judge."""
         mapped = {column for columns in self.mapping.values() for column in columns}
         return tuple(
             column

@@ -10,7 +10,7 @@ import data
 from data.tables.in_memory import Rows
 from data.types import LabelError
 from judges import loading
-from judges.dimension import Comparison, Subject
+from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.flags import Level, SettingsError
@@ -23,10 +23,10 @@ from optimize.labels import (
     AnyLevel,
     Labelled,
     check_level,
+    dimension_of,
     find_subject,
     is_two_valued,
     load_labels,
-    verdict_of,
 )
 from optimize.run.settings import Objective, Settings, on_scale
 
@@ -79,8 +79,8 @@ def prepare(
     """
     source, made = settings.data if rows is None else rows, None
     if subject is None and settings.dimension and find_subject(settings.subject) is None:
-        how = {"map": settings.map, "values": settings.values}
-        subject = made = verdict_of(settings.subject, source, **how)
+        how: Any = {"map": settings.map, "values": settings.values, "scale": settings.scale}
+        subject = made = dimension_of(settings.subject, source, **how)
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
     labelled = load_labels(
@@ -92,9 +92,7 @@ def prepare(
         scale=settings.scale,
     )
     if made is not None:
-        note = f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
-        note += f"it reads {' and '.join(made.texts)}. A definition in FILE.yaml tells it more"
-        labelled = replace(labelled, notes=(*labelled.notes, note))
+        labelled = replace(labelled, notes=(*labelled.notes, _note_of(made, settings.subject)))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
@@ -117,6 +115,19 @@ def prepare(
         level=level,
         untuned_judge=untuned,
         objective=objective,
+    )
+
+
+def _note_of(made: Dimension, spec: str) -> str:
+    """What a user has to know of a dimension that was made of the labels."""
+    answers = " or ".join(made.words or ())
+    answers = answers or f"a rating from {made.scale[0]} to {made.scale[-1]} (--scale)"
+    reads = f"it reads {' and '.join(made.texts)}, and answers {answers}"
+    if "=" in spec:
+        return f"{made.name} is judged by your definition; {reads}"
+    return (
+        f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
+        f"{reads}. Say what a pass is in one line: --dimension '{made.name}=...'"
     )
 
 
