@@ -38,7 +38,10 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run; `shuffled` deals the labels anew within documents, so that nothing can be gained."""
+    """One run; `shuffled` deals the labels anew within documents, so that nothing can be gained.
+
+    `skill` is the proposer's eye for what goes with people's ratings.
+    """
 
     world: str
     seed: int
@@ -47,6 +50,7 @@ class Job:
     shuffled: bool = False
     two_values: bool = False
     critiques: bool = False
+    skill: float = 1.0
     objective: str = "auto"
     risk: float = 0.1
     n_documents: int = 100
@@ -67,7 +71,7 @@ class Job:
 
 def run(job: Job) -> Line:
     """Tune as a user would, then measure what shipped on fresh documents."""
-    with tempfile.TemporaryDirectory() as name, serve(job.simulated()) as server:
+    with tempfile.TemporaryDirectory() as name, serve(job.simulated(), job.skill) as server:
         folder = Path(name)
         labels, dimension = server.judge.world.write(folder)
         command = [sys.executable, "-m", "optimize", "--dimension", str(dimension)]
@@ -221,6 +225,10 @@ def main() -> None:
     parser.add_argument("--two-values", action="store_true", help=about)
     about = "each run also with critiques, which say what people go by; prints the difference"
     parser.add_argument("--critiques", action="store_true", help=about)
+    about = (
+        "how well the proposer sees what goes with ratings; 0: critiques alone tell it"
+    )
+    parser.add_argument("--skill", type=float, default=1.0, help=about)
     parser.add_argument("--objective", default="auto", help="of pass and fail")
     parser.add_argument("--shuffled", action="store_true", help="labels dealt anew: no gain")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
@@ -256,6 +264,7 @@ def main() -> None:
                 shuffled=flags.shuffled,
                 two_values=flags.two_values,
                 critiques=critiques,
+                skill=flags.skill,
                 objective=flags.objective,
                 risk=flags.risk,
                 n_documents=flags.documents,

@@ -448,7 +448,7 @@ class SimulatedProposer:
         if comments := COMMENT.findall(text):
             # What people say in words needs no eye for it.
             shares = times_named(comments) / len(comments)
-            scores = scores + self.skill * shares * math.sqrt(len(comments)) * 3
+            scores = scores + shares * math.sqrt(len(comments)) * 3
         n_named = int(rng.integers(2, 5))
         return [int(index) for index in np.argsort(-scores)[:n_named]]
 

@@ -82,9 +82,9 @@ class Candidate:
         shown = self.demo_set
         prompt = replace(seed, instruction=self.instruction, demos=shown.demos)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(seed))
-        names = [field.name for field in prompt.outputs if not field.choices]
-        pairs = zip_longest(prompt.demos, shown.comments, fillvalue="")
-        demos = [{**demo, **dict.fromkeys(names, said)} if said else demo for demo, said in pairs]
+        reasons = [field.name for field in prompt.outputs if not field.choices]
+        said = [{name: text for name in reasons if text} for text in shown.comments]
+        demos = (dict(demo) | text for demo, text in zip(prompt.demos, said, strict=True))
         return replace(prompt, demos=tuple(demos))
 
 
