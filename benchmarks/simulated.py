@@ -38,7 +38,10 @@ Line = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One run; `shuffled` deals the labels anew within documents, so that nothing can be gained."""
+    """One run; `shuffled` deals the labels anew within documents, so that nothing can be gained.
+
+    `skill` is the proposer's eye for what goes with people's ratings.
+    """
 
     world: str
     seed: int
@@ -46,6 +49,8 @@ class Job:
     dollars: float
     shuffled: bool = False
     two_values: bool = False
+    critiques: bool = False
+    skill: float = 1.0
     objective: str = "auto"
     risk: float = 0.1
     n_documents: int = 100
@@ -60,12 +65,13 @@ class Job:
             n_systems=self.n_systems,
             shuffled=self.shuffled,
             two_values=self.two_values,
+            critiques=self.critiques,
         )
 
 
 def run(job: Job) -> Line:
     """Tune as a user would, then measure what shipped on fresh documents."""
-    with tempfile.TemporaryDirectory() as name, serve(job.simulated()) as server:
+    with tempfile.TemporaryDirectory() as name, serve(job.simulated(), job.skill) as server:
         folder = Path(name)
         labels, dimension = server.judge.world.write(folder)
         command = [sys.executable, "-m", "optimize", "--dimension", str(dimension)]
@@ -133,18 +139,20 @@ def mean_rho(scores: Any, human: Any, n: int) -> float:
     return float(((judge * people).sum(axis=1)[defined] / products).mean())
 
 
-def with_error(values: Sequence[float], sign: str = "") -> str:
+def with_error(values: Sequence[float]) -> str:
     """A mean and its standard error over runs."""
     error = f" ± {stdev(values) / len(values) ** 0.5:.3f}" if len(values) > 1 else ""
-    return f"{mean(values):{sign}.3f}{error}"
+    return f"{mean(values):.3f}{error}"
 
 
-def table(lines: Sequence[Line]) -> str:
-    """Held-out rho by world, limit and optimizer, how many ship, and rank's paired gain."""
+def table(lines: Sequence[Line], *, critiques: bool = False) -> str:
+    """Held-out rho by world, limit and optimizer or critiques, how many ship, and paired gains."""
     done = [line for line in lines if "rho" in line]
+    name, sides = ("critiques", (True, False)) if critiques else ("optimizer", OPTIMIZERS)
+    heads = ("with critiques", "without") if critiques else OPTIMIZERS
     rows = [
-        f"| world | limit | {' | '.join(OPTIMIZERS)} | rank less gepa |",
-        "|---" * (3 + len(OPTIMIZERS)) + "|",
+        f"| world | limit | {' | '.join(heads)} | {' less '.join(heads)} |",
+        "|---" * (3 + len(heads)) + "|",
     ]
     for world in [*dict.fromkeys(line["world"] for line in done), "mean"]:
         for limit in sorted({line["dollars"] for line in done}):
@@ -153,16 +161,16 @@ def table(lines: Sequence[Line]) -> str:
                 for line in done
                 if line["dollars"] == limit and world in (line["world"], "mean")
             ]
-            by_name = {
-                name: {
-                    (line["world"], line["seed"]): line
+            by_side = [
+                {
+                    (line["world"], line["seed"], critiques and line["optimizer"]): line
                     for line in here
-                    if line["optimizer"] == name
+                    if line[name] == side
                 }
-                for name in OPTIMIZERS
-            }
-            cells = [_cell(list(some.values())) for some in by_name.values()]
-            cells.append(paired_gain(*by_name.values()))
+                for side in sides
+            ]
+            cells = [_cell(list(some.values())) for some in by_side]
+            cells.append(paired_gain(*by_side))
             rows.append(f"| {world} | ${limit:g} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -201,9 +209,13 @@ def by_true_gain(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def paired_gain(better: Mapping[Any, Line], worse: Mapping[Any, Line]) -> str:
-    """How much more rho the one side has, over the worlds and seeds that both have run."""
+    """How much more rho the one side has over the runs that both have, with its 95 % interval."""
     gains = [better[key]["rho"] - worse[key]["rho"] for key in better.keys() & worse.keys()]
-    return f"{with_error(gains, '+')} ({len(gains)})" if len(gains) > 1 else ""
+    if len(gains) < 2:
+        return ""
+    half_width = t.ppf(0.975, len(gains) - 1) * stdev(gains) / len(gains) ** 0.5
+    low, high = mean(gains) - half_width, mean(gains) + half_width
+    return f"{mean(gains):+.3f} [{low:+.3f}, {high:+.3f}] ({len(gains)})"
 
 
 def main() -> None:
@@ -211,6 +223,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two worlds, one seed, $0.50")
     about = "people and judge say pass or fail; rho is then the balanced accuracy"
     parser.add_argument("--two-values", action="store_true", help=about)
+    about = "each run also with critiques, which say what people go by; prints the difference"
+    parser.add_argument("--critiques", action="store_true", help=about)
+    about = "how well the proposer sees what goes with ratings; 0: critiques alone tell it"
+    parser.add_argument("--skill", type=float, default=1.0, help=about)
     parser.add_argument("--objective", default="auto", help="of pass and fail")
     parser.add_argument("--shuffled", action="store_true", help="labels dealt anew: no gain")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
@@ -231,8 +247,12 @@ def main() -> None:
         lines = [json.loads(line) for line in flags.out.read_text().splitlines()]
     done = {tuple(line[name] for name in Job.__slots__) for line in lines}  # type: ignore[attr-defined]
     with flags.out.open("a" if flags.resume else "w") as file:
-        for world, seed, dollars, optimizer in itertools.product(
-            flags.worlds, flags.seeds, flags.dollars, flags.optimizers
+        for world, seed, dollars, optimizer, critiques in itertools.product(
+            flags.worlds,
+            flags.seeds,
+            flags.dollars,
+            flags.optimizers,
+            (False, True) if flags.critiques else (False,),
         ):
             job = Job(
                 world=world,
@@ -241,6 +261,8 @@ def main() -> None:
                 dollars=dollars,
                 shuffled=flags.shuffled,
                 two_values=flags.two_values,
+                critiques=critiques,
+                skill=flags.skill,
                 objective=flags.objective,
                 risk=flags.risk,
                 n_documents=flags.documents,
@@ -250,7 +272,7 @@ def main() -> None:
                 lines.append(run(job))
                 print(json.dumps(lines[-1]), file=file, flush=True)
                 print(json.dumps(lines[-1])[:300], file=sys.stderr)
-    print(table(lines))
+    print(table(lines, critiques=flags.critiques))
     print(*by_true_gain(lines), sep="\n")
 
 

@@ -2,9 +2,10 @@
 
 A world has documents, outputs with hidden qualities, and people who rate them by some of these
 qualities. Its judge knows every output's qualities, weighs them as the prompt makes it weigh them,
-errs, and crowds the top of the scale; its proposer sees which labelled outputs stand in a prompt
-and guesses from these alone which qualities people go by. What a prompt does to the judge is the
-world's truth (`Judge` below): whether wording matters, or demonstrations, or reasoning.
+errs, and crowds the top of the scale; its proposer sees which labelled outputs stand in a prompt,
+and what people wrote of them, and guesses from these alone which qualities people go by. What a
+prompt does to the judge is the world's truth (`Judge` below): whether wording matters, or
+demonstrations, or reasoning.
 
 No reply depends on anything but the request and the world, so runs repeat.
 """
@@ -57,6 +58,7 @@ WORDS = [
 ITEM = re.compile(r"\bItem (\d+):")
 HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 FIELD_IN_JSON = re.compile(r"`(\w+)`")
+COMMENT = re.compile(r"people's comment: (\"[^\n]*)")
 REASONING = re.compile(
     r"\b(reasoning|rationale|explanation|analysis|thoughts?|steps?|sub_?questions?)\b", re.I
 )
@@ -90,7 +92,8 @@ class World:
     Item i is output i % n_systems of document i // n_systems; items past `n_items` have no label
     in the label file and are what a shipped judge is measured on. Where the labels are `shuffled`,
     each document's are dealt anew among its outputs: nothing can be learned from them. With
-    `two_values` people and the judge say pass for a rating of 4 or more, else fail.
+    `two_values` people and the judge say pass for a rating of 4 or more, else fail. With
+    `critiques` people write of each output what has moved them most.
     """
 
     name: str
@@ -105,6 +108,7 @@ class World:
     n_true: int = 3
     shuffled: bool = False
     two_values: bool = False
+    critiques: bool = False
 
     @property
     def n_items(self) -> int:
@@ -169,6 +173,13 @@ class World:
             return "pass" if rating >= 4 else "fail"
         return str(rating)
 
+    def critique(self, item: int) -> str:
+        """What people write of an output: the quality that has moved its gold most, in words."""
+        moved = self.qualities[item] * self.true_weights
+        quality = int(np.argmax(np.abs(moved)))
+        word = QUALITIES[quality][int(self.rng("critique", item).integers(3))]
+        return f"What {'speaks for' if moved[quality] > 0 else 'is wrong with'} it: {word}."
+
     @cached_property
     def _texts(self) -> dict[int, dict[str, str]]:
         return {}
@@ -202,6 +213,7 @@ class World:
                 "group": f"{item // self.n_systems}",
                 "system": f"system-{item % self.n_systems}",
                 **self.texts(item),
+                **({"critique": self.critique(item)} if self.critiques else {}),
                 **(
                     {"quality": "pass" if self.human[item] else "fail"}
                     if self.two_values
@@ -303,9 +315,10 @@ class SimulatedJudge:
         if items:
             strength = judge.demos * 3 * len(items) / (len(items) + 6)
             marks = np.array(ratings, float)
-            learned = (marks - 3.2) @ world.qualities[items] / len(items)
-            length = float(np.linalg.norm(learned)) or 1.0
-            weights = weights + strength * learned / length
+            learned = unit((marks - 3.2) @ world.qualities[items])
+            # A reason that names a quality teaches as much as the labels do.
+            reasons = [m["content"] for m in messages if m["role"] == "assistant"]
+            weights = weights + strength * unit(learned + unit(times_named(reasons)))
             # Demonstrations of every level show how the scale is used.
             counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
             evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
@@ -354,6 +367,16 @@ def _form_part(content: str) -> str:
     return content.rstrip().rpartition("\n\n")[2]
 
 
+def unit(vector: Vector) -> Vector:
+    return vector / (float(np.linalg.norm(vector)) or 1.0)
+
+
+def times_named(texts: Sequence[str]) -> Vector:
+    """In how many of the texts each quality is named."""
+    lower = [text.lower() for text in texts]
+    return np.array([sum(any(w in text for w in words) for text in lower) for words in QUALITIES])
+
+
 def shown_items(messages: Messages) -> tuple[list[int], list[int]]:
     """The items demonstrated before the last message, and the rating each is shown with."""
     items, ratings = [], []
@@ -371,7 +394,7 @@ OPENINGS = ("Judge how good the reply is.", "Rate the reply.", "Decide what the 
 
 
 class SimulatedProposer:
-    """Writes instructions from the labelled outputs that stand in its prompt, and nothing else."""
+    """Writes instructions from the labelled outputs in its prompt and people's comments alone."""
 
     def __init__(self, world: World, skill: float = 1.0) -> None:
         self.world, self.skill = world, skill
@@ -422,6 +445,10 @@ class SimulatedProposer:
             correlation = centred[1] @ centred[0] / spread
             # An eye for what goes with what, the surer the more there is to look at.
             scores = scores + self.skill * correlation * math.sqrt(len(items)) * 1.5
+        if comments := COMMENT.findall(text):
+            # What people say in words needs no eye for it.
+            shares = times_named(comments) / len(comments)
+            scores = scores + shares * math.sqrt(len(comments)) * 3
         n_named = int(rng.integers(2, 5))
         return [int(index) for index in np.argsort(-scores)[:n_named]]
 

@@ -191,7 +191,7 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
     lines += _entry("read", "; ".join(parts))
     if reading.comments:
         names = ", ".join(reading.comments)
-        lines += _entry("comments", f"{names}: what people said of their labels; no judge reads it")
+        lines += _entry("comments", f"{names}: what people said of their labels, which teaches")
     if reading.unread:
         lines += _entry("not read", ", ".join(reading.unread))
     return lines + [line for note in notes for line in _entry("note", note)]
@@ -245,8 +245,9 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     if name is None:
         called = ", ".join(names)
         advice = (
-            "define it in a file (docs/dimension.md), and tune with --dimension FILE.yaml; or say "
-            f"which judge's rating it is, as in --map relevance={names[0]}"
+            f"say what earns a high rating, as in tune --dimension '{names[0]}=...', or define it "
+            "in a file (docs/dimension.md), --dimension FILE.yaml; or say which judge's rating it "
+            f"is, as in --map relevance={names[0]}"
         )
         return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
     dimension = catalog.find(name) if name in catalog.names() else None

@@ -55,7 +55,8 @@ _ALIASES = {
 # What people said of their label, and no text to judge.
 _COMMENT = re.compile(
     r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
-    r"kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|notiz|grund|warum|commentaire|remarque|"
+    r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
+    r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
     r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
@@ -165,7 +166,7 @@ class Columns:
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
-        """The columns of what people said of their labels, which no judge reads."""
+        """The columns of what people said of their labels, which is no text to judge."""
         mapped = {column for columns in self.mapping.values() for column in columns}
         return tuple(
             column

@@ -288,7 +288,7 @@ def read_comments(
     id_in = columns.find("id")
     for row in columns.table.rows:
         for column in columns.comments:
-            comment = row.cells.get(column)
+            comment = join_texts(row.cells.get(column)) or row.cells.get(column)
             if isinstance(comment, str) and not is_blank(comment):
                 by_name = found.setdefault(item_key(row, id_in), {})
                 for name in names(column, row):

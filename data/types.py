@@ -26,8 +26,8 @@ class LabelledOutput:
 
     `ratings` holds one number per annotator, or a single mean where only that is known.
     `annotators` names who gave them, in the same order, and lacks a dimension of which only the
-    mean is known. `comments` are what people wrote of their ratings, by dimension; no judge reads
-    them.
+    mean is known. `comments` are what people wrote of their ratings, by dimension, which is no
+    text to judge.
     """
 
     id: str

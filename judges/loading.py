@@ -134,19 +134,22 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return scale
 
 
-def verdict_on(name: str, words: tuple[str, str], texts: Sequence[str]) -> Dimension:
-    """What labels of two words are about, where nobody has defined it: a dimension by its name.
+def dimension_on(
+    name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
+) -> Dimension:
+    """What labels are about that no file defines: a dimension by its name, or by this definition.
 
-    It is judged from these texts, the judged one last.
+    `answers` are two words, the good one first, or the ends of a scale. It is judged from these
+    texts, the judged one last.
     """
     judged = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
+    asked = f"Read closely what you are given, and decide how people would judge {judged}: "
     made = _Definition(
         name=name,
-        definition=f"how people judge {judged}",
+        definition=definition or f"how people judge {judged}",
         inputs=[*texts],
-        scale=[*words],
-        instruction=f"Read closely what you are given, and decide how people would judge {judged}: "
-        f"{words[0]} or {words[1]}.",
+        scale=[*answers],
+        instruction=None if definition else f"{asked}{answers[0]} or {answers[1]}.",
     ).subject()
     check_prompt(made, untuned_prompt(made))
     assert isinstance(made, Dimension)

@@ -1,6 +1,7 @@
 """Human labels as a command takes them: read, with the subject that they are about."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from data.values import USUAL_SCALES
 from dspy_judges.column_names import name_key
 from judges import loading
 from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
-from optimize.flags import ANY_SCALE, Level, SettingsError, bounds_of
+from optimize.flags import ANY_SCALE, Level, SettingsError, bounds_of, whole_ratings
 from optimize.items import AnnotationsError, Items, annotation_matrix, levels_of
 from optimize.statistics.human import annotator_agreement
 
@@ -32,6 +33,11 @@ READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name
 MANY_ANNOTATORS = 10
 # What a judge says where labels of two values have no words that it could say.
 PASS_FAIL = ("pass", "fail")
+# The problems of a file that has no labels on a dimension.
+NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
+# What a judge rates on where labels have no scale of their own.
+DEFAULT_SCALE = (1, 5)
+_NO_NAME = re.compile(r"[^a-z0-9]+")
 
 
 def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
@@ -50,28 +56,46 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def verdict_of(name: str, source: Any, **how: Any) -> tuple[Dimension, LabelledSet] | None:
-    """A dimension for labels with two values that nobody has defined: of its name and their texts.
+def dimension_of(
+    spec: str, source: Any, *, scale: str | None = None, **how: Any
+) -> tuple[Dimension, LabelledSet] | None:
+    """A dimension made of labels and their texts, by its name or by NAME=DEFINITION; the labels.
 
-    The labels are with it; None where there are no such. `how` is their mapping and values.
+    Ratings need the definition. None where there are no such labels. `scale` is people's, else the
+    usual one that fits; `how` is the labels' mapping and values.
     """
+    written, equals, definition = map(str.strip, spec.partition("="))
+    if equals and (source is None or not definition.strip(".…")):
+        raise SettingsError(
+            f"--dimension {written}=LINE defines labels of your own: write what earns a good one, "
+            "and name them by --data"
+        )
+    name = _NO_NAME.sub("_", written.casefold()).strip("_")
     if source is None or not NAME.match(name):
         return None
+    if name_key(name) != name_key(written):
+        how["map"] = {name: written, **how["map"]}
     try:
         labelled = shipped_labels(source) or source
         if not isinstance(labelled, LabelledSet | LabelledPairs):
             labelled = data.read_labels(source, dimensions=[name], **how)
     except LabelError as error:
-        if {problem.kind for problem in error.problems} <= {"no-rating", "no-column", "pairs"}:
+        if not equals and {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
             try:
-                loading.read_subject(name)
+                loading.read_subject(written)
             except UnknownDimensionError as unknown:
                 raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
-    if isinstance(labelled, LabelledPairs) or name not in labelled.words:
+    if isinstance(labelled, LabelledPairs) or name not in labelled.dimensions:
         return None
+    if name not in labelled.words and not equals:
+        raise UnknownDimensionError(
+            f"no judge {name!r} in the catalogue: say in one line what earns a high rating, "
+            f"--dimension '{name}=...', or define it in FILE.yaml"
+        )
+    answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
     texts = judged_texts(labelled, how["map"])
-    return loading.verdict_on(name, words_of(labelled, name) or PASS_FAIL, texts), labelled
+    return loading.dimension_on(name, answers, texts, definition), labelled
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
@@ -92,6 +116,17 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
     known = (t for t in columns if is_known_text(t) or is_reference(t) or t in mapping)
     texts = [text for text in known if text not in judged] + judged
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
+
+
+def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
+    """The ends of the scale that a judge of these ratings has; LabelError where none is usual."""
+    if scale is not None and (bounds := bounds_of(scale)) is not None:
+        return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
+    ratings = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
+    usual = _usual_scale(ratings) or (DEFAULT_SCALE if scale == ANY_SCALE else None)
+    if usual is None:
+        raise LabelError(f"{labelled.name}: {_scale_advice(ratings)}")
+    return usual
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
@@ -257,14 +292,21 @@ def _read_outputs(
         raise LabelError(f"{error}; {_scale_advice(ratings)}", error.problems) from error
 
 
-def _scale_advice(ratings: list[float]) -> str:
-    """Which scale to state, by what the file holds."""
+def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
+    """The narrowest usual scale that holds the ratings; None where a judge would tie too many."""
     low, high = min(ratings), max(ratings)
     usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
     first, last = next(usual, (0, 0))
-    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
     # A judge that says 0 or 1 would tie what fractions tell apart.
-    if last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings)):
-        ends = f"{first}{':' if first < 0 else '-'}{last}"
+    fits = last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings))
+    return (first, last) if fits else None
+
+
+def _scale_advice(ratings: list[float]) -> str:
+    """Which scale to state, by what the file holds."""
+    advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
+    if usual := _usual_scale(ratings):
+        ends = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
         advice = f"add --scale {ends} (or --scale any, and the judge keeps its own)"
+    low, high = min(ratings), max(ratings)
     return f"ratings run from {low:g} to {high:g}; if that is right, {advice}"

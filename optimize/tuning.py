@@ -103,13 +103,14 @@ def tune(
 ) -> Run:
     """Tune a judge against human labels, and measure it on labels it never saw.
 
-    `dimension` is a catalogue name, FILE.yaml, a definition itself, or the name of labels with two
-    values, as pass and fail; a comparison is tuned on pairs. `data` holds labels: a file's path, a
-    DataFrame, a Dataset or a list of dicts, which the run's folder then keeps; without it, the
-    starter set. `map` goes from our names to its columns, and the others are the command's flags by
-    name: lm, level, max_cost and seed are the usual ones. `scale` is "0-100", a pair of numbers, or
-    "any"; a price is dollars for a million tokens read and written. `risk` is the chance that a
-    tuned judge ships which is no better, and `ship` "tuned" ships it in any case.
+    `dimension` is a catalogue name, FILE.yaml, a definition itself, "NAME=what it means" of labels
+    so called, or of labels with two values the name alone; a comparison is tuned on pairs. `data`
+    holds labels: a file's path, a DataFrame, a Dataset or a list of dicts, which the run's folder
+    then keeps; without it, the starter set. `map` goes from our names to its columns, and the
+    others are the command's flags by name: lm, level, max_cost and seed are the usual ones.
+    `scale` is "0-100", a pair of numbers, or "any"; a price is dollars for a million tokens read
+    and written. `risk` is the chance that a tuned judge ships which is no better, and `ship`
+    "tuned" ships it in any case.
     Without `lm`, the LM that DSPy is configured with, else the embedded model. Progress goes to
     stderr unless `quiet`. The same call again goes on with a run that was stopped.
     Raises what the command tells in one line: SettingsError, LabelError, DimensionError ...

@@ -10,7 +10,7 @@ import data
 from data.tables.in_memory import Rows
 from data.types import LabelError
 from judges import loading
-from judges.dimension import Comparison, Subject
+from judges.dimension import Comparison, Dimension, Subject
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.flags import Level, SettingsError
@@ -19,9 +19,9 @@ from optimize.labels import (
     AnyLevel,
     Labelled,
     check_level,
+    dimension_of,
     find_subject,
     load_labels,
-    verdict_of,
 )
 from optimize.run.settings import Objective, Settings, on_scale
 
@@ -76,16 +76,16 @@ def prepare(
     how: dict[str, Any] = {"mapping": settings.map, "values": settings.values}
     made = None
     if subject is None and settings.dimension and find_subject(settings.subject) is None:
-        made = verdict_of(settings.subject, source, map=settings.map, values=settings.values)
+        made = dimension_of(
+            settings.subject, source, map=settings.map, values=settings.values, scale=settings.scale
+        )
     if made is not None:
         (subject, source), how = made, {}
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
     labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)
     if made is not None:
-        note = f"no judge is called {subject.name}, so one was made of the labels: "
-        note += f"{subject.definition}; it reads {' and '.join(subject.texts)}. A definition in "
-        note += "FILE.yaml tells it more"
+        note = _note_of(made[0], settings.subject)
         labelled = replace(labelled, notes=(*labelled.notes, note))
     labels = split_labelled(labelled, subject.name, settings.seed, subject)
     check_level(settings.level, labels.everything, pairs=pairwise)
@@ -109,6 +109,19 @@ def prepare(
         level=level,
         untuned_judge=untuned,
         objective=objective,
+    )
+
+
+def _note_of(made: Dimension, spec: str) -> str:
+    """What a user has to know of a dimension that was made of the labels."""
+    answers = " or ".join(made.words or ())
+    answers = answers or f"a rating from {made.scale[0]} to {made.scale[-1]} (--scale)"
+    reads = f"it reads {' and '.join(made.texts)}, and answers {answers}"
+    if "=" in spec:
+        return f"{made.name} is judged by your definition; {reads}"
+    return (
+        f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
+        f"{reads}. Say what a pass is in one line: --dimension '{made.name}=...'"
     )
 
 

@@ -37,9 +37,13 @@ Demo = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSet:
-    """Demonstrations with the ids and documents of their items; `kind` is how they were chosen."""
+    """Demonstrations with the ids and documents of their items; `kind` is how they were chosen.
+
+    `comments` are people's on each, which stand for the reason where a judge writes one.
+    """
 
     demos: tuple[Demo, ...] = ()
+    comments: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     kind: str = "none"
     documents: frozenset[str] = frozenset()
@@ -75,8 +79,13 @@ class Candidate:
 
     def prompt(self, seed: Prompt) -> Prompt:
         """The untuned prompt with this candidate's parts."""
-        prompt = replace(seed, instruction=self.instruction, demos=self.demo_set.demos)
-        return with_reasoning(prompt, self.reasoning or reasoning_of(seed))
+        shown = self.demo_set
+        prompt = replace(seed, instruction=self.instruction, demos=shown.demos)
+        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(seed))
+        reasons = [field.name for field in prompt.outputs if not field.choices]
+        said = [{name: text for name in reasons if text} for text in shown.comments]
+        demos = (dict(demo) | text for demo, text in zip(prompt.demos, said, strict=True))
+        return replace(prompt, demos=tuple(demos))
 
 
 class TextGuard:
@@ -145,7 +154,7 @@ def draw_demo_set(
         if full or texts in shown or length > characters_left:
             continue
         demo = _demonstration(item, prompt, (reasons or {}).get(item.id))
-        n_bytes = demo_bytes(prompt, demo)
+        n_bytes = demo_bytes(prompt, {**demo, "comment": agreed_comment(item)})
         if n_bytes is None or n_bytes > bytes_left:
             continue
         chosen.append(index)
@@ -157,6 +166,7 @@ def draw_demo_set(
     different = {tuple(item.texts.values()) for item in items.items}
     return DemoSet(
         demos=tuple(demos[index] for index in chosen),
+        comments=tuple(agreed_comment(items.items[index]) for index in chosen),
         ids=tuple(items.items[index].id for index in chosen),
         kind=EVERYTHING if chosen and len(chosen) == len(different) else f"levels {size}",
         documents=frozenset(documents),
@@ -183,6 +193,11 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
         return abs(rating - value), rating
 
     return min(choices, key=distance)
+
+
+def agreed_comment(item: Item) -> str:
+    """What people wrote of a label, where all gave the same; else whoever wrote it may differ."""
+    return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _demonstration(item: Item, prompt: Prompt, reason: str | None) -> Demo:

@@ -24,10 +24,12 @@ DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
 # Of the documents no more than this share, so that another lesson has others.
 LARGEST_SHARE = 2 / 3
 # A lesson has no more characters than these, and long texts lose their middle.
-LESSON_CHARACTERS, TEXT_LENGTH, REASON_LENGTH = 60_000, 2400, 300
+LESSON_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
 MAX_RATINGS_LISTED = 6
 # A document that the judge orders rightly is drawn this much as often as one it turns around.
 RIGHT_WEIGHT = 0.35
+# What people explain counts as so many misplacements that nobody does.
+EXPLAINED_WEIGHT = 2
 # Outputs whose pairs are counted, where documents have one each.
 MAX_COUNTED = 600
 # Places that differ by less than this share of the outputs are called the same.
@@ -64,6 +66,8 @@ class JudgedItems:
         if not self.is_pairwise:
             gaps = (self.places[0] - self.places[1]) * math.sqrt(12) / self.n_ranked
         self.gaps: Vector = np.nan_to_num(gaps)
+        explained = [EXPLAINED_WEIGHT if item.comment else 1 for item in items.items]
+        self.telling: Vector = self.gaps * explained
 
     def lessons(self, draws: Sequence[np.random.Generator]) -> list[str]:
         """One lesson for each generator, in plain text, each of documents drawn anew."""
@@ -97,7 +101,7 @@ class JudgedItems:
             if reason := reason_of(judgement):
                 lines.append(f"  the judge's reason: {_quoted(reason, REASON_LENGTH)}")
             if item.comment:
-                lines.append(f"  people's comment: {_quoted(item.comment, REASON_LENGTH)}")
+                lines.append(f"  people's comment: {_quoted(item.comment, COMMENT_LENGTH)}")
         return "\n".join(lines)
 
     def _shared(self, rows: Sequence[int]) -> dict[str, str]:
@@ -118,16 +122,16 @@ class JudgedItems:
         for rows in self.items.places.values():
             centre = human.mean() if len(rows) < 3 else human[rows].mean()
             apart = float(np.abs(human[rows] - (0 if self.is_pairwise else centre)).mean()) / spread
-            wrong = min(1.0, float(np.abs(self.gaps[rows]).mean()))
+            wrong = min(1.0, float(np.abs(self.telling[rows]).mean()))
             weights.append((0.1 + apart) * (RIGHT_WEIGHT + wrong))
         return np.array(weights)
 
     def _outputs_shown(self, rows: Indices) -> list[int]:
         """People's best and worst, those most misplaced, and one that is placed rightly."""
         by_people = rows[np.argsort(-self.items.human[rows], kind="stable")]
-        gaps = self.gaps[rows]
-        telling = [rows[np.argmax(gaps)], rows[np.argmin(gaps)], rows[np.argmin(np.abs(gaps))]]
-        chosen = dict.fromkeys(map(int, [by_people[0], by_people[-1], *telling, *by_people]))
+        telling, gaps = self.telling[rows], np.abs(self.gaps[rows])
+        misplaced = [rows[np.argmax(telling)], rows[np.argmin(telling)], rows[np.argmin(gaps)]]
+        chosen = dict.fromkeys(map(int, [by_people[0], by_people[-1], *misplaced, *by_people]))
         return sorted(list(chosen)[:OUTPUTS_SHOWN], key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
@@ -234,7 +238,9 @@ def expected_characters(items: Items) -> int:
     shown = _n_documents(documents) * float(
         np.mean([min(len(d), OUTPUTS_SHOWN) for d in documents])
     )
-    each = float(np.mean([sum(map(len, item.texts.values())) for item in items.items]))
+    comments = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
+    texts = [sum(map(len, item.texts.values())) for item in items.items]
+    each = float(np.mean(texts) + np.mean(comments))
     return min(LESSON_CHARACTERS, round(shown * each))
 
 

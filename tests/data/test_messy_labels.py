@@ -298,7 +298,11 @@ def test_no_annotator_is_dropped_where_a_dimension_is_asked_for(tmp_path: Path) 
     assert data.read_labels(path, dimensions=["tone"]).outputs[0].ratings == {"tone": (3, 2)}
 
 
-COMMENTS = ("comment", "Begründungen", "commentaire", "comentario", "tone_critique", "Why?")
+COMMENTS = (
+    *("comment", "Begründungen", "commentaire", "comentario", "tone_critique", "Why?", "notes"),
+    *("Expert critique", "reviewer_comment", "human_feedback", "tone_explanation", "rationale"),
+    *("Bewertungsbegründung", "Experten-Kritik", "Erklärung", "Rückmeldung", "Hinweise"),
+)
 
 
 @pytest.mark.parametrize("name", COMMENTS)

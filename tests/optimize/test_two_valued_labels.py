@@ -15,6 +15,7 @@ from data.types import LabelError
 from judges.dimension import Dimension, UnknownDimensionError
 from judges.judgement import Judgement
 from optimize import verify
+from optimize.flags import SettingsError
 from optimize.injection import probe
 from optimize.items import Item, Items
 from optimize.rank_optimizer import RankOptimizer
@@ -58,6 +59,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
     assert "one was made of the labels" in said
     assert "it reads input and output" in said
+    assert "Say what a pass is in one line: --dimension 'label=...'" in said
     judge = run.judge
     assert isinstance(judge.subject, Dimension)
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
@@ -79,8 +81,39 @@ def test_a_name_that_nobody_knows_stays_unknown_without_two_values(tmp_path: Pat
     file = sheet(tmp_path / "sheet.csv")
     with pytest.raises(UnknownDimensionError, match="near it: relevance"):
         optimize.tune("relevnce", file, quiet=True)
-    with pytest.raises(UnknownDimensionError, match="no judge 'label'"):
+    with pytest.raises(UnknownDimensionError, match=r"no judge 'label'.* --dimension 'label=...'"):
         optimize.tune("label", sheet(tmp_path / "marks.csv", "52"), quiet=True)
+
+
+def test_one_line_defines_labels_of_two_words_and_ratings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words, says, scale in (
+        (("pass", "fail"), "pass or fail", (0, 1)),
+        # 1-5 is the narrowest usual scale with a 2 and a 5.
+        ("52", "a rating from 1 to 5 (--scale)", (1, 2, 3, 4, 5)),
+    ):
+        file = sheet(tmp_path / f"{words[0]}.csv", words)
+        run = optimize.tune("label=whether it repeats", file, out=tmp_path / words[0])
+        note = f"label is judged by your definition; it reads input and output, and answers {says}"
+        assert note in capsys.readouterr().err
+        assert isinstance(run.judge.subject, Dimension)
+        assert (run.judge.name, run.judge.subject.scale) == ("label", scale)
+        assert "Judge the label: whether it repeats." in str(run.judge.template())
+    scaled = optimize.tune("label=x y", file, out=tmp_path / "s", scale="0-10", quiet=True).judge
+    assert scaled.subject.scale == tuple(range(11))
+
+
+def test_a_definition_of_nothing_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    file = sheet(tmp_path / "sheet.csv")
+    for spec, source in (("label=...", file), ("label=", file), ("label=Whether.", None)):
+        with pytest.raises(SettingsError, match="label=LINE defines labels of your own"):
+            optimize.tune(spec, source, quiet=True)
+    with pytest.raises(LabelError, match="no output has a rating on it; there are"):
+        optimize.tune("labl=Whether.", sheet(tmp_path / "marks.csv", "52"), quiet=True)
+    shares = sheet(tmp_path / "shares.csv", ("0.7", "0.2"))
+    with pytest.raises(LabelError, match="add --scale any"):
+        optimize.tune("label=Whether.", shares, quiet=True)
 
 
 @pytest.mark.parametrize("words", [("pass", "fail"), ("pass", "pass")])

@@ -1,0 +1,134 @@
+"""What people wrote of their labels teaches, and reaches no judge that it would help to cheat."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from behaving_model import Model
+from search_world import SEED, Watch, judge, search, world, write_instruction
+from simulated_model import tuned
+
+from judges.prompt import NOT_GIVEN
+from optimize.items import Items
+from optimize.run.labels import prepare
+from optimize.run.settings import OptimizerName, Settings
+from optimize.search.candidates import Candidate, agreed_comment, draw_demo_set
+from optimize.search.evaluator import SearchOptions
+from optimize.search.lessons import JudgedItems
+from optimize.statistics.intervals import stream
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def commented(items: Items, *ratings: float) -> Items:
+    """The items with a comment that names each; people's mean is their only rating, or these."""
+    return Items(
+        tuple(
+            replace(item, comment=f"CRITIQUE-{item.id}.", ratings=ratings or (item.human,))
+            for item in items.items
+        )
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["rank", "gepa"])
+def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: OptimizerName) -> None:
+    train, dev = commented(world(16)), commented(world(12, first=100))
+    watch, model = Watch(), Model(write_instruction)
+    settings: Any = {"by": watch, "calls": 4000, "options": SearchOptions(seed=1)}
+    search(train, dev, optimizer=optimizer, proposer=model, **settings)
+    halves = [{item.id for item in half.items} for half in (train, dev)]
+    asked = [set(re.findall(r"CRITIQUE-(\w+)", prompt)) for prompt in model.seen]
+    assert all(any(ids and ids <= half for ids in asked) for half in halves)
+    assert not any(ids & halves[0] and ids & halves[1] for ids in asked)
+    # A judge without reasons shows none.
+    assert "CRITIQUE" not in str([prompt.template() for prompt, _ in watch.asked])
+
+
+def test_a_demonstration_has_peoples_comment_for_its_reason() -> None:
+    items = commented(world(3, systems=2))
+    shown = draw_demo_set(items, SEED, 6, stream(0, "demos"), max_characters=10**6)
+    candidate = Candidate(instruction="Rate it.", demo_set=shown)
+    assert "CRITIQUE" not in str(candidate.prompt(SEED).template())
+    for form in ("brief", "steps"):
+        demos = replace(candidate, reasoning=form).prompt(SEED).demos
+        assert [demo["rationale"] for demo in demos] == [f"CRITIQUE-{name}." for name in shown.ids]
+    silent = Items(tuple(replace(item, comment="") for item in items.items))
+    shown = draw_demo_set(silent, SEED, 6, stream(0, "demos"), max_characters=10**6)
+    demos = Candidate(instruction="x", demo_set=shown, reasoning="steps").prompt(SEED).demos
+    assert {demo["rationale"] for demo in demos} == {NOT_GIVEN}
+
+
+def test_a_comment_is_no_reason_where_annotators_differ() -> None:
+    for ratings, agreed in (((1.0, 1.0), True), ((1.0, 1.0, 0.0), False), ((5.0, 4.0), False)):
+        assert bool(agreed_comment(commented(world(1), *ratings).items[0])) is agreed
+
+
+def test_a_long_comment_is_shown_whole_and_a_mistake_with_one_comes_first() -> None:
+    items = world(30, systems=1)
+    chosen = {item.id for item in items.items[::5]}
+    said = "It names no source, " * 50
+    some = Items(tuple(replace(i, comment=said if i.id in chosen else "") for i in items.items))
+    judgements = [each.judgement for each in judge(SEED, items.items)]
+    lessons = JudgedItems(some, judgements, SEED).lessons([stream(0, n) for n in range(40)])
+    assert json.dumps(said) in "".join(lessons)
+    before = JudgedItems(items, judgements, SEED).lessons([stream(0, n) for n in range(40)])
+    texts = [json.dumps(item.texts["text"]) for item in items.items if item.id in chosen]
+    shown = [
+        np.mean([text in lesson for lesson in each for text in texts]) for each in (before, lessons)
+    ]
+    assert shown[1] > shown[0]
+
+
+@pytest.fixture
+def simulated() -> Iterator[Any]:
+    sys.path.insert(0, str(BENCHMARKS))
+    import simulated
+
+    yield simulated
+    sys.path.remove(str(BENCHMARKS))
+    for name in [name for name in sys.modules if name.startswith("simulated")]:
+        del sys.modules[name]
+
+
+def test_no_request_of_a_run_has_a_comment_on_test_or_on_what_it_judges(
+    simulated: Any, tmp_path: Path
+) -> None:
+    job = simulated.Job(
+        world="reasoning helps", seed=2, optimizer="rank", dollars=3.0, two_values=True
+    )
+    labels, dimension = job.simulated().write(tmp_path)
+    rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
+    marked = [json.dumps({**row, "human_feedback": f"CRITIQUE-{row['id']}."}) for row in rows]
+    labels.write_text("\n".join(marked), encoding="utf-8")
+    server = simulated.SimulatedServer(job.simulated())
+    bodies: list[Mapping[str, Any]] = []
+    answer = server.answer
+
+    def recorded(body: Mapping[str, Any]) -> Any:
+        bodies.append(body)
+        return answer(body)
+
+    server.answer = recorded
+    models = {
+        "lm": f"openai/{simulated.JUDGE_MODEL}",
+        "proposer_lm": f"openai/{simulated.PROPOSER_MODEL}",
+    }
+    flags = {"dimension": str(dimension), "data": str(labels), "cache": "none", **models}
+    tuned({**flags, "max_cost": job.dollars}, tmp_path / "run", server)
+    tested = {item.id for item in prepare(Settings(**flags)).labels.test.items}
+    asked: dict[str, set[str]] = {simulated.JUDGE_MODEL: set(), simulated.PROPOSER_MODEL: set()}
+    for body in bodies:
+        said = set(re.findall(r"CRITIQUE-(\d+)", str(body["messages"])))
+        asked[body["model"]] |= said
+        if body["model"] == simulated.JUDGE_MODEL:
+            *_, judged = re.findall(r"\bItem (\d+):", body["messages"][-1]["content"])
+            assert judged not in said
+    assert asked[simulated.PROPOSER_MODEL]
+    assert asked[simulated.JUDGE_MODEL]
+    assert not set.union(*asked.values()) & tested
