@@ -54,7 +54,8 @@ def swap(flags: argparse.Namespace) -> dict[str, Any]:
     margin = MARGIN if flags.margin is None else flags.margin
     if not 0 < margin < 1:
         raise SettingsError(f"--margin {margin:g}: it is between 0 and 1")
-    if any(getattr(flags, name) not in (None, False) for name in OF_ONE_JUDGE):
+    given = [getattr(flags, name) for name in OF_ONE_JUDGE]
+    if any(value is not None and value is not False for value in given):  # 0 is a floor
         raise SettingsError(
             "--min-..., --point, --report and --all are of one judge: leave them out beside "
             "--against (dspy-judges compare draws a page of both)"
@@ -99,7 +100,7 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
     contrast, interval = difference_of(a, b)
     value, n, needed = contrast.value, contrast.terms.size, None
     outcome, changed = outcome_of(interval, margin), changed_rows(a, b)
-    if a.met:
+    if a.met or b.met:
         outcome = "undecided"  # and no number of labels like these would help
     elif contrast.interval and value != -margin:
         needed = documents_for_difference(contrast.interval, n, abs(value + margin))
@@ -199,9 +200,9 @@ def swap_lines(result: Mapping[str, Any]) -> list[str]:
     lines = text.wrapped(
         verdict_sentence(result),
         f"{figure} of {result['dimension']} on {answer.labels_of(result)}: {figures}.",
-        f"Difference {text.number_text(difference['value'], signed=True)}, 90% interval "
-        f"{text.interval_text(difference['low'], difference['high'], signed=True)} over "
-        f"{text.counted(difference['n_documents'], unit)}."
+        f"Difference {text.number_text(difference['value'], signed=True)}, "
+        f"n={text.counted(difference['n_documents'], unit)}; 90% interval: "
+        f"{text.interval_text(difference['low'], difference['high'], signed=True)}."
         + (f" Failed and left out: {left_out}." if any(failed.values()) else ""),
         _changes(result, *(name for name, _ in named)),
     )
