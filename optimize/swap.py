@@ -82,16 +82,16 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
     Raises JudgesError where a judge has no score for more than a tenth of the labels.
     """
     both: dict[str, Scored] = {}
-    for entry in (new, old):
-        if entry.scored is None:
-            raise JudgesError(f"{entry.name}: {entry.reason}")
-        both[entry.name], missing = entry.scored, entry.scored.n_unjudged
-        failed, n = len(entry.scored.failures) + missing, len(entry.scored.items) + missing
+    for name, scored, reason in ((each.name, each.scored, each.reason) for each in (new, old)):
+        if scored is None:
+            raise JudgesError(f"{name}: {reason}")
+        failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
         if failed > MOST_FAILED * n:
             raise JudgesError(
-                f"no verdict: {entry.name} has no score for {failed:,} of {n:,} labels; at most "
+                f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
                 f"{MOST_FAILED:.0%} may fail or be missing"
             )
+        both[name] = scored
     result = compare_judges([new, old], task)
     cards = sorted(result["judges"], key=lambda card: card["name"] != new.name)
     a, b = unmet_by_all(on_common_rows(both)).values()
@@ -110,10 +110,8 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
         "difference": {**value_cell(value, interval, DIGITS), "n_documents": n},
         "documents_to_decide": needed,
         "n_changed": len(changed),
-        **{
-            name: dict(Counter(row[name] for row in changed))
-            for name in ("moved", "people_side_with")
-        },
+        "moved": Counter(row["moved"] for row in changed),
+        "people_side_with": Counter(row["people_side_with"] for row in changed),
         "changed": changed[:MOST_CHANGED],
         "judges": cards,
     }
@@ -128,17 +126,15 @@ def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None]:
     contrast = contrast_of(new, old, binary=binary)
     if contrast.interval is None and np.unique(contrast.terms).size > 1:
         return contrast, None
-    # What one output adds: of two values, one of the rarer.
-    number = 0
+    least = 0.0  # what one output adds; of two values, one of the rarer
     if binary:
-        number = 2 * int(np.unique(new.human, return_counts=True)[1].min())
+        least = contrast.terms.size / 2 / int(np.unique(new.human, return_counts=True)[1].min())
     elif new.is_pairs:
-        number = int((new.human != 0).sum())
+        least = contrast.terms.size / max(1, int((new.human != 0).sum()))
     elif new.level == "dataset":
         moved = {new.documents[row] for row in np.flatnonzero(new.scores != old.scores)}
         if 0 < len(moved) < FEW_DOCUMENTS:
             return contrast, None  # the difference would consist of these alone
-    least = contrast.terms.size / number if number else 0.0
     return contrast, cautious_interval(contrast.terms, least)
 
 
@@ -168,10 +164,9 @@ def changed_rows(new: Scored, old: Scored) -> list[dict[str, Any]]:
             "id": new.items.items[row].id,
             "moved": "up" if now[row] > before[row] else "down",
             "people_side_with": ("neither", "new", "old")[int(np.sign(nearer[row]))],
-            **{
-                who: json_number(side[row])
-                for who, side in zip(("new", "old", "human"), scores, strict=True)
-            },
+            "new": json_number(new.scores[row]),
+            "old": json_number(old.scores[row]),
+            "human": json_number(new.human[row]),
             **said_of(new, row),
         }
         for row in order[now[order] != before[order]].tolist()
@@ -223,7 +218,7 @@ def _changes(result: Mapping[str, Any], new: str, old: str) -> str:
         up, down = "fail → pass", "pass → fail"
     elif answer.is_paired(result):
         up, down = "towards A", "towards B"
-    moved, sides = Counter(result["moved"]), Counter(result["people_side_with"])
+    moved, sides = result["moved"], result["people_side_with"]
     return (
         f"{result['n_changed']:,} {answer.unit_of(result)} change: {moved['up']:,} {up}, "
         f"{moved['down']:,} {down}; people side with {new} on {sides['new']:,}, with {old} on "
