@@ -291,9 +291,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
     common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
     if not common:
         raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    met = frozenset[int]().union(*(each.met for each in common.values()))
-    rows = unmet_rows(next(iter(common.values())).items, met)
-    scored = {name: each.of_rows(rows) if rows else each for name, each in common.items()}
+    scored = unmet_by_all(common)
     # A judge of pass and fail beside one that rates: both are ranked by rho.
     binary = all(each.is_binary for each in scored.values())
     cells = {name: figures(each, binary=binary) for name, each in scored.items()}
@@ -352,6 +350,13 @@ def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
         name: scored.of_rows([places[name][each] for each in shared])
         for name, scored in measured.items()
     }
+
+
+def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Scores on the same items without those that any judge was tuned on; all if few are left."""
+    met = frozenset[int]().union(*(each.met for each in common.values()))
+    rows = unmet_rows(next(iter(common.values())).items, met)
+    return {name: each.of_rows(rows) if rows else each for name, each in common.items()}
 
 
 def _beside_best(scored: Scored, best: Scored, n_judges: int, binary: bool) -> dict[str, Any]:

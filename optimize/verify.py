@@ -64,6 +64,7 @@ from optimize.report.text import (
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
 from optimize.statistics.floor import further_outputs, outcome
 from optimize.statistics.intervals import FEW_DOCUMENTS, Interval
+from optimize.swap import MARGIN, swap, swap_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +86,8 @@ examples:
   dspy-judges verify runs/safe-001 --data new.csv --min-tpr 0.8 --min-tnr 0.8
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
+  dspy-judges verify safe@openai/gpt-4.1-nano --against safe@openai/gpt-4.1 \\
+      --data new.csv --margin 0.03
 It ends with 0; with 1 where it failed, fell short or more than a tenth of the
 judgements failed; with 2 for wrong usage; with 3 where the least that is asked
 for lies within the interval, so that these labels cannot tell."""
@@ -229,7 +232,7 @@ def measure(
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
+        usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [--against OLD] [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
     )
@@ -240,6 +243,10 @@ def parser() -> argparse.ArgumentParser:
     for name, (figure, _, _) in FLOORS.items():
         about = f"exit 1 where {figure}'s interval lies below X, 3 where it does in part"
         add(f"--min-{name}", type=float, metavar="X", help=about)
+    about = "a JUDGE, or NAME of --scores NAME=FILE: may the new judge take its place"
+    add("--against", metavar="OLD", help=about)
+    about = f"with --against: the new judge may be worse by so much ({MARGIN})"
+    add("--margin", type=float, metavar="X", help=about)
     add("--point", action="store_true", help="compare the value with X, not its interval")
     add_model_flags(command_parser)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
@@ -253,6 +260,8 @@ def command(arguments: Sequence[str]) -> int:
     flags = parser().parse_args(arguments)
 
     def lines(result: Mapping[str, Any]) -> list[str]:
+        if flags.against:
+            return swap_lines(result)
         return verify_lines(result, everything=flags.all, page=flags.report)
 
     def code(result: Mapping[str, Any]) -> int:
@@ -263,6 +272,10 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
     """The result that --json prints."""
+    if flags.against:
+        return swap(flags)
+    if flags.margin is not None:
+        raise SettingsError("--margin is of a swap: name the old judge by --against OLD")
     if len([*flags.judges, *flags.replies, *flags.scores]) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")
     floors, page = _floors(flags), Path(flags.report) if flags.report else None

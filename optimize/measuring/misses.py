@@ -29,7 +29,7 @@ def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
     rows = []
     for kind, places in misses(scored).items():
         for row in places[:most]:
-            item, texts = scored.items.items[row], dict(scored.texts(row))
+            item = scored.items.items[row]
             rows.append(
                 {
                     "miss": kind,
@@ -37,10 +37,18 @@ def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
                     "document_id": item.document_id,
                     "system": item.system,
                     "score": json_number(scored.scores[row]),
-                    "people": item.comment,
-                    "judge": scored.comment(row),
-                    "output": texts.pop(output_name(tuple(texts)) or "", ""),
-                    **{f"text_{name}": text for name, text in texts.items()},
+                    **said_of(scored, row),
                 }
             )
     return rows
+
+
+def said_of(scored: Scored, row: int) -> dict[str, Any]:
+    """What people and judge wrote about an output, then the texts."""
+    texts = dict(scored.texts(row))
+    return {
+        "people": scored.items.items[row].comment,
+        "judge": scored.comment(row),
+        "output": texts.pop(output_name(tuple(texts)) or "", ""),
+        **{f"text_{name}": text for name, text in texts.items()},
+    }

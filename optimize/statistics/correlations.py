@@ -498,12 +498,15 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         return mean_of_differences(np.empty(0), ())
     swaps = stream(0, "swaps").choice([-1.0, 1.0], (SWAPS, n))
     error = float(np.sqrt((differences(swaps) ** 2).mean())) if n > 1 else np.inf
-    terms = [document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)]
+    terms_a, terms_b = (
+        document_terms(read_rows(_system_means(rows)[0], human), "dataset") for rows in (a, b)
+    )
     return Contrast(
         value=float(differences(np.ones((1, n)))[0]),
         error=error,
         documents=names,
-        interval=interval_of_mean(terms[0] - terms[1], bound=2),
+        terms=terms_a - terms_b,
+        interval=interval_of_mean(terms_a - terms_b, bound=2),
         swapped=lambda signs: differences(signs) / (error or 1.0),
     )
 

@@ -1,0 +1,120 @@
+"""How often a swap passes: python benchmarks/swaps.py [--simulations 1000] [--margins .03 .1].
+
+A new judge is worse than the old one by exactly the margin, so that at most 5 of 100 may pass; and,
+in brackets, as good, which is the power. "akin" is the old judge but for a share of the outputs
+(three times the margin), on which it errs by itself; "apart" errs by itself everywhere. Ratings have Spearman's rho at summary
+level with four outputs a document, at dataset level with one. Judges of two values are right on .8
+of passes and of fails, those of pairs on .8. Nothing is asked of a model.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from optimize.statistics.correlations import Level, rho
+from optimize.swap import difference_of, outcome_of
+
+DOCUMENTS = (60, 120, 240)
+SIZE = 20_000  # documents of the sample that says what a loss of rho takes
+Sides = tuple[np.ndarray, np.ndarray, np.ndarray]
+World = Callable[[np.random.Generator, int, float], Sides]
+
+
+def ratings(
+    rng: np.random.Generator, documents: int, extra: float, *, outputs: int, share: float
+) -> Sides:
+    """New and old scores and people's: the new judge's noise is larger by `extra`."""
+    shape = (documents, outputs)
+    truth = rng.normal(0, 0.5, (documents, 1)) + rng.normal(0, 0.85, shape)
+    human = np.clip(np.round(3 + truth + rng.normal(0, 0.4, shape)), 1, 5)
+    old, new = (np.round(2 * (truth + n * rng.normal(size=shape))) for n in (1, 1 + extra))
+    return np.where(rng.random(shape) < share, new, old), old, human
+
+
+def choices(
+    rng: np.random.Generator, documents: int, loss: float, *, outputs: int, share: float, low: float
+) -> Sides:
+    """Verdicts of judges that are right on .8, and on less by the loss; `low` is the other label.
+
+    A fifth of the labels are it; of pairs (-1) half.
+    """
+    shape = (documents, outputs)
+    human = np.where(rng.random(shape) < (0.5 if low else 0.2), low, 1.0)
+    old, own = rng.random((2, *shape)) < 0.8
+    new = np.where(rng.random(shape) < share, own, old) & (rng.random(shape) >= loss / 0.8)
+    return *(np.where(right, human, 1 + low - human) for right in (new, old)), human
+
+
+def extra_for(loss: float, level: Level, world: World) -> float:
+    """The extra noise that costs so much rho, found by bisection on the same draws."""
+
+    def value(extra: float) -> float:
+        new, _, human = world(np.random.default_rng(0), SIZE, extra)
+        document = np.arange(human.size) // human.shape[1]
+        return rho(level, new.ravel(), human.ravel(), document)
+
+    target, low, high = value(0) - loss, 0.0, 30.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if value(middle) > target else (low, middle)
+    return (low + high) / 2
+
+
+def side(scores: np.ndarray, human: np.ndarray, level: Level) -> Any:
+    """What a difference takes of one judge's measured scores."""
+    return SimpleNamespace(
+        scores=scores.ravel(),
+        passes=scores.ravel(),
+        human=human.ravel(),
+        documents=np.arange(human.size) // human.shape[1],
+        systems=None,
+        level=level,
+        is_pairs=-1 in human,
+        is_binary=0 in human,
+    )
+
+
+def lines(simulations: int, margins: list[float]) -> Iterator[str]:
+    worlds: list[tuple[str, Level, Any]] = [
+        ("ratings, 4 outputs", "summary", partial(ratings, outputs=4)),
+        ("ratings, 1 output", "dataset", partial(ratings, outputs=1)),
+        ("two values, 4 outputs", "dataset", partial(choices, outputs=4, low=0)),
+        ("two values, 1 output", "dataset", partial(choices, outputs=1, low=0)),
+        ("pairs", "dataset", partial(choices, outputs=1, low=-1)),
+    ]
+    yield f"| margin | labels | new judge | {' | '.join(f'{n} documents' for n in DOCUMENTS)} |"
+    yield "|---|---|---|" + "---|" * len(DOCUMENTS)
+    for margin in margins:
+        for name, level, make in worlds:
+            for word, share in (("akin", 3 * margin), ("apart", 1.0)):
+                world, cells = partial(make, share=share), []
+                loss = margin if make.func is choices else extra_for(margin, level, world)
+                for n in DOCUMENTS:
+                    rng, passed = np.random.default_rng([n, round(1000 * margin)]), []
+                    for worse in [loss, 0] * simulations:
+                        *both, human = world(rng, n, worse)
+                        new, old = (side(scores, human, level) for scores in both)
+                        outcome = outcome_of(difference_of(new, old)[1], margin)
+                        passed.append(outcome in ("better", "not worse"))
+                    cells.append(f"{np.mean(passed[::2]):.3f} ({np.mean(passed[1::2]):.2f})")
+                yield f"| {margin:g} | {name} | {word} | {' | '.join(cells)} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--simulations", type=int, default=1000)
+    parser.add_argument("--margins", type=float, nargs="+", default=[0.03, 0.1])
+    flags = parser.parse_args()
+    began = time.monotonic()
+    for line in lines(flags.simulations, flags.margins):
+        print(line, flush=True)
+    print(f"{time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

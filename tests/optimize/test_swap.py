@@ -1,0 +1,256 @@
+"""The swap of a judge: verify NEW --against OLD, its verdict, its changed rows, its risk."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonl import write_jsonl
+
+import data
+import judges
+from judges.scoring import SamplingPlan
+from optimize.items import items_of, text_key
+from optimize.statistics.intervals import Interval, cautious_interval
+from optimize.swap import outcome_of
+from optimize.verify import command
+
+Said = tuple[int, str, str]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def of_two_values(people: Sequence[int], **judge_of: Sequence[float | None]) -> list[str]:
+    """Flags of recorded judges beside people who say pass (1) or fail (0), an output a document."""
+    rows = [
+        {"id": f"r{n}", "question": f"Why {n}?", "output": "Because.", "safe": label}
+        for n, label in enumerate(people)
+    ]
+    flags = ["--dimension", "safe", "--data", write_jsonl("labels.jsonl", rows)]
+    for name, scores in judge_of.items():
+        numbers = [
+            {"id": f"r{n}", "dimension": "safe", "score": score} for n, score in enumerate(scores)
+        ]
+        flags += ["--scores", write_jsonl(f"{name}.jsonl", numbers)]
+    return flags
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Said:
+    capsys.readouterr()
+    code = command(list(arguments))
+    return code, *capsys.readouterr()
+
+
+def result_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    ended, out, err = said(capsys, *arguments, "--json")
+    assert ended == code, err
+    result: dict[str, Any] = json.loads(out)
+    return result
+
+
+PEOPLE = [1, 0] * 200
+
+
+def flipped(rows: Sequence[int]) -> list[float]:
+    """People's labels, but the other word on these rows."""
+    return [float(1 - label if n in rows else label) for n, label in enumerate(PEOPLE)]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome"),
+    [
+        (0.01, 0.2, "better"),
+        (-0.02, 0.2, "not worse"),
+        (-0.02, -0.01, "not worse"),
+        (-0.03, 0.2, "undecided"),
+        (-0.2, -0.03, "undecided"),
+        (-0.2, -0.04, "worse"),
+    ],
+)
+def test_the_interval_decides_by_where_the_margin_lies(
+    low: float, high: float, outcome: str
+) -> None:
+    assert outcome_of(Interval(low, high), 0.03) == outcome
+    assert outcome_of(None, 0.03) == "undecided"
+
+
+def test_two_values_show_what_changed_and_with_whom_people_side(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Rows 0 and 2 are passes that the new judge fails, 1 a fail that the old one passes.
+
+    Each is one of 200 of its class: balanced accuracy falls by (2 / 200 - 1 / 200) / 2.
+    """
+    flags = of_two_values(PEOPLE, new=flipped([0, 2]), old=flipped([1]))
+    result = result_of(capsys, *flags, "--against", "old")
+    assert (result["swap"], result["margin"]) == ("not worse", 0.03)
+    assert [card["name"] for card in result["judges"]] == ["new", "old"]
+    difference = result["difference"]
+    assert difference["value"] == pytest.approx(-0.0025)
+    assert -0.03 < difference["low"] < -0.0025 < difference["high"]
+    assert difference["n_documents"] == 400
+    assert result["moved"] == {"down": 3}
+    assert result["people_side_with"] == {"old": 2, "new": 1}
+    rows = [(row["id"], row["people_side_with"]) for row in result["changed"]]
+    assert rows == [("r0", "old"), ("r2", "old"), ("r1", "new")]
+    assert result["changed"][0]["output"] == "Because."
+    code, out, err = said(capsys, *flags, "--against", "old")
+    assert (code, "undecided" in err) == (0, False)
+    lines = out.splitlines()
+    assert lines[0] == "On these labels new is not worse than old by more than 0.03 (5% risk)."
+    assert "3 outputs change: 0 fail → pass, 3 pass → fail; people side with new on 1" in out
+    assert "pass → fail (people pass) r0: Because." in lines
+    assert "1,000 rows: new recorded; old recorded." in lines
+    assert len(lines) <= 12
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = of_two_values(PEOPLE, old=PEOPLE, new=flipped(range(80)))
+    code, out, err = said(capsys, *flags, "--against", "old")
+    assert code == 1
+    assert "falls short: On these labels new is worse than old by more than 0.03" in err
+    assert "Next: keep the old judge" in out
+    assert result_of(capsys, *flags, "--against", "new")["swap"] == "better"
+    # Of 40 lost passes of 200, and 40 fails, balanced accuracy falls by .2.
+    assert result_of(capsys, *flags, "--against", "old", "--margin", "0.3")["swap"] == "not worse"
+
+
+def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = of_two_values(PEOPLE, old=flipped(range(30)), new=flipped(range(20, 54)))
+    code, out, err = said(capsys, *flags, "--against", "old")
+    assert code == 3
+    assert "undecided: These labels cannot tell whether new is worse than old" in err
+    needed = result_of(capsys, *flags, "--against", "old", code=3)["documents_to_decide"]
+    assert needed > 400
+    assert f"Next: label more; about {needed:,} documents in all would decide" in out
+
+
+def test_ratings_show_the_rows_that_moved_most(capsys: pytest.CaptureFixture[str]) -> None:
+    """In twenty documents of four the new judge turns the order of the last one round."""
+    rows, new, old = [], [], []
+    for d in range(20):
+        for s in range(4):
+            name = {"id": f"d{d}s{s}", "dimension": "charm"}
+            about = {"group": f"d{d}", "system": f"s{s}", "document": "D.", "summary": f"S{s}."}
+            rows.append({"id": name["id"], **about, "ratings": {"charm": s + 1}})
+            new.append({**name, "score": 4 - s if d == 19 else s + 1})
+            old.append({**name, "score": s + 1})
+    flags = ["--dimension", "charm", "--data", write_jsonl("labels.jsonl", rows)]
+    flags += ["--scores", write_jsonl("new.jsonl", new), "--scores", write_jsonl("old.jsonl", old)]
+    result = result_of(capsys, *flags, "--against", "old", code=3)
+    # Rho is -1 in place of 1 in one document of twenty.
+    assert result["difference"]["value"] == pytest.approx(-0.1)
+    moved = [(row["id"], row["old"], row["new"]) for row in result["changed"]]
+    assert moved[:2] == [("d19s0", 1, 4), ("d19s3", 4, 1)]
+    assert result["people_side_with"] == {"old": 4}
+    assert "1 → 4 (people 1) d19s0: S0." in said(capsys, *flags, "--against", "old")[1]
+
+
+def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100."""
+    for number, code in ((90, 3), (110, 0)):
+        pair = {"response_a": "A.", "response_b": "B.", "preferred": "A"}
+        pairs = [{"id": f"p{n}", **pair, "text": f"T{n}."} for n in range(number)]
+        flags = ["--pairwise", "help", "--data", write_jsonl("pairs.jsonl", pairs)]
+        margins = [{"id": f"p{n}", "dimension": "help", "score": 1.0} for n in range(number)]
+        for name in ("new", "old"):
+            flags += ["--scores", f"{name}={write_jsonl('margins.jsonl', margins)}"]
+        result = result_of(capsys, *flags, "--against", "old", code=code)
+        assert result["n_changed"] == 0
+        assert result["difference"]["low"] == pytest.approx(-3 / number, rel=0.05)
+
+
+def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for number, code in ((40, 0), (41, 1)):
+        new = [None if n < number else float(label) for n, label in enumerate(PEOPLE)]
+        flags = of_two_values(PEOPLE, new=new, old=flipped([]))
+        ended, out, err = said(capsys, *flags, "--against", "old")
+        assert ended == code
+        assert ("Failed and left out: new 40, old 0." in out.replace("\n", " ")) == (code == 0)
+        assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
+
+
+def test_rows_that_either_was_tuned_on_are_set_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judge = judges.load("relevance")
+    items = items_of(data.starter(), "relevance", judge.subject)
+
+    def frozen(name: str, number: int) -> str:
+        met = {item.document_id for item in items.items} - set(items.documents[number:])
+        keys = [text_key(item.texts) for item in items.items if item.document_id in met]
+        origin = {"tuned_on": keys, "shipped": "tuned"}
+        plan = SamplingPlan(kind="weighted")
+        return str(replace(judge, plan=plan, provenance=origin).save(tmp_path / name))
+
+    some = frozen("some.json", 10)
+    for old, new in ((some, "relevance"), ("relevance", some)):
+        result = result_of(capsys, new, "--against", old, "--margin", "0.5")
+        assert (result["swap"], result["difference"]["n_documents"]) == ("not worse", 24)
+    every = frozen("every.json", len(items.documents))
+    result = result_of(capsys, "relevance", "--against", every, "--margin", "0.5", code=3)
+    assert result["swap"] == "undecided"
+    assert result["judges"][1]["tuned_on_these_labels"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["relevance", "--margin", ".1"], "name the old judge by --against"),
+        (["relevance", "--against", "old=relevance", "--margin", "1"], "between 0 and 1"),
+        (["relevance", "--against", "old=relevance", "--report", "x.html"], "compare draws"),
+        (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "of one judge"),
+        (["relevance", "--against", "relevance"], "two judges are called relevance"),
+        (["--against", "relevance"], "name one new judge"),
+        (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
+    ],
+)
+def test_what_names_no_swap_is_refused(
+    arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = said(capsys, *arguments)
+    assert code == 2
+    assert reason in err
+
+
+@given(
+    st.lists(st.sampled_from([-1.0, -0.5, 0.0, 0.0, 0.3, 1.0]), min_size=15, max_size=60),
+    st.floats(0, 3),
+)
+def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least: float) -> None:
+    there, back = (cautious_interval(sign * np.array(values), least) for sign in (1, -1))
+    assert there
+    assert back
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+    assert there.low < there.high
+    assert cautious_interval(np.array(values[:14]), least) is None
+
+
+@pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
+def test_at_the_margin_at_most_five_of_a_hundred_pass(change: float) -> None:
+    """A share of pairs changes, so that accuracy falls by .03; 2,000 draws: an error of .005."""
+    rng = np.random.default_rng(0)
+    for number in (60, 120, 240):
+        draws = rng.random((2000, number))
+        worse = (change + 0.03) / 2
+        terms = np.where(draws < worse, -1.0, np.where(draws < change, 1.0, 0.0))
+        intervals = [cautious_interval(row, 1.0) for row in terms]
+        passed = np.mean([each is not None and each.low > -0.03 for each in intervals])
+        assert passed <= 0.05 + 2 * 0.005
