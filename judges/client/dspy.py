@@ -5,7 +5,6 @@ DSPy's own cache and retries are off both ways: the client has its own.
 
 import asyncio
 import contextvars
-import errno
 import itertools
 import json
 import os
@@ -31,7 +30,6 @@ from judges.client.protocol import (
     Message,
     Model,
     ModelError,
-    NoConnectionsError,
     RefusedError,
     Reply,
     RespelledError,
@@ -225,8 +223,6 @@ def _read_completion(entry: Mapping[str, Any], messages: Sequence[Message]) -> C
 def _lost(error: BaseException | None, message: str) -> ModelError:
     """A connection that there was none of, or that broke, so that the request may be billed."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            return NoConnectionsError(message)
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)
         error = error.__cause__ or error.__context__

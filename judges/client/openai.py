@@ -1,6 +1,5 @@
 """The chat-completions protocol over aiohttp: requests, bounded answers, and what errors mean."""
 
-import errno
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ from judges.client.protocol import (
     FatalModelError,
     Message,
     ModelError,
-    NoConnectionsError,
     RefusedError,
     Reply,
     RespelledError,
@@ -223,8 +221,6 @@ class EndpointModel:
                         )
                 return response.status, response.headers, bytes(answer)
         except aiohttp.ClientConnectorError as error:
-            if error.os_error.errno in {errno.EMFILE, errno.ENFILE}:
-                raise NoConnectionsError(f"no connection is free: {error.os_error}") from None
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
             # The library quotes what it could not read, over several lines.
