@@ -266,7 +266,6 @@ class Judge:
         columns = {name: mapping.get(name, name) for name in self.texts}
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
         seed = values.pop("seed", 0)
-        values.pop("progress", None)
 
         def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
             texts, remaining = tee(
@@ -298,27 +297,21 @@ class Judge:
         """
         import pandas as pd
 
-        from judges.terminal import Progress
-
         check_options(options)
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
         mapping = pop_map(options)
-        progress = options.pop("progress", False)
         columns = self.find_columns([str(name) for name in frame.columns], mapping)
         if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
-        with Progress(self.name, len(frame), sys.stderr) if progress else nullcontext() as bar:
-            for result in self.judge_all(rows_of(texts), **options):
-                scores.append(result.score)
-                if result.failure is not None:
-                    reasons[result.failure] += 1
-                if bar:
-                    bar.step(failed=result.failure is not None)
+        for result in self.judge_all(rows_of(texts), **options):
+            scores.append(result.score)
+            if result.failure is not None:
+                reasons[result.failure] += 1
         series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:

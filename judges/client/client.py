@@ -293,8 +293,7 @@ class _Window:
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a forgotten generator in any thread.
-        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        until = time.monotonic() + seconds
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
@@ -545,7 +544,7 @@ class Client:
         faults = throttles = tries = 0
         while True:
             answered_before = self._n_answered
-            outcome = await self._attempt(job, tries, key, messages, sampling)
+            outcome = await self._attempt(job, key, messages, sampling)
             if isinstance(outcome, Completion):
                 return outcome
             tries += 1
@@ -568,17 +567,16 @@ class Client:
                 await asyncio.sleep(wait)
 
     async def _attempt(
-        self, job: _Job, tries: int, key: bytes, messages: Sequence[Message], sampling: Sampling
+        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
         async with self._gate as entered_at:
-            repeat = job.fresh > 0 or job.more_room or tries > 0
             booking: Booking | None = None
             async with self._booking:  # those that came first
                 while booking is None:
                     if job.window is not None and job.window.stopped:
                         raise asyncio.CancelledError
-                    booking = self.account.book(key, messages, sampling, repeat=repeat)
+                    booking = self.account.book(key, messages, sampling)
                     if booking is None:  # it may fit once others are settled
                         await asyncio.sleep(POLL)
             if job.window is not None:
@@ -661,11 +659,6 @@ def event_loop() -> asyncio.AbstractEventLoop:
     """The one event loop of this process, in a daemon thread of its own."""
     with _starting:
         return _start_loop()[0]
-
-
-def on_event_loop() -> bool:
-    """Whether this is its thread, which must not wait for itself."""
-    return threading.current_thread() is _start_loop()[1]
 
 
 def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:

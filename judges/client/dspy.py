@@ -81,7 +81,6 @@ class DspyModel:
         )
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        self.num_retries = int(getattr(lm, "num_retries", 0) or 0)
         # A client of one's own may not know how to be awaited.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async

@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
 from judges.client.client import (
-    ATTEMPTS,
     TIMEOUT,
     Client,
     FailureMonitor,
@@ -191,13 +190,11 @@ class ModelOptions(TypedDict, total=False):
 class Options(ModelOptions, total=False):
     """How a judge is run over many rows: its model, and the rows.
 
-    `seed` is the model's, `map` says which column holds which text, `progress` shows a line on
-    stderr.
+    `seed` is the model's, `map` says which column holds which text.
     """
 
     seed: int
     map: dict[str, str] | None
-    progress: bool
 
 
 class Session:
@@ -264,7 +261,6 @@ class Session:
             concurrency=options["concurrency"],
             monitor=None if keep_going else FailureMonitor(),
             timeout=getattr(model, "timeout", None) or TIMEOUT,
-            attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
         )

@@ -196,15 +196,6 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
         assert parsed(list(client.run(asks(2)))) == [0, 1]
 
 
-def test_a_forgotten_run_may_be_closed_by_the_event_loops_own_thread() -> None:
-    client, closed = Client(Model(echo, wait=0.01), concurrency=4), threading.Event()
-    forgotten = [client.run(asks(1000))]
-    next(forgotten[0])
-    event_loop().call_soon_threadsafe(lambda: (forgotten.clear(), closed.set()))
-    assert closed.wait(TIMEOUT)
-    assert parsed(list(client.run(asks(10)))) == list(range(10))
-
-
 def test_identical_requests_in_flight_are_sent_once() -> None:
     model = Model(echo, wait=0.02)
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
