@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
@@ -23,10 +23,10 @@ from judges.client import (
     Message,
     ModelOptions,
     Options,
+    Session,
     check_options,
     endpoint_of,
     is_plain,
-    open_client,
     pop_map,
     shared_client,
 )
@@ -37,7 +37,6 @@ from judges.judging import (
     MissingColumnError,
     failed,
     find_columns,
-    judge_one,
     judge_rows,
     rows_of,
 )
@@ -74,7 +73,6 @@ class _Kept:
     """What a judge has worked out once; none of it travels to another process."""
 
     template: tuple[Message, ...] | None = None
-    asking: Asking | None = None
     is_checked = False
 
     def __reduce__(self) -> Any:
@@ -211,11 +209,13 @@ class Judge:
             given, names = ", ".join(texts) or "nothing", ", ".join(self.texts)
             raise TypeError(f"the judge {self.name!r} reads {names}; given: {given}")
         with self.open_client() as client:
-            return self.judge_one(texts, client)
+            (judgement,) = self.judge_rows([texts], client)
+        return judgement
 
+    @contextmanager
     def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> AbstractContextManager["Client"]:
+    ) -> Iterator["Client"]:
         """Open what asks its model; without options it is the process's own, which stays open."""
         if not self._kept.is_checked:
             self.check_origins()
@@ -230,28 +230,21 @@ class Judge:
                 model = DspyModel(configured)
                 opening = {"lm": model.name, "models": {model.name: model}}
         if keep_going and not options and "models" not in opening:
-            return nullcontext(shared_client(self.lm, self.api_base))
-        return open_client(keep_going=keep_going, **opening, **options)
-
-    def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
-        """Judge one row, which fails where it lacks a text; a pair in both orders."""
-        asking = self._kept.asking
-        if asking is None or asking.client is not client:
-            asking = self._kept.asking = self._asking(client)
-        return judge_one(asking, row)
+            yield shared_client(self.lm, self.api_base)
+            return
+        with Session(keep_going=keep_going, **opening, **options) as session:
+            yield session.client(opening["lm"])
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        return judge_rows(self._asking(client, seed), rows)
-
-    def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
         plan = self.plan_for(client.model)
-        return Asking(
+        asking = Asking(
             self.subject, self.prompt, plan, self.template(), client, seed, self.threshold
         )
+        return judge_rows(asking, rows)
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:

@@ -122,11 +122,6 @@ class Panel(Judge):
         base = api_base if self.lm.startswith("openai/") else None
         return replace(self, members=tuple(members), api_base=base or self.api_base)
 
-    def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
-        """Judge one row; all members are asked at once."""
-        (judgement,) = self.judge_rows([row], client)
-        return judgement
-
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from judges.client.open import check_name as check_name
     from judges.client.open import check_options as check_options
     from judges.client.open import is_plain as is_plain
-    from judges.client.open import open_client as open_client
     from judges.client.open import open_model as open_model
     from judges.client.open import pop_map as pop_map
     from judges.client.open import shared_client as shared_client

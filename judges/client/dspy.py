@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from functools import lru_cache
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,7 +28,6 @@ from judges.client.protocol import (
     Completion,
     FatalModelError,
     Message,
-    Model,
     ModelError,
     RefusedError,
     Reply,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
-    from judges.client.client import Request, Response
+    from judges.client.client import Client, Request, Response
 
 TIMEOUT = 120.0
 # What DSPy's engines let through of an answer that is none.
@@ -228,17 +227,8 @@ def _lost(error: BaseException | None, message: str) -> ModelError:
     return UnreachableError(message)
 
 
-class Asker(Protocol):
-    """What a client does for DSPy, from any thread or event loop."""
-
-    @property
-    def model(self) -> Model: ...
-    def ask(self, request: "Request") -> "Response": ...
-    async def ask_async(self, request: "Request") -> "Response": ...
-
-
 def as_lm(
-    client: Asker, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
+    client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM":
     """A client as `dspy.LM`, for DSPy's programs and optimizers.
 
@@ -267,7 +257,7 @@ class ClientEngine:
     asked with another seed, the same one in a run that is repeated.
     """
 
-    def __init__(self, client: Asker, seed: int) -> None:
+    def __init__(self, client: "Client", seed: int) -> None:
         self.client, self.seed = client, seed
         self.stopped: JudgesError | None = None
         self._times: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)

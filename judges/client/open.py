@@ -8,8 +8,7 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -36,7 +35,7 @@ from judges.client.keys import (
     without_secrets,
 )
 from judges.client.prices import Price, find_price, price_of
-from judges.client.protocol import EMBEDDED, FatalModelError, Model, is_embedded
+from judges.client.protocol import FatalModelError, Model, is_embedded
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
@@ -293,18 +292,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@contextmanager
-def open_client(
-    *,
-    keep_going: bool = True,
-    models: Mapping[str, Model] | None = None,
-    **options: Unpack[ModelOptions],
-) -> Iterator[Client]:
-    """Open what asks one model; `models` are open already and stand for their names."""
-    with Session(keep_going=keep_going, models=models, **options) as session:
-        yield session.client(options.get("lm") or EMBEDDED)
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
