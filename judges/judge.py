@@ -73,7 +73,6 @@ class _Kept:
     """What a judge has worked out once; none of it travels to another process."""
 
     template: tuple[Message, ...] | None = None
-    is_checked = False
 
     def __reduce__(self) -> Any:
         return _Kept, ()
@@ -217,9 +216,7 @@ class Judge:
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
     ) -> Iterator["Client"]:
         """Open what asks its model; without options it is the process's own, which stays open."""
-        if not self._kept.is_checked:
-            self.check_origins()
-            self._kept.is_checked = True
+        self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
         is_tuned = self.plan is not None and self.plan_from != "user"
