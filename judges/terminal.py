@@ -46,11 +46,7 @@ def print_output(text: str) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print a result; on a terminal, what is wider goes on, set in, on a next line."""
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        form = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False)
-        lines = (part for line in lines for part in form.wrap(line) or [""])
+    """Print a result of several lines."""
     print_output("\n".join(lines))
 
 
