@@ -51,11 +51,9 @@ if TYPE_CHECKING:
     from judges.frozen import AnyFile, JudgeFile
 
 Kind = Literal["rating", "verdict", "pairwise"]
-# Who named a judge's model or plan: nobody, the file that it was read from, or its user.
+# Who named a judge's model: nobody, the file that it was read from, or its user.
 Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
-# A file may ask for so many replies a row; more is its user's choice.
-MOST_SAMPLES = 100
 
 
 def kind_of(subject: Subject) -> Kind:
@@ -97,7 +95,6 @@ class Judge:
     threshold: float = 0.5
     api_base: str | None = field(default=None, compare=False, repr=False)
     lm_from: Origin = field(default="default", compare=False, repr=False)
-    plan_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
     _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
@@ -167,8 +164,8 @@ class Judge:
     def check_origins(self) -> None:
         """Raise FatalModelError where a file alone, maybe a stranger's, makes a dangerous choice.
 
-        That is a model that may be an address, a path or a program; very many replies; and the
-        public endpoint in the place of the private one that it was made at.
+        That is a model that may be an address, a path or a program, and the public endpoint in the
+        place of the private one that it was made at.
         """
         for judge in self.parts:
             if problem := judge._foreign_choice():
@@ -185,11 +182,6 @@ class Judge:
             return (
                 f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
                 "--api-base URL (api_base=...)"
-            )
-        if self.plan_from == "file" and self.plan and self.plan.samples > MOST_SAMPLES:
-            return (
-                f"its file asks for {self.plan.samples} replies a row; to ask for so many, say "
-                f"--plan mean --samples {self.plan.samples} (judge.with_plan)"
             )
         return None
 
@@ -219,8 +211,7 @@ class Judge:
         self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
-        is_tuned = self.plan is not None and self.plan_from != "user"
-        if not is_named and not is_tuned and "dspy" in sys.modules:
+        if not is_named and self.provenance is None and "dspy" in sys.modules:
             from judges.client.dspy import DspyModel, configured_lm
 
             if (configured := configured_lm()) is not None:
@@ -359,7 +350,7 @@ class Judge:
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
         """The same judge with another way from replies to a score."""
-        return replace(self, plan=plan, plan_from="user")
+        return replace(self, plan=plan)
 
     def with_prompt(self, **changes: Any) -> "Judge":
         """The same judge with another `instruction` or other `demos`."""
@@ -403,7 +394,6 @@ class Judge:
             provenance=file.provenance,
             threshold=file.threshold or 0.5,
             lm_from="file",
-            plan_from="file",
             stored_messages=(
                 None if file.messages == file.program.template() else tuple(file.messages)
             ),
