@@ -127,7 +127,7 @@ def _taught(
 
 def _rho(judge: Vector, human: Vector, document: np.ndarray) -> float:
     # The order in which a processor adds must not break ties.
-    return summary_level(np.round(judge, 9), human, document, resamples=0).value
+    return summary_level(np.round(judge, 9), human, document).value
 
 
 if __name__ == "__main__":

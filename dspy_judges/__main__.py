@@ -3,54 +3,30 @@
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from dspy_judges import __version__
 from dspy_judges.startup import run
 
-
-class Command(NamedTuple):
-    """`target` is the MODULE:FUNCTION that is called with `words` and the user's own."""
-
-    summary: str
-    target: str
-    words: tuple[str, ...] = ()
-
-
+JUDGES = "judges.cli.main:command"
+# Of each word what it does, and the MODULE:FUNCTION that is called with what follows it.
 COMMANDS = {
-    "check": Command("what a label file holds, and every problem", "data.check:main", ("check",)),
-    "tune": Command("tune a judge to human labels", "optimize.__main__:command"),
-    "verify": Command(
-        "how far a judge agrees with people; a gate for CI", "optimize.verify:command"
-    ),
-    "compare": Command(
-        "judges and models side by side on the same labels", "optimize.compare:command"
-    ),
-    "panel": Command("several judges joined in one", "optimize.panel:command"),
-    "estimate": Command(
-        "what people would say on average, from few labels", "optimize.estimate:command"
-    ),
-    **{
-        word: Command(summary, "judges.cli.main:command", (word,))
-        for word, summary in {
-            "score": "judge every row of a table",
-            "winrate": "compare the two outputs of every pair",
-            "list": "the judges that come with this package",
-            "show": "what a judge is, and its prompt",
-            "export": "write a judge as messages, or for DSPy",
-        }.items()
-    },
+    "check": ("what a label file holds, and every problem", "data.check:main"),
+    "tune": ("tune a judge to human labels", "optimize.__main__:command"),
+    "verify": ("how far a judge agrees with people; a gate for CI", "optimize.verify:command"),
+    "compare": ("judges and models side by side on the same labels", "optimize.compare:command"),
+    "panel": ("several judges joined in one", "optimize.panel:command"),
+    "estimate": ("what people would say on average, from few labels", "optimize.estimate:command"),
+    "score": ("judge every row of a table", JUDGES),
+    "winrate": ("compare the two outputs of every pair", JUDGES),
+    "list": ("the judges that come with this package", JUDGES),
+    "show": ("what a judge is, and its prompt", JUDGES),
+    "export": ("write a judge as messages, or for DSPy", JUDGES),
 }
 ABOUT = """\
 Tune LLM judges to human labels, measure them on labels that they never saw,
 and use them."""
 END = """\
 options: --help, --version
-
-Python starts the same commands where no script is installed: `python -m
-dspy_judges WORD`, or `python -m optimize` for tune, `python -m optimize.WORD`
-for verify, compare, panel and estimate, `python -m judges WORD` for score,
-winrate, list, show and export, `python -m data check` for check.
 
 examples:
   dspy-judges check labels.csv
@@ -77,12 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = "option" if name.startswith("-") else "command"
         sys.stderr.write(f"dspy-judges: no {what} {name!r}{hint} (--help lists them)\n")
         return 2
-    command = COMMANDS[name]
-    return run(command.target, [*command.words, *rest])
+    target = COMMANDS[name][1]
+    return run(target, rest if target.startswith("optimize.") else words)
 
 
 def _help() -> str:
-    lines = [f"  {name:<9} {command.summary}" for name, command in COMMANDS.items()]
+    lines = [f"  {name:<9} {summary}" for name, (summary, _) in COMMANDS.items()]
     return "\n".join(["usage: dspy-judges WORD ...", "", ABOUT, "", "commands:", *lines, "", END])
 
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`; `__all__` is set, too.
+    """The `__getattr__` and `__dir__` of what a package's file imports for type checkers alone.
 
-    The names are those that its file imports for type checkers.
+    `__all__` is set, too.
     """
     namespace = vars(sys.modules[package])
     tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    modules = {n.name: str(each.module) for each in imports for n in each.names if n.asname}
-    namespace["__all__"] = sorted(modules)
+    homes = {each.name: str(node.module) for node in imports for each in node.names if each.asname}
+    namespace["__all__"] = sorted(homes)
 
     def get(name: str) -> object:
-        if name not in modules:
+        if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(modules[name]), name)
+        value: object = getattr(import_module(homes[name]), name)
         namespace[name] = value
         return value
 
-    return get, lambda: sorted({*namespace, *modules})
+    return get, lambda: sorted({*namespace, *homes})

@@ -4,8 +4,8 @@ Scores stand on the judge's own scale. A failed judgement is missing in the way 
 0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for a scorer's life.
 
 The judge's last text is the tool's output, any other is the entry of its name, and the only other
-one is the tool's input. Of a pair, A is the output and B the tool's reference. `map` names the key
-of a text where these rules do not hold, as in {"document": "article"}.
+one is the tool's input. `map` names the key of a text where these rules do not hold, as in
+{"document": "article"}. A tool gives one output: judges of pairs are refused.
 """
 
 import asyncio
@@ -15,34 +15,29 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Unpack
 
-from dspy_judges.errors import MissingExtraError
+from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, check_options, pop_map
-from judges.dimension import Comparison
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement, Judgement
 from judges.judging import failed
 
 
 class OpenJudge:
     """A judge that is opened once, for rows of a tool from any thread.
 
-    `output`, `reference` and `input` are the keys that the tool gives these under.
+    `output` and `input` are the keys that the tool gives these under.
     """
 
-    def __init__(
-        self, judge: Judge, options: Options, *, output: str, reference: str, input: str = ""
-    ) -> None:
+    def __init__(self, judge: Judge, options: Options, *, output: str, input: str = "") -> None:
         values: Any = {**options}
         check_options(values)
+        if judge.kind == "pairwise":
+            raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
         self.judge = judge
-        # What a tool's record of one side of a pair calls its text.
-        self._candidate, sides = "", judge.texts[-1:]
-        if isinstance(judge.subject, Comparison):
-            self._candidate, sides = judge.subject.candidate, judge.subject.fields
-        others = [name for name in judge.texts if name not in sides]
+        *others, judged = judge.texts
         # A text whose name the tool's row does not have.
         self._default = {others[0]: input} if len(others) == 1 else {}
-        self._keys = {**dict(zip(sides, (output, reference), strict=False)), **pop_map(values)}
+        self._keys = {judged: output, **pop_map(values)}
         # Open as long as this is.
         self._open = ExitStack()
         self._judge_rows = self._open.enter_context(judge.open(**values))
@@ -63,17 +58,17 @@ class OpenJudge:
         if not isinstance(value, Mapping):
             return value
         only = next(iter(value.values())) if len(value) == 1 else None
-        return value.get(name, value.get(self._candidate, only))
+        return value.get(name, only)
 
 
 def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
 
-    Texts are looked for in outputs, inputs and expectations; B of a pair is in expectations.
+    Texts are looked for in outputs, inputs and expectations.
     """
     genai = _tool("mlflow.genai", "mlflow")
     entities = _tool("mlflow.entities", "mlflow")
-    ask = OpenJudge(judge, options, output="outputs", reference="expectations", input="inputs")
+    ask = OpenJudge(judge, options, output="outputs", input="inputs")
     source = entities.AssessmentSource(
         source_type=entities.AssessmentSourceType.LLM_JUDGE, source_id=f"{judge.name} by {judge.lm}"
     )
@@ -92,13 +87,12 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     """A scorer for Inspect tasks; a failed judgement is `Score.unscored`, which no metric counts.
 
-    Texts are looked for in the sample's metadata, its input and the output; B of a pair is the
-    target.
+    Texts are looked for in the sample's metadata, its input, the output and the target.
     """
     from anyio import to_thread
 
     scoring = _tool("inspect_ai.scorer", "inspect")
-    ask = OpenJudge(judge, options, output="output", reference="target", input="input")
+    ask = OpenJudge(judge, options, output="output", input="input")
 
     def make() -> Any:
         async def score(state: Any, target: Any) -> Any:
@@ -120,12 +114,12 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options]) -> Any:
     """A metric for DeepEval; a failed judgement has no score and an `error`, and fails its case.
 
-    Texts are looked for in the test case's metadata and context, its input and the actual output; B
-    of a pair is the expected output. `threshold` is on the judge's own scale.
+    Texts are looked for in the test case's metadata, its input, outputs and context. `threshold` is
+    on the judge's own scale.
     """
     metrics = _tool("deepeval.metrics", "deepeval")
     names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
-    ask = OpenJudge(judge, options, output=names[1], reference=names[2], input=names[0])
+    ask = OpenJudge(judge, options, output=names[1], input=names[0])
 
     class JudgeMetric(metrics.BaseMetric):  # type: ignore[name-defined,misc]
         def __init__(self) -> None:
@@ -155,19 +149,19 @@ def dspy_metric(
 ) -> Callable[..., Any]:
     """A metric for `dspy.Evaluate` and optimizers; a failed judgement is NaN.
 
-    Texts are looked for in the prediction, then in the example; B of a pair is the example's. Where
-    an optimizer picks demonstrations (`trace` is given), a score counts from `threshold` on, and a
-    failed judgement never does. GEPA gets the judge's reasons as feedback.
+    Texts are looked for in the prediction, then in the example. Where an optimizer picks
+    demonstrations (`trace` is given), a score counts from `threshold` on, and a failed judgement
+    never does. GEPA gets the judge's reasons as feedback.
     """
     import dspy
 
-    ask = OpenJudge(judge, options, output="prediction", reference="example")
+    ask = OpenJudge(judge, options, output="prediction")
 
     def metric(
         example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
-        prediction, given = _entries(pred), _entries(example)
-        said = ask({**given, **prediction, "prediction": prediction, "example": given})
+        prediction = _entries(pred)
+        said = ask({**_entries(example), **prediction, "prediction": prediction})
         if pred_name is not None:
             feedback = said.failure or _reasons(said) or f"score {said.score:.2f}"
             return dspy.Prediction(score=said.score, feedback=feedback)
@@ -192,4 +186,4 @@ def _entries(record: Any) -> dict[str, object]:
 
 
 def _reasons(judgement: AnyJudgement) -> str | None:
-    return judgement.comparison if isinstance(judgement, Verdict) else judgement.rationale
+    return judgement.rationale if isinstance(judgement, Judgement) else None

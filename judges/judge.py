@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import tee
 from pathlib import Path
@@ -23,10 +23,10 @@ from judges.client import (
     Message,
     ModelOptions,
     Options,
+    Session,
     check_options,
     endpoint_of,
     is_plain,
-    open_client,
     pop_map,
     shared_client,
 )
@@ -37,7 +37,6 @@ from judges.judging import (
     MissingColumnError,
     failed,
     find_columns,
-    judge_one,
     judge_rows,
     rows_of,
 )
@@ -52,11 +51,9 @@ if TYPE_CHECKING:
     from judges.frozen import AnyFile, JudgeFile
 
 Kind = Literal["rating", "verdict", "pairwise"]
-# Who named a judge's model or plan: nobody, the file that it was read from, or its user.
+# Who named a judge's model: nobody, the file that it was read from, or its user.
 Origin = Literal["default", "file", "user"]
 RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
-# A file may ask for so many replies a row; more is its user's choice.
-MOST_SAMPLES = 100
 
 
 def kind_of(subject: Subject) -> Kind:
@@ -74,8 +71,6 @@ class _Kept:
     """What a judge has worked out once; none of it travels to another process."""
 
     template: tuple[Message, ...] | None = None
-    asking: Asking | None = None
-    is_checked = False
 
     def __reduce__(self) -> Any:
         return _Kept, ()
@@ -100,7 +95,6 @@ class Judge:
     threshold: float = 0.5
     api_base: str | None = field(default=None, compare=False, repr=False)
     lm_from: Origin = field(default="default", compare=False, repr=False)
-    plan_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
     _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
@@ -170,8 +164,8 @@ class Judge:
     def check_origins(self) -> None:
         """Raise FatalModelError where a file alone, maybe a stranger's, makes a dangerous choice.
 
-        That is a model that may be an address, a path or a program; very many replies; and the
-        public endpoint in the place of the private one that it was made at.
+        That is a model that may be an address, a path or a program, and the public endpoint in the
+        place of the private one that it was made at.
         """
         for judge in self.parts:
             if problem := judge._foreign_choice():
@@ -188,11 +182,6 @@ class Judge:
             return (
                 f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
                 "--api-base URL (api_base=...)"
-            )
-        if self.plan_from == "file" and self.plan and self.plan.samples > MOST_SAMPLES:
-            return (
-                f"its file asks for {self.plan.samples} replies a row; to ask for so many, say "
-                f"--plan mean --samples {self.plan.samples} (judge.with_plan)"
             )
         return None
 
@@ -211,47 +200,39 @@ class Judge:
             given, names = ", ".join(texts) or "nothing", ", ".join(self.texts)
             raise TypeError(f"the judge {self.name!r} reads {names}; given: {given}")
         with self.open_client() as client:
-            return self.judge_one(texts, client)
+            (judgement,) = self.judge_rows([texts], client)
+        return judgement
 
+    @contextmanager
     def open_client(
         self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> AbstractContextManager["Client"]:
+    ) -> Iterator["Client"]:
         """Open what asks its model; without options it is the process's own, which stays open."""
-        if not self._kept.is_checked:
-            self.check_origins()
-            self._kept.is_checked = True
+        self.check_origins()
         opening: Any = {"lm": self.lm, "api_base": self.api_base}
         is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
-        is_tuned = self.plan is not None and self.plan_from != "user"
-        if not is_named and not is_tuned and "dspy" in sys.modules:
+        if not is_named and self.provenance is None and "dspy" in sys.modules:
             from judges.client.dspy import DspyModel, configured_lm
 
             if (configured := configured_lm()) is not None:
                 model = DspyModel(configured)
                 opening = {"lm": model.name, "models": {model.name: model}}
         if keep_going and not options and "models" not in opening:
-            return nullcontext(shared_client(self.lm, self.api_base))
-        return open_client(keep_going=keep_going, **opening, **options)
-
-    def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
-        """Judge one row, which fails where it lacks a text; a pair in both orders."""
-        asking = self._kept.asking
-        if asking is None or asking.client is not client:
-            asking = self._kept.asking = self._asking(client)
-        return judge_one(asking, row)
+            yield shared_client(self.lm, self.api_base)
+            return
+        with Session(keep_going=keep_going, **opening, **options) as session:
+            yield session.client(opening["lm"])
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
-        return judge_rows(self._asking(client, seed), rows)
-
-    def _asking(self, client: "Client", seed: int = 0) -> Asking:
         self.check_origins()
         plan = self.plan_for(client.model)
-        return Asking(
+        asking = Asking(
             self.subject, self.prompt, plan, self.template(), client, seed, self.threshold
         )
+        return judge_rows(asking, rows)
 
     @contextmanager
     def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
@@ -266,7 +247,6 @@ class Judge:
         columns = {name: mapping.get(name, name) for name in self.texts}
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
         seed = values.pop("seed", 0)
-        values.pop("progress", None)
 
         def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
             texts, remaining = tee(
@@ -298,27 +278,21 @@ class Judge:
         """
         import pandas as pd
 
-        from judges.terminal import Progress
-
         check_options(options)
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
         mapping = pop_map(options)
-        progress = options.pop("progress", False)
         columns = self.find_columns([str(name) for name in frame.columns], mapping)
         if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
-        with Progress(self.name, len(frame), sys.stderr) if progress else nullcontext() as bar:
-            for result in self.judge_all(rows_of(texts), **options):
-                scores.append(result.score)
-                if result.failure is not None:
-                    reasons[result.failure] += 1
-                if bar:
-                    bar.step(failed=result.failure is not None)
+        for result in self.judge_all(rows_of(texts), **options):
+            scores.append(result.score)
+            if result.failure is not None:
+                reasons[result.failure] += 1
         series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
         series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
         if reasons:
@@ -377,7 +351,7 @@ class Judge:
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
         """The same judge with another way from replies to a score."""
-        return replace(self, plan=plan, plan_from="user")
+        return replace(self, plan=plan)
 
     def with_prompt(self, **changes: Any) -> "Judge":
         """The same judge with another `instruction` or other `demos`."""
@@ -421,7 +395,6 @@ class Judge:
             provenance=file.provenance,
             threshold=file.threshold or 0.5,
             lm_from="file",
-            plan_from="file",
             stored_messages=(
                 None if file.messages == file.program.template() else tuple(file.messages)
             ),

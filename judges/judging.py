@@ -141,16 +141,6 @@ class Asking:
             raise
 
 
-def judge_one(asking: Asking, row: Mapping[str, object]) -> AnyJudgement:
-    """The judgement of one row, or its verdict, asked in both orders at once."""
-    texts = readable_texts(asking.subject, row)
-    if isinstance(texts, str):
-        return failed(asking.subject, texts)
-    requests, client = asking.requests(texts), asking.client
-    several = len(requests) > 1
-    return asking.judgement(list(client.run(requests)) if several else [client.ask(requests[0])])
-
-
 def judge_rows(
     asking: Asking, rows: Iterable[Mapping[str, object]]
 ) -> Generator[AnyJudgement, None, None]:

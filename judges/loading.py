@@ -6,7 +6,7 @@ A definition is a dimension or a comparison of one's own, in YAML, one a file (d
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import Struct, convert
 
@@ -76,7 +76,6 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     name: Word
     definition: Text
     inputs: dict[Word, str] | list[Word]
-    kind: Literal["rating", "pairwise"] = "rating"
     scale: list[Rating | bool | str] = []
     anchors: dict[Rating | bool | str, str] = {}
     candidate: Word | None = None
@@ -85,18 +84,18 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
-        clause, pairwise = definition.rstrip("."), self.kind == "pairwise"
-        if pairwise != (self.candidate is not None) or (pairwise and (self.scale or self.anchors)):
-            raise DimensionError("with kind: pairwise goes a candidate and no scale, else a scale")
+        clause = definition.rstrip(".")
         shared: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
             "source": self.source,
         }
-        if pairwise:
+        if self.candidate is not None:
+            if self.scale or self.anchors:
+                raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {clause}."
-            return Comparison(**shared, instruction=instruction, candidate=self.candidate or "")
+            return Comparison(**shared, instruction=instruction, candidate=self.candidate)
         words = self._words()
         choose = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (

@@ -99,33 +99,22 @@ class Panel(Judge):
         return tuple(member.judge for member in self.members)
 
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Panel":
-        """The panel with what its user lets it ask, at an endpoint that its user names.
+        """The panel at an endpoint that its user names, for members of OpenAI's protocol.
 
-        Every member asks its own model, on which its weight was learned. So `lm` may only name,
-        separated by commas, members' models that their files alone may not choose. `api_base` is
-        for the members of OpenAI's protocol.
+        Every member asks its own model, on which its weight was learned.
         """
-        named = lm.split(",") if lm else []
-        models = list(dict.fromkeys(judge.lm for judge in self.parts))
-        if unknown := [name for name in named if name not in models]:
+        if lm is not None:
+            models = ", ".join(dict.fromkeys(judge.lm for judge in self.parts))
             raise PanelError(
-                f"{self.name} is a panel, and its weights hold for the models that its "
-                f"members ask, {', '.join(models)}: it cannot ask {unknown[0]}; leave the model out"
+                f"{self.name} is a panel, and its weights hold for the models that its members "
+                f"ask, {models}: leave the model out"
             )
         members = []
         for member in self.members:
             base = api_base if member.judge.lm.startswith("openai/") else None
-            judge = member.judge.with_model(
-                member.judge.lm if member.judge.lm in named else None, base
-            )
-            members.append(replace(member, judge=judge))
+            members.append(replace(member, judge=member.judge.with_model(None, base)))
         base = api_base if self.lm.startswith("openai/") else None
         return replace(self, members=tuple(members), api_base=base or self.api_base)
-
-    def judge_one(self, row: Mapping[str, object], client: "Client") -> AnyJudgement:
-        """Judge one row; all members are asked at once."""
-        (judgement,) = self.judge_rows([row], client)
-        return judgement
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0

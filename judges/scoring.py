@@ -23,6 +23,7 @@ from judges.prompt import (
 from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
+MOST_SAMPLES = 100
 # The most tokens of a reply, unless the user or the model says otherwise.
 SHORT_REPLY, LONG_REPLY = 512, 1024
 # How many it has on average, thoughts of a reasoning model not counted.
@@ -59,9 +60,9 @@ class SamplingPlan:
     temperature: float | None = 0.0
 
     def __post_init__(self) -> None:
-        if self.samples < 1 or (self.kind != "mean" and self.samples != 1):
+        if not 1 <= self.samples <= (MOST_SAMPLES if self.kind == "mean" else 1):
             raise OptionError(
-                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes n >= 1"
+                f"plan {self.kind!r} with {self.samples} samples; 'mean' takes 1 to {MOST_SAMPLES}"
             )
 
 

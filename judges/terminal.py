@@ -1,6 +1,5 @@
 """What people see in a terminal: results, errors, notes and progress; how a command ends."""
 
-import errno
 import logging
 import os
 import re
@@ -47,11 +46,7 @@ def print_output(text: str) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print a result; on a terminal, what is wider goes on, set in, on a next line."""
-    if sys.stdout.isatty():
-        width = shutil.get_terminal_size().columns
-        form = textwrap.TextWrapper(width, subsequent_indent="    ", break_long_words=False)
-        lines = (part for line in lines for part in form.wrap(line) or [""])
+    """Print a result of several lines."""
     print_output("\n".join(lines))
 
 
@@ -193,16 +188,12 @@ def run_command(
             return code
         except BrokenPipeError:
             # The reader (head, less) has seen enough; nothing more can be written to it.
-            _discard_stdout()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return DONE
         except KeyboardInterrupt as error:
             print_error(f"{name}: {str(error) or interrupted}")
             return 128 + next(iter(signals), signal.SIGINT)
         except (JudgesError, OSError) as error:
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC and not error.filename:
-                # Only stdout has no name; what is left would be tried once more at the exit.
-                error.filename = "stdout"
-                _discard_stdout()
             reason = " ".join(str(error).split()) or type(error).__name__
             if isinstance(error, OSError) and error.strerror and error.filename is not None:
                 reason = f"{error.filename}: {error.strerror}"
@@ -241,7 +232,3 @@ def _stoppable() -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _discard_stdout() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

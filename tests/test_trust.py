@@ -141,43 +141,12 @@ def test_a_strangers_judge_that_names_an_endpoint_does_not_send_there(stranger: 
         judge(**ROW)
 
 
-@pytest.mark.parametrize("panel", [False, True])
-def test_a_strangers_judge_of_many_samples_a_row_is_asked_only_by_its_users_word(
-    panel: bool, stranger: Listener, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = SamplingPlan(kind="mean", samples=101, temperature=1.0)
-    judge = replace(judges.load("coherence"), plan=plan)
-    if panel:
-        member = judges.Member(name="many", weight=1.0, judge=judge)
-        judge = judges.Panel.join(judge.subject, [member])
-    loaded = judges.load(judge.save(Path("judge.json")))
-    with pytest.raises(FatalModelError, match="--plan mean --samples 101"):
-        loaded(**ROW)
-    score = ["score", "judge.json", "--data", "rows.jsonl", "--out", "out.jsonl"]
-    assert judges_command(score) == 1
-    assert "asks for 101 replies a row" in capsys.readouterr().err
-    if not panel:
-        assert judges_command([*score, "--plan", "mean", "--samples", "101"]) == 0
-        assert loaded.with_plan(plan)(**ROW).failure is None
-
-
 @pytest.mark.parametrize("address", ["", " "])
 def test_an_empty_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="api_base is empty"):
         judges.load("coherence", lm="openai/judge-1", api_base=address)
     with pytest.raises(ValueError, match="api_base is empty"):
         next(judges.load("coherence").judge_all([ROW], lm="openai/judge-1", api_base=address))
-
-
-def test_a_strangers_state_of_a_batch_sends_no_key(
-    stranger: Listener, capsys: pytest.CaptureFixture[str]
-) -> None:
-    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url}
-    Path("out.jsonl.batch.json").write_text(json.dumps(state))
-    for step in ("submit", "collect"):
-        ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
-        assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
-        assert f"at {stranger.url}: name them (--lm, --api-base)" in capsys.readouterr().err
 
 
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(

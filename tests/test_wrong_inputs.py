@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -159,23 +157,3 @@ def test_json_that_no_reader_takes_is_one_line(
         ended = judges_command(["score", "relevance", "--data", "a.jsonl", "--out", "o.jsonl"])
     assert ended in (1, 2)
     assert "a.jsonl, line 1" in capsys.readouterr().err.splitlines()[-1]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("command", ["judges list", "data check starter"])
-@pytest.mark.parametrize(
-    ("where", "code", "printed"),
-    [(">&-", 0, ""), (">/dev/full", 1, "stdout: No space left on device")],
-)
-def test_a_closed_or_full_stdout_is_no_traceback(
-    command: str, where: str, code: int, printed: str
-) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f'"{sys.executable}" -m {command} {where}'],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code
-    assert "Traceback" not in done.stderr
-    assert printed in done.stderr

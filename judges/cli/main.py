@@ -23,17 +23,6 @@ Judge texts with rating judges and pairwise judges: from the catalogue, frozen
 after tuning (dspy-judges tune), or defined in a file of your own. The
 embedded model answers offline and for free unless --lm names another."""
 
-EXAMPLES = """\
-examples:
-  dspy-judges list
-  dspy-judges show relevance
-  dspy-judges score relevance --data rows.csv --out scored.csv
-  dspy-judges winrate tldr_concise --data pairs.jsonl --out verdicts.jsonl
-
-Keys are read from the environment (OPENAI_API_KEY and its like) and written
-nowhere. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (the same
-command goes on). See also dspy-judges tune, verify and check."""
-
 ABOUT_LIST = """\
 List the judges that come with this package: the texts each reads, its scale,
 and the paper that it follows."""
@@ -87,7 +76,7 @@ def command(argv: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their flags."""
-    whole: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT, epilog=EXAMPLES)
+    whole: argparse.ArgumentParser = Parser(prog="dspy-judges", description=ABOUT)
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
     def add_command(name: str, run: str, about: str, **options: Any) -> argparse.ArgumentParser:

@@ -385,7 +385,7 @@ def _answered_by_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if not batch.state.run:
+        if not batch.begun:
             writing = Session(models={models[0]: batch}, **request_options(args))
             with writing, closing(_judged(run, writing)) as judged:
                 for _ in judged:
@@ -393,8 +393,8 @@ def _answered_by_batch(run: TableRun) -> bool:
             if not batch.begin():
                 print("nothing to submit: every reply is there already; leave out --batch-api")
                 return False
-        batch.submit()
-    print_output(f"{batch.state.batch_id} is submitted; within a day, --batch-api collect")
+        name = batch.submit()
+    print_output(f"{name} is submitted; within a day, --batch-api collect")
     return False
 
 
@@ -531,11 +531,9 @@ class Verdicts:
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
-        from judges.winrate import text_length  # which loads NumPy
-
         verdict = judgements[self.subject.name]
         texts = _texts_of(row, run.texts[self.subject.name])
-        length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
+        length_a, length_b = (len(str(texts[name] or "").strip()) for name in self.subject.fields)
         self.verdicts.append(verdict)
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))

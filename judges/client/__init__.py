@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from judges.client.open import check_name as check_name
     from judges.client.open import check_options as check_options
     from judges.client.open import is_plain as is_plain
-    from judges.client.open import open_client as open_client
     from judges.client.open import open_model as open_model
     from judges.client.open import pop_map as pop_map
     from judges.client.open import shared_client as shared_client
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from judges.client.prices import read_price as read_price
     from judges.client.protocol import EMBEDDED as EMBEDDED
     from judges.client.protocol import OPENAI as OPENAI
-    from judges.client.protocol import Completion as Completion
     from judges.client.protocol import FatalModelError as FatalModelError
     from judges.client.protocol import Message as Message
     from judges.client.protocol import Model as Model

@@ -16,9 +16,6 @@ from judges.client.prices import Price, token_bound
 from judges.client.protocol import Completion, Message, Sampling, Usage
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
 
-# So many requests tell by how much retries and fresh asks exceed what was planned.
-ENOUGH_FOR_OVERHEAD = 50
-
 
 class BudgetSpentError(JudgesError, RuntimeError):
     """The budget is used up: the run ends here, and goes on with a larger one."""
@@ -84,8 +81,6 @@ class Budget:
         self.store = store
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
-        # Retries and fresh asks among the requests of this process.
-        self.sent = self.repeats = 0
         # By how much the dearest request exceeded its worst: some endpoints ignore max_tokens.
         self.excess = 1.0
         self._later_calls = self._later_cost = 0.0
@@ -132,12 +127,6 @@ class Budget:
         """Dollars that are gone, or may be."""
         return sum(counts.cost + counts.lost_cost for counts in self._all())
 
-    @property
-    def overhead(self) -> float:
-        """Requests sent for each one that was planned: retries and fresh asks come on top."""
-        planned = self.sent - self.repeats
-        return self.sent / planned if planned >= ENOUGH_FOR_OVERHEAD else 1.0
-
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep so many planned calls and dollars for what comes after, and nothing more."""
         with self.lock:
@@ -148,9 +137,9 @@ class Budget:
 
         False: not now, but perhaps once requests in flight are settled. BudgetSpentError: no more.
         """
-        overhead, again = self.overhead, "the same command with a larger one goes on"
+        again = "the same command with a larger one goes on"
         if self.max_calls is not None:
-            calls, later = self.calls, round(self._later_calls * overhead)
+            calls, later = self.calls, round(self._later_calls)
             if calls >= self.max_calls:
                 raise BudgetSpentError(f"the budget of {self.max_calls} calls is spent; {again}")
             if calls >= self.max_calls - later:
@@ -160,7 +149,7 @@ class Budget:
                 )
         if self.max_cost is None:
             return True
-        kept_cost, cost = self._later_cost * overhead, self.cost
+        kept_cost, cost = self._later_cost, self.cost
         reserved = sum(counts.open_cost for counts in self._all())
         if cost + reserved + worst <= self.max_cost - kept_cost:
             return True
@@ -253,9 +242,7 @@ class Account:
             if counts.calls
         ]
 
-    def book(
-        self, key: bytes, messages: Sequence[Message], sampling: Sampling, *, repeat: bool = False
-    ) -> Booking | None:
+    def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
         """Set aside the most that one request can cost, and count the call.
 
         None: it does not fit now, but may once requests in flight are settled. Raises
@@ -275,8 +262,6 @@ class Account:
             store = budget.store
             number = store.begin(key, self.name, purpose, cost) if store and key else None
             counts = self._counts[purpose]
-            budget.sent += 1
-            budget.repeats += repeat
             counts.calls += 1
             counts.open_calls += 1
             counts.open_cost += cost

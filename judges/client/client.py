@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -29,7 +30,6 @@ from judges.client.protocol import (
     Message,
     Model,
     ModelError,
-    NoConnectionsError,
     RefusedError,
     Reply,
     RespelledError,
@@ -56,8 +56,6 @@ ATTEMPTS_UNREACHED = 4
 # Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
 # the first, which may hang.
 READ_AHEAD, MOST_WAITING = 3, 4096
-# Requests that are handed over to the event loop's thread at once, at most.
-HANDED_OVER = 64
 # Threads that take turns for every single response cost more than the responses.
 WAKE_DELAY = 0.002
 # Seconds that what is under way gets to arrive when its user stops the run.
@@ -123,12 +121,6 @@ class FailureMonitor:
     def __init__(self) -> None:
         self.answered = self.failed = 0
         self._errors: Counter[str] = Counter()
-
-    def has_room(self, under_way: int) -> bool:
-        """Whether another may be sent; until one succeeds, as many as it takes to tell."""
-        if self.answered >= MIN_RESPONSES:
-            return True
-        return self.failed < self.answered or self.answered + under_way < MIN_RESPONSES
 
     def add(self, response: Response) -> None:
         self.answered += 1
@@ -244,17 +236,6 @@ class Gate:
                 turn.set_result(None)
 
 
-class _Place:
-    """A request's place in the order of a run, and what became of it."""
-
-    __slots__ = ("outcome", "request")
-
-    def __init__(self, request: Request) -> None:
-        # None once answered: responses may wait long, and requests are large.
-        self.request: Request | None = request
-        self.outcome: Response | BaseException | None = None
-
-
 class _Window:
     """The requests of a run that are under way: answered in any order, taken as they came."""
 
@@ -263,22 +244,18 @@ class _Window:
         # Requests that wait for the model now.
         self.n_sent = 0
         self._client = client
-        self._places: deque[_Place] = deque()
-        self._unstarted: list[_Place] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._answers: deque[Future[Response]] = deque()
         self._n_added = self._n_answered = 0
-        self._fatal: Exception | None = None
-        self._awake, self._wakes = threading.Event(), False
+        self._fatal: BaseException | None = None
+        self._awake = threading.Event()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._answers)
 
     @property
     def ready(self) -> bool:
         """Whether the first response is there, or what ends the run."""
-        return self._fatal is not None or (
-            bool(self._places) and self._places[0].outcome is not None
-        )
+        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
 
     @property
     def has_room(self) -> bool:
@@ -287,20 +264,14 @@ class _Window:
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        self._places.append(_Place(request))
-        self._unstarted.append(self._places[-1])
-        if len(self._unstarted) == HANDED_OVER:
-            self.start()
-
-    def start(self) -> None:
-        """Hand over what was added, all at once: waking the other thread takes time."""
-        if self._unstarted:
-            places, self._unstarted = self._unstarted, []
-            event_loop().call_soon_threadsafe(self._start, places)
+        answer = asyncio.run_coroutine_threadsafe(self._client.answer(request, self), event_loop())
+        self._answers.append(answer)
+        answer.add_done_callback(self._answered)
 
     def wait(self) -> None:
         """Wait until some are answered."""
         self._awake.wait()
+        time.sleep(WAKE_DELAY)
         self._awake.clear()
 
     def take(self) -> Response:
@@ -310,52 +281,27 @@ class _Window:
         """
         if self._fatal is not None:
             raise self._fatal
-        outcome = self._places.popleft().outcome
-        if isinstance(outcome, Response):
-            return outcome
-        assert outcome is not None
-        raise outcome
+        return self._answers.popleft().result()
 
     def close(self, grace: float) -> None:
         """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
         self.stopped = True
-        if self._tasks:
+        if self._n_answered < self._n_added:
             self._await_sent(grace)
-            event_loop().call_soon_threadsafe(self._cancel)
+            for answer in self._answers:
+                answer.cancel()
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a forgotten generator in any thread.
-        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        until = time.monotonic() + seconds
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
-    def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-
-    def _start(self, places: Sequence[_Place]) -> None:
-        for place in places:
-            task = asyncio.create_task(self._answer(place))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _answer(self, place: _Place) -> None:
-        assert place.request is not None
-        try:
-            place.outcome = await self._client.answer(place.request, self)
-        except BaseException as error:  # noqa: BLE001 - raised again by `take`
-            place.outcome = error
-            if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
-                self._fatal = error
-        place.request = None
+    def _answered(self, answer: "Future[Response]") -> None:
         self._n_answered += 1
-        if not self._wakes:
-            self._wakes = True
-            asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
-
-    def _wake(self) -> None:
-        self._wakes = False
+        error = None if answer.cancelled() else answer.exception()
+        if error is not None and not isinstance(error, BudgetSpentError):
+            self._fatal = error
         self._awake.set()
 
 
@@ -437,10 +383,9 @@ class Client:
         try:
             more = True
             while more or window:
-                while more and not window.ready and window.has_room and self._may_ask(window):
+                while more and not window.ready and window.has_room:
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
-                window.start()
                 if window.ready:
                     yield self._counted(window.take())
                 elif window:
@@ -450,9 +395,6 @@ class Client:
             raise
         finally:
             window.close(grace)
-
-    def _may_ask(self, window: "_Window") -> bool:
-        return self._monitor is None or self._monitor.has_room(len(window))
 
     def _counted(self, response: Response) -> Response:
         totals = self.totals
@@ -602,12 +544,9 @@ class Client:
         faults = throttles = tries = 0
         while True:
             answered_before = self._n_answered
-            outcome = await self._attempt(job, tries, key, messages, sampling)
+            outcome = await self._attempt(job, key, messages, sampling)
             if isinstance(outcome, Completion):
                 return outcome
-            if isinstance(outcome, NoConnectionsError):
-                await asyncio.sleep(FIRST_WAIT)
-                continue
             tries += 1
             if isinstance(outcome, RespelledError):
                 continue
@@ -628,17 +567,16 @@ class Client:
                 await asyncio.sleep(wait)
 
     async def _attempt(
-        self, job: _Job, tries: int, key: bytes, messages: Sequence[Message], sampling: Sampling
+        self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion | TransientError:
         """Send once, within the limits on requests in flight and on money."""
         async with self._gate as entered_at:
-            repeat = job.fresh > 0 or job.more_room or tries > 0
             booking: Booking | None = None
             async with self._booking:  # those that came first
                 while booking is None:
                     if job.window is not None and job.window.stopped:
                         raise asyncio.CancelledError
-                    booking = self.account.book(key, messages, sampling, repeat=repeat)
+                    booking = self.account.book(key, messages, sampling)
                     if booking is None:  # it may fit once others are settled
                         await asyncio.sleep(POLL)
             if job.window is not None:
@@ -721,11 +659,6 @@ def event_loop() -> asyncio.AbstractEventLoop:
     """The one event loop of this process, in a daemon thread of its own."""
     with _starting:
         return _start_loop()[0]
-
-
-def on_event_loop() -> bool:
-    """Whether this is its thread, which must not wait for itself."""
-    return threading.current_thread() is _start_loop()[1]
 
 
 def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -5,7 +5,6 @@ DSPy's own cache and retries are off both ways: the client has its own.
 
 import asyncio
 import contextvars
-import errno
 import itertools
 import json
 import os
@@ -17,7 +16,7 @@ from dataclasses import asdict, replace
 from functools import lru_cache
 from hashlib import sha256
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,9 +28,7 @@ from judges.client.protocol import (
     Completion,
     FatalModelError,
     Message,
-    Model,
     ModelError,
-    NoConnectionsError,
     RefusedError,
     Reply,
     RespelledError,
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     import dspy
     from dspy import lm15
 
-    from judges.client.client import Request, Response
+    from judges.client.client import Client, Request, Response
 
 TIMEOUT = 120.0
 # What DSPy's engines let through of an answer that is none.
@@ -83,7 +80,6 @@ class DspyModel:
         )
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        self.num_retries = int(getattr(lm, "num_retries", 0) or 0)
         # A client of one's own may not know how to be awaited.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
@@ -225,25 +221,14 @@ def _read_completion(entry: Mapping[str, Any], messages: Sequence[Message]) -> C
 def _lost(error: BaseException | None, message: str) -> ModelError:
     """A connection that there was none of, or that broke, so that the request may be billed."""
     while error is not None:
-        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            return NoConnectionsError(message)
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)
         error = error.__cause__ or error.__context__
     return UnreachableError(message)
 
 
-class Asker(Protocol):
-    """What a client does for DSPy, from any thread or event loop."""
-
-    @property
-    def model(self) -> Model: ...
-    def ask(self, request: "Request") -> "Response": ...
-    async def ask_async(self, request: "Request") -> "Response": ...
-
-
 def as_lm(
-    client: Asker, *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
+    client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM":
     """A client as `dspy.LM`, for DSPy's programs and optimizers.
 
@@ -272,7 +257,7 @@ class ClientEngine:
     asked with another seed, the same one in a run that is repeated.
     """
 
-    def __init__(self, client: Asker, seed: int) -> None:
+    def __init__(self, client: "Client", seed: int) -> None:
         self.client, self.seed = client, seed
         self.stopped: JudgesError | None = None
         self._times: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)

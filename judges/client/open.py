@@ -8,8 +8,7 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,7 +18,6 @@ from urllib.parse import urlsplit
 from dspy_judges.errors import OptionError
 from judges.client.budget import Budget
 from judges.client.client import (
-    ATTEMPTS,
     TIMEOUT,
     Client,
     FailureMonitor,
@@ -37,7 +35,7 @@ from judges.client.keys import (
     without_secrets,
 )
 from judges.client.prices import Price, find_price, price_of
-from judges.client.protocol import EMBEDDED, FatalModelError, Model, is_embedded
+from judges.client.protocol import FatalModelError, Model, is_embedded
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
@@ -191,13 +189,11 @@ class ModelOptions(TypedDict, total=False):
 class Options(ModelOptions, total=False):
     """How a judge is run over many rows: its model, and the rows.
 
-    `seed` is the model's, `map` says which column holds which text, `progress` shows a line on
-    stderr.
+    `seed` is the model's, `map` says which column holds which text.
     """
 
     seed: int
     map: dict[str, str] | None
-    progress: bool
 
 
 class Session:
@@ -264,7 +260,6 @@ class Session:
             concurrency=options["concurrency"],
             monitor=None if keep_going else FailureMonitor(),
             timeout=getattr(model, "timeout", None) or TIMEOUT,
-            attempts=max(ATTEMPTS, 1 + getattr(model, "num_retries", 0)),
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
         )
@@ -297,18 +292,6 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-@contextmanager
-def open_client(
-    *,
-    keep_going: bool = True,
-    models: Mapping[str, Model] | None = None,
-    **options: Unpack[ModelOptions],
-) -> Iterator[Client]:
-    """Open what asks one model; `models` are open already and stand for their names."""
-    with Session(keep_going=keep_going, models=models, **options) as session:
-        yield session.client(options.get("lm") or EMBEDDED)
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:

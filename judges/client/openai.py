@@ -1,6 +1,5 @@
 """The chat-completions protocol over aiohttp: requests, bounded answers, and what errors mean."""
 
-import errno
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,6 @@ from judges.client.protocol import (
     FatalModelError,
     Message,
     ModelError,
-    NoConnectionsError,
     RefusedError,
     Reply,
     RespelledError,
@@ -36,11 +34,9 @@ from judges.client.protocol import (
     is_reasoning,
 )
 
-LEAST_ANSWER_BYTES, MAX_ANSWER_BYTES = 2 * 2**20, 32 * 2**20
-BYTES_PER_TOKEN = 256  # with its own JSON around it
+MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternatives take
 LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
 OTHER_FILES = 64  # that this process may open beside its connections
-ROUNDING = 1e-3  # a log-probability so little above 0 is 0
 
 # What requests can do without, and how a refusal names it.
 OPTIONAL = {
@@ -164,10 +160,7 @@ class EndpointModel:
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
         body = self.spelling.body(messages, sampling)
-        # Far longer than replies of `max_tokens` and their alternatives.
-        tokens = sampling.n * sampling.max_tokens * (1 + sampling.top_logprobs)
-        most_bytes = min(LEAST_ANSWER_BYTES + BYTES_PER_TOKEN * tokens, MAX_ANSWER_BYTES)
-        status, headers, answer = await self._post(msgspec.json.encode(body), most_bytes)
+        status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
             return self.read_answer(answer, messages, sampling)
         if status in {400, 422} and self.spelling.learn(body, answer):
@@ -198,7 +191,7 @@ class EndpointModel:
         counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
         return self.secrets.clean(Completion(*counts, replies=replies, model=model))
 
-    async def _post(self, data: bytes, most_bytes: int) -> tuple[int, Mapping[str, str], bytes]:
+    async def _post(self, data: bytes) -> tuple[int, Mapping[str, str], bytes]:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
@@ -212,19 +205,15 @@ class EndpointModel:
             async with self._session.post(
                 self._url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
-                if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-                    raise TransientError("malformed answer (packed, unasked)", billed=True)
                 answer = bytearray()
                 async for chunk in response.content.iter_any():
                     answer += chunk
-                    if len(answer) > most_bytes:
+                    if len(answer) > MAX_ANSWER_BYTES:
                         raise TransientError(
-                            f"an answer of more than {most_bytes:,} bytes", billed=True
+                            f"an answer of more than {MAX_ANSWER_BYTES:,} bytes", billed=True
                         )
                 return response.status, response.headers, bytes(answer)
         except aiohttp.ClientConnectorError as error:
-            if error.os_error.errno in {errno.EMFILE, errno.ENFILE}:
-                raise NoConnectionsError(f"no connection is free: {error.os_error}") from None
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
             # The library quotes what it could not read, over several lines.
@@ -323,12 +312,10 @@ def _reply(choice: _Choice) -> Reply:
 
 
 def token_of(answer: TokenAnswer) -> Token:
-    """A token and its likeliest alternatives, itself among them; raises ValueError."""
+    """A token and its likeliest alternatives, itself among them."""
     top: dict[str, float] = {}
     for each in (*(answer.top_logprobs or ()), answer):
-        if not each.logprob <= ROUNDING:  # not a number, among others
-            raise ValueError("a log-probability is above 0 or undefined")
-        top.setdefault(each.token, min(each.logprob, 0.0))
+        top.setdefault(each.token, each.logprob)
     return Token(answer.token, top)
 
 

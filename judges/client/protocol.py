@@ -158,10 +158,6 @@ class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
 
 
-class NoConnectionsError(TransientError):
-    """This machine has no connection to spare (EMFILE, ENFILE): nothing was sent; wait for one."""
-
-
 class FatalModelError(ModelError):
     """What asking again cannot mend: 401, 403, 404, a quota that is gone. Ends the run."""
 

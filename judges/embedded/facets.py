@@ -459,27 +459,7 @@ _WORDS, _BEGINNINGS, _PHRASES = _read_names()
 _MIN_BEGINNING, _MAX_BEGINNING = min(map(len, _BEGINNINGS)), max(map(len, _BEGINNINGS))
 _PHRASE = re.compile("|".join(rf"(\b{phrase}\b)" for phrase in _PHRASES))
 _PHRASE_SHARES = list(_PHRASES.values())
-# How much an instruction stresses what follows, until the next such word or the clause's end.
-_INTENSITIES = {
-    r"above all(?: else)?|most of all|mainly|chiefly|primarily|foremost|first and foremost"
-    r"|(?:most|very) heavily|more than anything(?: else)?|decisive\w*": 3.0,
-    r"especially|particularly|strongly|heavily|strictly|severely|sharply|closely|very much": 1.8,
-    r"also|somewhat|slightly|a little|as well|less|lightly|to a (?:lesser|smaller)"
-    r" (?:degree|extent)|secondly|secondarily|in passing": 0.6,
-    r"(?:give |put )?(?:very )?little (?:weight|importance|attention)(?: (?:to|on))?"
-    r"|hardly|barely|only a little": 0.25,
-    r"ignor\w*|disregard\w*|regardless of|irrespective of|leav\w+ aside|never mind"
-    r"|(?:do|does|should) not (?:judge|consider|penali[sz]e|weigh|reward|mind)"
-    r"|don't (?:judge|consider|penali[sz]e|weigh)"
-    r"|(?:no|without any) (?:weight|regard)(?: (?:to|on|for))?"
-    r"|(?:do|does) not lower the (?:rating|score) for": 0.0,
-}
-_INTENSIFIER = re.compile("|".join(rf"(\b(?:{words})\b)" for words in _INTENSITIES))
-_FACTORS = list(_INTENSITIES.values())
-_CLAUSE_END = re.compile(r"[.;:!?\n]+|\b(?:but|whereas|while|though|although)\b")
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
-# Ignored facets keep a little, since raters rarely forget a fault.
-IGNORED = 0.1
 # The tenth mention of a facet adds less than the first.
 GROWTH = 0.5
 # What any overall impression adds to the facets that are asked for, and what it adds less where
@@ -494,12 +474,10 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     Where no word names a facet, the overall impression alone decides.
     """
     requested = np.zeros(len(FACETS))
-    ignored: set[int] = set()
     for text, part in texts:
-        amounts, unwanted = read_amounts(text)
+        amounts = read_amounts(text)
         grown = np.sign(amounts) * np.abs(amounts) ** GROWTH
         requested += part * grown / (np.abs(grown).sum() or 1.0)
-        ignored |= unwanted
     requested /= np.abs(requested).sum() or 1.0
     amounts = np.abs(requested)
     impression = IMPRESSION * (1 - CHECKING * amounts[_CHECKED].sum())
@@ -509,37 +487,19 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
         # Content colours a judgement in the measure that content is asked for.
         part = (amounts @ _CONTENT) if amounts.any() else 1.0
         weights = requested + impression * np.where(_CONTENT, part * _HALO, _HALO) / _HALO.sum()
-    weights[list(ignored)] *= IGNORED
     return np.asarray(weights)
 
 
-def read_amounts(text: str) -> tuple[Vector, set[int]]:
-    """How much of each facet a text names, and the facets that it says to ignore."""
-    total, ignored = np.zeros(len(FACETS)), set()
-    for clause in _CLAUSE_END.split(text.lower()):
-        intensities = [(m.start(), _FACTORS[_group(m)]) for m in _INTENSIFIER.finditer(clause)]
-        clause = _INTENSIFIER.sub(_blank, clause)
-        named = [(m.start(), _PHRASE_SHARES[_group(m)]) for m in _PHRASE.finditer(clause)]
-        clause = _PHRASE.sub(_blank, clause)
-        named += [(m.start(), _shares_of(m[0])) for m in _WORD.finditer(clause)]
-        factor = 1.0
-        for start, shares in sorted(named, key=lambda item: item[0]):
-            while intensities and intensities[0][0] < start:
-                factor = intensities.pop(0)[1]
-            for index, share in shares.items():
-                total[index] += factor * share
-                if factor == 0.0 and share >= 0.3:
-                    ignored.add(index)
-    return total, ignored
-
-
-def _group(match: re.Match[str]) -> int:
-    """The number, from 0, of the alternative that matched."""
-    return (match.lastindex or 1) - 1
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
+def read_amounts(text: str) -> Vector:
+    """How much of each facet a text names."""
+    total = np.zeros(len(FACETS))
+    text = text.lower()
+    named = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE.finditer(text)]
+    named += [_shares_of(m[0]) for m in _WORD.finditer(_PHRASE.sub("\n", text))]
+    for shares in named:
+        for index, share in shares.items():
+            total[index] += share
+    return total
 
 
 def _shares_of(word: str) -> Shares:

@@ -43,9 +43,6 @@ class EmbeddedModel:
     has_logprobs: bool | None = True
     in_process = True
 
-    def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
-
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer at once: nothing here waits."""
         return self.reply(messages, sampling)
@@ -61,7 +58,7 @@ class EmbeddedModel:
             raise FatalModelError(WRITES_NO_TEXT)
         latent, shares = judge.judge(read_texts(contents[-1]))
         chances = probabilities(latent, len(judge.choices), compares=judge.compares)
-        seed = f"{digest} {self.seed} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
+        seed = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
@@ -144,13 +141,6 @@ class Roles(NamedTuple):
     knowledge: tuple[str, ...]
 
 
-_JUDGED = re.compile(
-    r"\bto (?:be )?(?:judge|rate|score|evaluate|assess|grade)|\b(?:judged|rated)\b"
-)
-_CANDIDATE = re.compile(
-    r"summar(?:y|ies|isation|ization)|respon|answer|output|repl(?:y|ies)|translation|candidate"
-    r"|generated|completion|hypothesis|headline|caption|rewrit|paraphrase|essay|story|argument"
-)
 _CONDENSED = re.compile(r"summar|headline|abstract|digest|highlights|tl_?dr|gist|minutes")
 _TURNS = re.compile(
     r"quer(?:y|ies)|question|prompt|instruction|context|conversation|dialog|histor|turn|request"
@@ -160,16 +150,10 @@ _KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|backgrou
 
 
 def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
-    """Tell by names and descriptions which text is judged; the two that are compared come last."""
+    """Tell by names and descriptions what the texts are; the judged one comes last, or both do."""
     words = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-
-    def candidacy(name: str) -> int:
-        is_source = _TURNS.search(name) or _KNOWLEDGE.search(name)
-        is_judged = 4 * bool(_JUDGED.search(words[name])) + 3 * bool(_CANDIDATE.search(name))
-        return is_judged - 2 * bool(is_source)
-
     names = list(words)
-    candidates = names[-2:] if compares else [max(reversed(names), key=candidacy)]
+    candidates = names[-2 if compares else -1 :]
     is_summary = any(_CONDENSED.search(words[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
     for name in names:

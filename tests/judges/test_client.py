@@ -28,7 +28,6 @@ from judges.client.protocol import (
     Completion,
     FatalModelError,
     Message,
-    NoConnectionsError,
     RefusedError,
     Reply,
     RespelledError,
@@ -197,15 +196,6 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
         assert parsed(list(client.run(asks(2)))) == [0, 1]
 
 
-def test_a_forgotten_run_may_be_closed_by_the_event_loops_own_thread() -> None:
-    client, closed = Client(Model(echo, wait=0.01), concurrency=4), threading.Event()
-    forgotten = [client.run(asks(1000))]
-    next(forgotten[0])
-    event_loop().call_soon_threadsafe(lambda: (forgotten.clear(), closed.set()))
-    assert closed.wait(TIMEOUT)
-    assert parsed(list(client.run(asks(10)))) == list(range(10))
-
-
 def test_identical_requests_in_flight_are_sent_once() -> None:
     model = Model(echo, wait=0.02)
     responses = list(Client(model).run([next(asks(1)) for _ in range(50)]))
@@ -224,7 +214,6 @@ def test_identical_requests_in_flight_are_sent_once() -> None:
         (TransientError("503", retry_after=31_536_000.0), 2, 3),  # a year: our own waits count
         (UnreachableError("no connection to http://late"), 3, 6),
         (RespelledError("without temperature"), 5, 1),
-        (NoConnectionsError("too many open files"), 20, 1),
     ],
 )
 def test_what_may_pass_is_asked_again_until_it_does(
@@ -318,12 +307,11 @@ def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
 
 @pytest.mark.parametrize(("good", "answered"), [(0, 48), (6, 60)])
 def test_a_run_that_fails_nearly_all_from_its_beginning_on_ends(good: int, answered: int) -> None:
-    """42 of 48 are less than 90 %, and 54 of 60 are not; until one succeeds, 48 are sent."""
+    """42 of 48 are less than 90 %, and 54 of 60 are not."""
     model = Model(failing(RefusedError("400 from somewhere"), first=good), wait=0.001)
     failed = f"{answered - good} of the first {answered} judgements failed, as in: 400 from"
     with pytest.raises(FailingRunError, match=failed):
         run(model, 1000, monitor=FailureMonitor(), concurrency=500)
-    assert good or model.calls == 48
 
 
 # Replies.

@@ -19,7 +19,6 @@ scale: [0, 1]
 anchors: {0: ignores the fact, 1: rests on it}
 """
 KINDER = """
-kind: pairwise
 name: kinder
 definition: which reply is kinder
 inputs: [query]
@@ -98,10 +97,9 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE.replace("[1, 5]", f"[1, 0x{'f' * 5000}]"), "mine.yaml"),
         (BASE.replace("scale: [1, 5]", ""), "as in 'scale: "),
         (BASE + "anchors: {6: x}", r"anchors \[6\] are not on the scale"),
-        (BASE + "candidate: y", "with kind: pairwise goes a candidate"),
-        (BASE + "kind: pairwise", "goes a candidate and no scale"),
+        (BASE + "candidate: y", "a comparison, which has a candidate, has no scale"),
         (BASE.replace("[x]", "[config]"), "a text may not be called 'config'"),
-        (BASE + "kind: both", "Invalid enum value 'both'"),
+        (BASE + "kind: pairwise", "unknown field `kind`"),
         ("name: a\ndefinition: it is: fun", "mapping values are not allowed here.*line 2"),
         ("[" * 100_000, "nested too deeply"),
         ("!!python/object/apply:os.mkdir [pwned]", "could not determine a constructor"),

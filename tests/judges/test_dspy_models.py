@@ -25,7 +25,6 @@ from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.protocol import (
     Message,
-    NoConnectionsError,
     Sampling,
     ThrottledError,
     TransientError,
@@ -162,7 +161,6 @@ class ReadError(Exception):
 @pytest.mark.parametrize(
     ("cause", "kind", "billed"),
     [
-        (OSError(errno.EMFILE, "Too many open files"), NoConnectionsError, False),
         (OSError(errno.ECONNREFUSED, "refused"), UnreachableError, False),
         (ReadError("reset"), TransientError, True),
     ],

@@ -94,10 +94,6 @@ def weigh(instruction: str) -> np.ndarray:
     return emphases([(instruction, 1.0)], is_talk=False)
 
 
-def weight(instruction: str, facet: str) -> float:
-    return float(weigh(instruction)[INDEX[facet]])
-
-
 @pytest.mark.parametrize(
     ("instruction", "facet"),
     [
@@ -114,17 +110,6 @@ def weight(instruction: str, facet: str) -> float:
 )
 def test_an_instruction_puts_most_weight_on_the_facet_it_names(instruction, facet):
     assert NAMES[int(np.argmax(weigh(instruction)))] == facet
-
-
-def test_loud_words_raise_and_quiet_words_lower_what_follows_them():
-    plain = weight("Judge the grammar and the order.", "order")
-    assert weight("Judge the grammar and above all the order.", "order") > plain
-    assert weight("Judge the grammar and give little weight to order.", "order") < plain
-
-
-def test_what_is_to_be_ignored_keeps_hardly_any_weight():
-    ignoring = weight("Judge the order and ignore the grammar.", "grammar")
-    assert 0 < ignoring < 0.2 * weight("Judge the order.", "grammar")
 
 
 def test_a_rendered_prompt_reads_back_whole():

@@ -119,10 +119,3 @@ def test_a_pair_learned_from_is_judged_alike_from_both_sides():
     turned = {**texts, "summary_a": texts["summary_b"], "summary_b": texts["summary_a"]}
     assert judge.judge(texts)[0] != make_judge(task, []).judge(texts)[0]
     assert judge.judge(turned)[0] == pytest.approx(-judge.judge(texts)[0])
-
-
-WORDS = ["river", "stone", "garden", "winter", "market", "letter", "engine", "candle", "island"]
-
-
-def summary(rng: random.Random, n: int) -> str:
-    return " ".join(f"The {rng.choice(WORDS)} was seen near the harbour." for _ in range(n))

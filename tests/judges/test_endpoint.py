@@ -174,14 +174,6 @@ def test_a_body_that_is_no_answer_is_called_what_it_is(body: bytes, reason: str)
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "0.5", "1e999", '"0"', "true", "[]", "null"])
-def test_a_log_probability_that_is_none_makes_a_malformed_answer(value: str) -> None:
-    token = f'{{"token":"4","logprob":0,"top_logprobs":[{{"token":"4","logprob":{value}}}]}}'
-    body = f'{{"choices":[{{"message":{{"content":"4"}},"logprobs":{{"content":[{token}]}}}}]}}'
-    with pytest.raises(TransientError, match="malformed answer"):
-        read(body.encode(), Sampling(top_logprobs=5))
-
-
 # What it took.
 
 
@@ -241,13 +233,6 @@ def test_nobody_listening_is_unreachable() -> None:
         complete(api_base="http://127.0.0.1:9/v1")
 
 
-@pytest.mark.parametrize("name", ["br", "gzip"])
-def test_a_packed_answer_is_malformed(name: str) -> None:
-    error = served(lambda _: [http(b"\x1b\x03", f"Content-Encoding: {name}")])
-    assert isinstance(error, TransientError)
-    assert "packed, unasked" in str(error)
-
-
 @pytest.mark.parametrize("status", ["200 OK", "500 No"])
 def test_an_answer_without_end_is_cut_off(status: str) -> None:
     def pieces(_: bytes) -> Iterator[bytes]:
@@ -255,8 +240,7 @@ def test_an_answer_without_end_is_cut_off(status: str) -> None:
         while True:
             yield b" " * 60_000
 
-    # 2 MiB, and 256 bytes for each of 512 tokens.
-    assert "more than 2,228,224 bytes" in str(served(pieces))
+    assert "more than 8,388,608 bytes" in str(served(pieces))
 
 
 @pytest.mark.parametrize("depth", [400, 900, 100_000])

@@ -31,8 +31,6 @@ JUDGE = Judge.of(RELEVANCE).with_plan(WEIGHTED)
 ROWS = [
     {name: output.texts[name] for name in RELEVANCE.texts} for output in data.starter().outputs[:20]
 ]
-PAIRWISE = Judge.of(TLDR_CONCISE).with_plan(WEIGHTED)
-PAIR = {"post": "A cat sat on a mat.", "summary_a": "A cat sat.", "summary_b": "Dogs bark loudly."}
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -147,7 +145,7 @@ def test_twenty_rows_get_the_judges_own_scores(tool: str, tmp_path: Path) -> Non
 
 
 def asking(judge: Judge, **options: Any) -> OpenJudge:
-    return OpenJudge(judge, options, output="out", reference="ref", input="in")  # type: ignore[arg-type]
+    return OpenJudge(judge, options, output="out", input="in")  # type: ignore[arg-type]
 
 
 ROW = {"in": "The council closed the bridge.", "out": "The bridge is closed."}
@@ -167,13 +165,9 @@ def test_texts_are_found_by_role_by_name_and_by_mapping() -> None:
     )
 
 
-def test_a_pair_is_the_output_against_the_reference() -> None:
-    row = {"in": PAIR["post"], "out": PAIR["summary_a"], "ref": PAIR["summary_b"]}
-    assert asking(PAIRWISE)(row) == PAIRWISE(**PAIR)
-    metric = dspy_metric(PAIRWISE)
-    example = SimpleNamespace(items={"post": PAIR["post"], "summary": PAIR["summary_b"]}.items)
-    prediction = SimpleNamespace(items={"summary": PAIR["summary_a"]}.items)
-    assert metric(example, prediction) == PAIRWISE(**PAIR).score
+def test_a_judge_of_pairs_is_refused() -> None:
+    with pytest.raises(ValueError, match="compares two outputs"):
+        dspy_metric(Judge.of(TLDR_CONCISE))
 
 
 def test_one_budget_holds_for_a_scorers_life(openai_server: OpenAIServer) -> None:
@@ -201,9 +195,6 @@ def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
 def test_mlflow_gets_an_error_in_place_of_a_failed_judgement() -> None:
     feedback = mlflow_scorer(JUDGE)(inputs={"document": "A text."}, outputs=" ")
     assert (feedback.value, feedback.error_message) == (None, "summary is empty")
-    row = {"inputs": {"post": PAIR["post"]}, "outputs": PAIR["summary_a"]}
-    feedback = mlflow_scorer(PAIRWISE)(**row, expectations={"summary_b": PAIR["summary_b"]})
-    assert feedback.value == PAIRWISE(**PAIR).score
 
 
 @pytest.mark.skipif(find_spec("inspect_ai") is None, reason="inspect_ai is not installed")

@@ -9,7 +9,7 @@ import pytest
 
 from judges.client import Budget, Price, Sampling
 from judges.client.protocol import Usage
-from judges.terminal import Progress, print_error, print_lines, print_note, run_command, visible
+from judges.terminal import Progress, print_error, print_note, run_command, visible
 
 
 class Terminal(io.StringIO):
@@ -77,18 +77,4 @@ def test_quiet_leaves_what_matters_and_nothing_of_progress(monkeypatch: pytest.M
 def test_characters_that_a_terminal_obeys_are_written_out() -> None:
     assert visible("\x1b[31mred\u202eder\u061c\r.\n\tend\r\n") == (
         "\\u001b[31mred\\u202eder\\u061c\\u000d.\n\tend\r\n"
-    )
-
-
-def test_a_pipe_gets_each_figure_on_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    figure = "relevance dataset-level rho 0.310 [0.223, 0.392] n=34 documents"
-    print_lines([figure])
-    assert capsys.readouterr().out == f"{figure}\n"
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    print_lines([figure, "", "  short"])
-    assert capsys.readouterr().out == (
-        "relevance dataset-level rho\n    0.310 [0.223, 0.392] n=34\n    documents\n\n  short\n"
     )

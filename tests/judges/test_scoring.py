@@ -164,8 +164,14 @@ def test_a_plan_says_what_to_ask_for() -> None:
     assert sampling_of(ONE, REASONED).max_tokens == sampling_of(ONE, BARE).max_tokens
     stepwise = with_reasoning(BARE, "steps")
     assert sampling_of(ONE, stepwise).max_tokens == 2 * sampling_of(ONE, BARE).max_tokens
-    with pytest.raises(ValueError, match="'mean' takes n"):
-        SamplingPlan(kind="one", samples=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "samples"), [("one", 2), ("weighted", 3), ("mean", 0), ("mean", 101)]
+)
+def test_a_plan_takes_up_to_100_samples_and_only_of_a_mean(kind: Any, samples: int) -> None:
+    with pytest.raises(ValueError, match="'mean' takes 1 to 100"):
+        SamplingPlan(kind=kind, samples=samples)
 
 
 def test_only_the_embedded_model_is_weighted_unasked() -> None:
