@@ -26,6 +26,8 @@ Level = Literal["summary", "dataset", "system"]
 ANY_SCALE = "any"
 # The chance that a judge ships which is no better than the untuned one.
 RISK = 0.1
+# A judge that fails on more of the outputs has no figure, no part in a panel, and does not ship.
+MOST_FAILED = 0.1
 Bounds = tuple[float, float]
 Result = Mapping[str, Any]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"

@@ -27,12 +27,11 @@ from optimize.compare import (
     unmet_by_all,
 )
 from optimize.figures import DIGITS, json_number, value_cell
-from optimize.flags import SettingsError
+from optimize.flags import MOST_FAILED, SettingsError
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.misses import said_of
 from optimize.measuring.scored import Scored
 from optimize.report import answer, text
-from optimize.search.gate import MOST_FAILED
 from optimize.statistics.balanced import THRESHOLD, verdicts
 from optimize.statistics.correlations import midranks
 from optimize.statistics.floor import documents_in_all

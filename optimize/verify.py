@@ -26,7 +26,7 @@ from judges.loading import load
 from judges.terminal import FAILED, print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell, judgement_rows
-from optimize.flags import Parser, SettingsError, refuse_secret, run, values_of
+from optimize.flags import MOST_FAILED, Parser, SettingsError, refuse_secret, run, values_of
 from optimize.items import data_counts, is_two_valued, rows_to_judge
 from optimize.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.measuring.asking import (
@@ -91,8 +91,6 @@ examples:
 It ends with 0; with 1 where it failed, fell short or more than a tenth of the
 judgements failed; with 2 for wrong usage; with 3 where the least that is asked
 for lies within the interval, so that these labels cannot tell."""
-# A gate has no figure where more than this share of the judgements failed.
-MAX_FAILED = 0.1
 # An interval that reaches further to either side asks for more labels.
 WIDE = 0.10
 # So many annotators are listed one by one, and so many pairs of them.
@@ -355,17 +353,17 @@ def _would_decide(
 def _unmeasured(result: Mapping[str, Any], floors: Mapping[str, float]) -> list[str]:
     """Why there is no figure to hold, a reason each."""
     number, failed, reasons = result["data"]["n_outputs"], result["correlations"][0]["n_failed"], []
-    if failed > MAX_FAILED * number:
+    if failed > MOST_FAILED * number:
         reasons.append(
             f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
-            f"{MAX_FAILED:.0%} may"
+            f"{MOST_FAILED:.0%} may"
         )
     if not floors:
         return reasons
-    if (missing := result["n_unjudged"]) > MAX_FAILED * (number + missing):
+    if (missing := result["n_unjudged"]) > MOST_FAILED * (number + missing):
         reasons.append(
             f"{missing:,} of {number + missing:,} labels have no record; at most "
-            f"{MAX_FAILED:.0%} may"
+            f"{MOST_FAILED:.0%} may"
         )
     if result["tuned_on_these_labels"]:
         reasons.append(f"it was tuned on {result['n_met']:,} of these {unit_of(result)}")

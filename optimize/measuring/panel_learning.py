@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from optimize.flags import SettingsError
+from optimize.flags import MOST_FAILED, SettingsError
 from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
 from optimize.statistics.intervals import Matrix, Vector
 
@@ -28,8 +28,6 @@ LEAST_DOCUMENTS_FOR_WEIGHTS = 40
 DOCUMENT_FOLDS, SYSTEM_FOLDS, DEALS = 5, 4, 3
 # With fewer there is no telling an order among those left, nor among those left out.
 FEWEST_SYSTEMS = 6
-# A member that fails on more of the outputs has no part: where it fails, the panel would.
-MOST_FAILED = 0.1
 # What varies less than this, beside the largest score, is the order of a sum.
 LEAST_SPREAD = 1e-6
 

@@ -83,8 +83,9 @@ class Candidate:
         prompt = replace(seed, instruction=self.instruction, demos=shown.demos)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(seed))
         reasons = [field.name for field in prompt.outputs if not field.choices]
-        said = [{name: text for name in reasons if text} for text in shown.comments]
-        demos = (dict(demo) | text for demo, text in zip(prompt.demos, said, strict=True))
+        demos: list[dict[str, Value]] = [dict(demo) for demo in prompt.demos]
+        for demo, text in zip(demos, shown.comments, strict=True):
+            demo.update(dict.fromkeys(reasons, text) if text else {})
         return replace(prompt, demos=tuple(demos))
 
 

@@ -19,7 +19,7 @@ from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
 from optimize.figures import DIGITS, json_number
-from optimize.flags import RISK
+from optimize.flags import MOST_FAILED, RISK
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, TextGuard
 from optimize.statistics.balanced import (
@@ -33,8 +33,6 @@ from optimize.statistics.intervals import Contrast
 
 # After so many items a candidate's cost is what they took, and no estimate.
 ITEMS_MEASURED = 12
-# A judge that fails on more of the outputs than this, and than the untuned judge, is not shipped.
-MOST_FAILED = 0.1
 
 # What a search maximises: Spearman's rho at a level, or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
