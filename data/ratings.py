@@ -129,11 +129,10 @@ def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) 
     catalogue = import_module("judges.catalog").names()
     if dimension not in catalogue and get_close_matches(dimension, catalogue, 1, 0.85):
         return []  # The name is misspelled.
-    free = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
-    others = [column for column in free if _are_like_ratings(columns, column)]
+    others = [c for c in candidates if c not in catalogue and _are_like_ratings(columns, c)]
     # Several with the dimension's words may be one annotator's each.
     named = [column for column in others if {*tokens(dimension)} <= {*tokens(column)}]
-    return labels or ([] if len(named) > 1 else named or others)
+    return labels or ([] if len(named) > 1 or dimension in catalogue else named or others)
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -164,7 +163,7 @@ def check_ratings(
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
         elif len(taken) > 1 and name not in columns.mapping and taken not in found.groups.values():
             fault = f"no column is called so, and {joined_names(taken)} may be its labels"
-            advice = " or ".join(map_flag(name, [column]) for column in taken[:3])
+            advice = " or ".join(map_flag(name, group) for group in (*zip(taken[:3]), taken))
             problems.add("labels", fault, f"say which: {advice}", field=name)
     notes = []
     for name, own in found.flat.items():
