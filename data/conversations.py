@@ -43,10 +43,9 @@ def read_turns(value: object) -> list[Turn]:
         role = _first(message, _ROLES) if isinstance(message, Mapping) else None
         if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
             return []
-        role = " ".join(role.split())
         said = _text_of(_first(message, _CONTENTS))
         calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        spoken = [(_SPEAKERS.get(role.casefold(), role.capitalize()), said)]
+        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), said)]
         turns += (spoken if said or not calls else []) + calls
     return turns
 
