@@ -17,13 +17,13 @@ from dspy_judges.column_names import name_key
 SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
-    *("artículo", "pregunta", "input", "eingabe", "entrée", "entrada"),
-    *("conversation", "conversations", "messages", "transcript", "inputs"),
+    *("artículo", "pregunta", "input", "inputs", "eingabe", "entrée", "entrada", "request"),
+    *("usermessage", "conversation", "conversations", "messages", "chat", "transcript"),
 )
 OUTPUTS = (
     *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
-    *("resumen", "respuesta", "salida"),
+    *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
 # What may stand beside either, as in `model_answer` or `User Input`.
 _BESIDE = """user customer student model assistant bot chatbot agent llm ai system candidate final
@@ -184,7 +184,7 @@ class Columns:
         texts = {}
         for column in self.table.columns:
             key, named = name_key(column), is_known_text(column) or is_reference(column)
-            own = key if known_word(column) == key else "_".join(tokens(column))
+            own = "_".join(tokens(column))
             # A judge names its texts by plain letters.
             own = own if own.isascii() else "output" if key in OUTPUTS else "input"
             name = own if named and self.cased(key) == column else column

@@ -12,8 +12,9 @@ from data.tables.formats import Table
 from data.tables.problems import joined_names
 from data.tables.text import Row
 
-# What is judged, which is a word of --map: the last assistant turn, or all.
-JUDGE, TURN, CONVERSATION = "judge", "turn", "conversation"
+CONVERSATION = "conversation"
+# Words of --map: the last assistant turn is judged, or all.
+JUDGED = (("judge", "turn"), ("judge", CONVERSATION))
 _ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
     **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
@@ -42,10 +43,9 @@ def read_turns(value: object) -> list[Turn]:
         role = _first(message, _ROLES) if isinstance(message, Mapping) else None
         if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
             return []
-        role = " ".join(role.split())
         said = _text_of(_first(message, _CONTENTS))
         calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        spoken = [(_SPEAKERS.get(role.casefold(), role.capitalize()), said)]
+        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), said)]
         turns += (spoken if said or not calls else []) + calls
     return turns
 
@@ -124,18 +124,20 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
     if not columns:
         return table
+    texts = [as_texts(row.cells) for row in table.rows]
+    named = (name for name, column in mapping.items() if column in table.columns)
+    outputs = _outputs((*table.columns, *named))
     names, how = {*columns}, "each is one text"
-    mapped = [name for name, column in mapping.items() if column in table.columns]
     if _sides(columns):
         names = {"prompt", "response_a", "response_b"}
         how = "the turns that two share are the prompt, what follows is the responses"
-    elif whole:
+    elif whole or not (outputs or any(of.get("output") for of in texts)):
         names, how = {CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)"
-    elif not _outputs((*table.columns, *mapped)):
+    elif not outputs:
         names = {"input", "output"}
         how = "the last assistant turn is judged (--judge conversation: all of it)"
     names |= {*table.columns} - {*columns}
-    texts = [{n: t for n, t in as_texts(row.cells).items() if n in names} for row in table.rows]
+    texts = [{name: text for name, text in of.items() if name in names} for of in texts]
     rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
     notes = (*table.notes, f"{joined_names(columns)} holds conversations: {how}")
     known = tuple(dict.fromkeys(name for of in texts for name in of))

@@ -109,7 +109,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
             flat[name] = by_key[name_key(name)]
         elif not (nested or columns.is_long):
             labels = tuple(_label_columns(columns, name, candidates))
-            flat |= {name: labels} if labels else {}
+            flat |= {name: labels} if len(labels) == 1 else {}
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
@@ -126,14 +126,13 @@ def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) 
         fits = words & own and words <= own | {*_OF_LABELS.split()}
         if fits and column not in used and columns.kind(column) in ("rating", "label"):
             labels.append(column)
-    catalogue = import_module("judges.catalog").names()
-    if dimension not in catalogue and get_close_matches(dimension, catalogue, 1, 0.85):
+    names = import_module("judges.catalog").names()
+    if dimension not in names and get_close_matches(dimension, names, 1, 0.85):
         return []  # The name is misspelled.
-    free = () if dimension in catalogue else sorted({*candidates} - {*catalogue})
-    others = [column for column in free if _are_like_ratings(columns, column)]
+    others = [c for c in candidates if c.casefold() not in names and _are_like_ratings(columns, c)]
     # Several with the dimension's words may be one annotator's each.
     named = [column for column in others if {*tokens(dimension)} <= {*tokens(column)}]
-    return labels or ([] if len(named) > 1 else named or others)
+    return labels or ([] if len(named) > 1 or dimension in names else named or others)
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -157,14 +156,14 @@ def check_ratings(
         words, taken = {*tokens(name)}, found.flat.get(name, ())
         # What has the dimension's words in its name may be a further annotator's.
         more = [c for c in found.candidates if c not in taken and words and words < {*tokens(c)}]
-        group = [*taken, *more]
+        group, labels = [*taken, *more], _label_columns(columns, name, found.candidates)
         if name not in columns.mapping and len(taken) < 2 and more and len(group) > 1:
             fault = f"{joined_names(group)} may be one annotator's each"
             advice = f"take them all by {map_flag(name, group)}, or one alone by "
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
-        elif len(taken) > 1 and name not in columns.mapping and taken not in found.groups.values():
-            fault = f"no column is called so, and {joined_names(taken)} may be its labels"
-            advice = " or ".join(map_flag(name, [column]) for column in taken[:3])
+        elif not taken and name not in columns.mapping and labels:
+            fault = f"no column is called so, and {joined_names(labels)} may be its labels"
+            advice = " or ".join(map_flag(name, group) for group in (*zip(labels[:3]), labels))
             problems.add("labels", fault, f"say which: {advice}", field=name)
     notes = []
     for name, own in found.flat.items():

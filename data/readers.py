@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from data.columns import Columns
-from data.conversations import CONVERSATION, JUDGE, TURN, with_texts
+from data.conversations import CONVERSATION, JUDGED, with_texts
 from data.flags import pop_scale, split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
@@ -113,10 +113,8 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     if table is None:
         return None, (*problems, *long_problems)
     words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
-    mapping, part = dict(options.map), options.map.get(JUDGE)
-    if part in (TURN, CONVERSATION):
-        del mapping[JUDGE]
-    whole = part == CONVERSATION or CONVERSATION in (options.texts or ())
+    mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
+    whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
     table = with_texts(without_footers(table), mapping, whole=whole)
     columns = Columns(table, mapping, options.texts or (), words)
     named = options.dimensions or options.annotations

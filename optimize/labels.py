@@ -10,7 +10,7 @@ import numpy as np
 
 import data
 from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
-from data.conversations import CONVERSATION, JUDGE
+from data.conversations import CONVERSATION, JUDGED
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -106,7 +106,7 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
     """
     columns, rows = labelled.reading.texts, [output.texts for output in labelled.outputs]
     outputs = [text for text in columns if known_word(text) in OUTPUTS]
-    if CONVERSATION in columns and (not outputs or mapping.get(JUDGE) == CONVERSATION):
+    if CONVERSATION in columns and (not outputs or JUDGED[1] in mapping.items()):
         return [CONVERSATION]
     judged = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(judged) != 1 or not NAME.match(judged[0]):

@@ -191,8 +191,7 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     notes: list[str] = []
     for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
         if n_rows == 1:
-            found = as_texts(row.cells)
-            texts = {judge.name: judge.find_columns(found, mapped) for judge in judges}
+            texts = {each.name: each.find_columns(as_texts(row.cells), mapped) for each in judges}
         columns.update(dict.fromkeys(row.cells))
         for name, of_judge in texts.items():
             characters[name] += sum(map(len, map(str, _texts_of(row.cells, of_judge).values())))
