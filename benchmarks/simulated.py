@@ -225,9 +225,7 @@ def main() -> None:
     parser.add_argument("--two-values", action="store_true", help=about)
     about = "each run also with critiques, which say what people go by; prints the difference"
     parser.add_argument("--critiques", action="store_true", help=about)
-    about = (
-        "how well the proposer sees what goes with ratings; 0: critiques alone tell it"
-    )
+    about = "how well the proposer sees what goes with ratings; 0: critiques alone tell it"
     parser.add_argument("--skill", type=float, default=1.0, help=about)
     parser.add_argument("--objective", default="auto", help="of pass and fail")
     parser.add_argument("--shuffled", action="store_true", help="labels dealt anew: no gain")

@@ -83,8 +83,10 @@ class Candidate:
         prompt = replace(seed, instruction=self.instruction, demos=shown.demos)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(seed))
         reasons = [field.name for field in prompt.outputs if not field.choices]
-        said = [{name: text for name in reasons if text} for text in shown.comments]
-        demos = (dict(demo) | text for demo, text in zip(prompt.demos, said, strict=True))
+        demos = (
+            {**demo, **dict.fromkeys(reasons if said else (), said)}
+            for demo, said in zip(prompt.demos, shown.comments, strict=True)
+        )
         return replace(prompt, demos=tuple(demos))
 
 
