@@ -83,9 +83,10 @@ class Candidate:
         prompt = replace(seed, instruction=self.instruction, demos=shown.demos)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(seed))
         reasons = [field.name for field in prompt.outputs if not field.choices]
-        demos: list[dict[str, Value]] = [dict(demo) for demo in prompt.demos]
-        for demo, text in zip(demos, shown.comments, strict=True):
-            demo.update(dict.fromkeys(reasons, text) if text else {})
+        demos = (
+            {**demo, **dict.fromkeys(reasons if said else (), said)}
+            for demo, said in zip(prompt.demos, shown.comments, strict=True)
+        )
         return replace(prompt, demos=tuple(demos))
 
 
