@@ -268,8 +268,8 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     f"{path} is of other judges, rows or settings: give the same again to go on, "
                     "or delete that file, or name another --out"
                 )
-            elif n := session.budget.answered:
-                print_note(f"goes on with {path}: {n:,} replies are there")
+            elif _has_replies(session):
+                print_note(f"goes on with {path}")
         ended = False
         try:
             yield session
