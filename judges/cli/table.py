@@ -270,8 +270,8 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     f"{path} is of other judges, rows or settings: give the same again to go on, "
                     "or delete that file, or name another --out"
                 )
-            elif n := session.budget.answered:
-                print_note(f"goes on with {path}: {n:,} replies are there")
+            elif _has_replies(session):
+                print_note(f"goes on with {path}")
         ended = False
         try:
             yield session
@@ -530,9 +530,11 @@ class Verdicts:
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        from judges.winrate import text_length  # which loads NumPy
+
         verdict = judgements[self.subject.name]
         texts = _texts_of(row, run.texts[self.subject.name])
-        length_a, length_b = (len(str(texts[name] or "").strip()) for name in self.subject.fields)
+        length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
         self.verdicts.append(verdict)
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))

@@ -53,7 +53,6 @@ class Counts:
     """An account's requests for one purpose; `lost` and `open_` costs are at worst."""
 
     calls: int = 0
-    answered: int = 0
     cached: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
@@ -94,7 +93,6 @@ class Budget:
             counts.tokens_out += total.tokens_out
             counts.calls += total.n
             if total.state == ANSWERED:
-                counts.answered += total.n
                 counts.cost += total.cost
             else:
                 counts.lost_cost += total.cost
@@ -117,10 +115,6 @@ class Budget:
     @property
     def calls(self) -> int:
         return sum(counts.calls for counts in self._all())
-
-    @property
-    def answered(self) -> int:
-        return sum(counts.answered for counts in self._all())
 
     @property
     def cost(self) -> float:
@@ -274,7 +268,6 @@ class Account:
         with self.budget.lock:
             counts = self._counts[booking.purpose]
             self._settled += 1
-            counts.answered += state == ANSWERED
             counts.tokens_in += usage.tokens_in
             counts.tokens_out += usage.tokens_out
             counts.cost += cost

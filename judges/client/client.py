@@ -122,6 +122,12 @@ class FailureMonitor:
         self.answered = self.failed = 0
         self._errors: Counter[str] = Counter()
 
+    def has_room(self, under_way: int) -> bool:
+        """Whether another may be sent; until one succeeds, as many as it takes to tell."""
+        if self.answered >= MIN_RESPONSES:
+            return True
+        return self.failed < self.answered or self.answered + under_way < MIN_RESPONSES
+
     def add(self, response: Response) -> None:
         self.answered += 1
         if response.error is None:
@@ -264,9 +270,8 @@ class _Window:
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        answer = asyncio.run_coroutine_threadsafe(self._client.answer(request, self), event_loop())
-        self._answers.append(answer)
-        answer.add_done_callback(self._answered)
+        self._answers.append(asyncio.run_coroutine_threadsafe(self._answer(request), event_loop()))
+        self._answers[-1].add_done_callback(self._wake)
 
     def wait(self) -> None:
         """Wait until some are answered."""
@@ -297,8 +302,13 @@ class _Window:
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
-    def _answered(self, answer: "Future[Response]") -> None:
-        self._n_answered += 1
+    async def _answer(self, request: Request) -> Response:
+        try:
+            return await self._client.answer(request, self)
+        finally:
+            self._n_answered += 1
+
+    def _wake(self, answer: "Future[Response]") -> None:
         error = None if answer.cancelled() else answer.exception()
         if error is not None and not isinstance(error, BudgetSpentError):
             self._fatal = error
@@ -383,7 +393,7 @@ class Client:
         try:
             more = True
             while more or window:
-                while more and not window.ready and window.has_room:
+                while more and not window.ready and window.has_room and self._may_ask(window):
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
                 if window.ready:
@@ -395,6 +405,9 @@ class Client:
             raise
         finally:
             window.close(grace)
+
+    def _may_ask(self, window: _Window) -> bool:
+        return self._monitor is None or self._monitor.has_room(len(window))
 
     def _counted(self, response: Response) -> Response:
         totals = self.totals

@@ -142,7 +142,7 @@ def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(
     assert f"{STORE} is of other judges, rows or settings: give the same" in said
     # What counts is the columns that are read, not the words that name them.
     assert main([*ask, "--map", "summary=summary"]) == 0
-    assert f"goes on with {STORE}: 4 replies are there" in capsys.readouterr().err
+    assert f"goes on with {STORE}" in capsys.readouterr().err
     assert len(openai_server.log) == N_ROWS
     assert main(ask) == 1
     assert "out.jsonl exists already" in capsys.readouterr().err
