@@ -2,9 +2,9 @@
 
 A new judge is worse than the old one by exactly the margin, so that at most 5 of 100 may pass; and,
 in brackets, as good, which is the power. "akin" is the old judge but for a share of the outputs
-(three times the margin), on which it errs by itself; "apart" errs by itself everywhere. Ratings have Spearman's rho at summary
-level with four outputs a document, at dataset level with one. Judges of two values are right on .8
-of passes and of fails, those of pairs on .8. Nothing is asked of a model.
+(three times the margin), on which it errs by itself; "apart" errs by itself everywhere. Ratings
+have Spearman's rho at summary level with four outputs a document, at dataset level with one. Judges
+of two values are right on .8 of passes and of fails, those of pairs on .8. No model is asked.
 """
 
 import argparse

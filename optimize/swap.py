@@ -254,7 +254,7 @@ def _next_step(result: Mapping[str, Any], unit: str) -> str:
     if result["swap"] != "undecided":
         return "use the new judge; the same command holds it in CI"
     if needed := result["documents_to_decide"]:
-        return (
-            f"label more; about {text.counted(needed, unit)} in all would decide, if all is alike"
-        )
-    return f"label more; too few {unit}s are labelled, or differ, for an interval"
+        number = text.counted(needed, unit)
+        return f"label more; about {number} in all would decide, if the difference stays"
+    few = "; these are too few, or too alike, for an interval"
+    return f"label more {unit}s{few if result['difference']['low'] is None else ''}"
