@@ -2,7 +2,7 @@
 
 `verify NEW --against OLD` measures both on labels that taught neither, and holds the interval of
 the difference against a margin. Of judges that are worse by the margin at most 5 of 100 pass
-(benchmarks/gate.py).
+(benchmarks/swaps.py).
 """
 
 import argparse
@@ -188,8 +188,8 @@ def swap_lines(result: Mapping[str, Any]) -> list[str]:
     figure = f"{result['level']}-level rho" if figure == "rho" else figure
     named = [(text.short_name(card["name"]), card) for card in cards]
     figures = ", ".join(f"{n} {text.cell_text(answer.ranked_by(card))}" for n, card in named)
-    failed = {n: card["correlations"][0]["n_failed"] for n, card in named}
-    left_out = ", ".join(f"{name} {number:,}" for name, number in failed.items())
+    failed = [(n, number) for n, card in named if (number := card["correlations"][0]["n_failed"])]
+    left_out = ", ".join(f"{number:,} of {name}" for name, number in failed)
     prices = "; ".join(f"{n} {_price(card)}" for n, card in named)
     unit = "system" if result["level"] == "system" else "document"
     lines = text.wrapped(
@@ -198,12 +198,12 @@ def swap_lines(result: Mapping[str, Any]) -> list[str]:
         f"Difference {text.number_text(difference['value'], signed=True)}, "
         f"n={text.counted(difference['n_documents'], unit)}; 90% interval: "
         f"{text.interval_text(difference['low'], difference['high'], signed=True)}."
-        + (f" Failed and left out: {left_out}." if any(failed.values()) else ""),
+        + (f" Failed and left out: {left_out}." if failed else ""),
         _changes(result, *(name for name, _ in named)),
     )
     last = text.wrapped(f"1,000 rows: {prices}.", f"Next: {_next_step(result, unit)}")
-    room = min(MOST_SHOWN, MOST_LINES - len(lines) - len(last))
-    for row in result["changed"][: max(0, room)]:
+    room = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last)))
+    for row in result["changed"][:room]:
         old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))
         lines.append(text.miss_line({**row, "miss": f"{old} → {new} (people {people})"}))
     return [*lines, *last]

@@ -183,7 +183,7 @@ def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
         flags = of_two_values(PEOPLE, new=new, old=flipped([]))
         ended, out, err = said(capsys, *flags, "--against", "old")
         assert ended == code
-        assert ("Failed and left out: new 40, old 0." in out.replace("\n", " ")) == (code == 0)
+        assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
         assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 
 
