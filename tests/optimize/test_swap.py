@@ -219,6 +219,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
         (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "of one judge"),
         (["relevance", "--against", "relevance"], "two judges are called relevance"),
         (["--against", "relevance"], "name one new judge"),
+        (["relevance", "--against", ""], "unknown"),
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )
