@@ -213,16 +213,12 @@ def _changes(result: Mapping[str, Any], new: str, old: str) -> str:
     """How many rows change, and with whom people side there."""
     if not result["n_changed"]:
         return f"None of the {answer.unit_of(result)} changes."
-    up, down = "moved up", "moved down"
+    moved, sides, which = result["moved"], result["people_side_with"], ""
     if answer.is_binary(result):
-        up, down = "fail → pass", "pass → fail"
-    elif answer.is_paired(result):
-        up, down = "towards A", "towards B"
-    moved, sides = result["moved"], result["people_side_with"]
+        which = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
     return (
-        f"{result['n_changed']:,} {answer.unit_of(result)} change: {moved['up']:,} {up}, "
-        f"{moved['down']:,} {down}; people side with {new} on {sides['new']:,}, with {old} on "
-        f"{sides['old']:,}."
+        f"{result['n_changed']:,} {answer.unit_of(result)} change{which}; people side with {new} "
+        f"on {sides['new']:,}, with {old} on {sides['old']:,}."
     )
 
 

@@ -106,7 +106,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
     assert lines[0] == "On these labels new is not worse than old by more than 0.03 (5% risk)."
-    assert "3 outputs change: 0 fail → pass, 3 pass → fail; people side with new on 1" in out
+    assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
     assert "pass → fail (people pass) r0: Because." in lines
     assert "1,000 rows: new recorded; old recorded." in lines
     assert len(lines) <= 12
@@ -219,7 +219,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
         (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "of one judge"),
         (["relevance", "--against", "relevance"], "two judges are called relevance"),
         (["--against", "relevance"], "name one new judge"),
-        (["relevance", "--against", ""], "unknown"),
+        (["relevance", "--against", ""], "no judge ''"),
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )
