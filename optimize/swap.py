@@ -2,7 +2,7 @@
 
 `verify NEW --against OLD` measures both on labels that taught neither, and holds the interval of
 the difference against a margin. Of judges that are worse by the margin at most 5 of 100 pass
-(benchmarks/gate.py).
+(benchmarks/swaps.py).
 """
 
 import argparse
@@ -32,7 +32,7 @@ from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.misses import said_of
 from optimize.measuring.scored import Scored
 from optimize.report import answer, text
-from optimize.statistics.balanced import THRESHOLD, verdicts
+from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, THRESHOLD, verdicts
 from optimize.statistics.correlations import midranks
 from optimize.statistics.floor import documents_in_all
 from optimize.statistics.intervals import (
@@ -123,11 +123,14 @@ def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None]:
     """The new judge's figure less the old one's where both have scores, and its 90 % interval."""
     binary = new.is_binary and old.is_binary
     contrast = contrast_of(new, old, binary=binary)
-    if contrast.interval is None and np.unique(contrast.terms).size > 1:
-        return contrast, None
     least = 0.0  # what one output adds; of two values, one of the rarer
     if binary:
-        least = contrast.terms.size / 2 / int(np.unique(new.human, return_counts=True)[1].min())
+        rarer = int(np.unique(new.human, return_counts=True)[1].min())
+        if rarer < FEWEST_FOR_INTERVAL:
+            return contrast, None
+        least = contrast.terms.size / 2 / rarer
+    elif contrast.interval is None and np.unique(contrast.terms).size > 1:
+        return contrast, None
     elif new.is_pairs:
         least = contrast.terms.size / max(1, int((new.human != 0).sum()))
     elif new.level == "dataset":
@@ -187,8 +190,8 @@ def swap_lines(result: Mapping[str, Any]) -> list[str]:
     figure = f"{result['level']}-level rho" if figure == "rho" else figure
     named = [(text.short_name(card["name"]), card) for card in cards]
     figures = ", ".join(f"{n} {text.cell_text(answer.ranked_by(card))}" for n, card in named)
-    failed = {n: card["correlations"][0]["n_failed"] for n, card in named}
-    left_out = ", ".join(f"{name} {number:,}" for name, number in failed.items())
+    failed = [(n, number) for n, card in named if (number := card["correlations"][0]["n_failed"])]
+    left_out = ", ".join(f"{number:,} of {name}" for name, number in failed)
     prices = "; ".join(f"{n} {_price(card)}" for n, card in named)
     unit = "system" if result["level"] == "system" else "document"
     lines = text.wrapped(
@@ -197,12 +200,12 @@ def swap_lines(result: Mapping[str, Any]) -> list[str]:
         f"Difference {text.number_text(difference['value'], signed=True)}, "
         f"n={text.counted(difference['n_documents'], unit)}; 90% interval: "
         f"{text.interval_text(difference['low'], difference['high'], signed=True)}."
-        + (f" Failed and left out: {left_out}." if any(failed.values()) else ""),
+        + (f" Failed and left out: {left_out}." if failed else ""),
         _changes(result, *(name for name, _ in named)),
     )
     last = text.wrapped(f"1,000 rows: {prices}.", f"Next: {_next_step(result, unit)}")
-    room = min(MOST_SHOWN, MOST_LINES - len(lines) - len(last))
-    for row in result["changed"][: max(0, room)]:
+    room = max(0, min(MOST_SHOWN, MOST_LINES - len(lines) - len(last)))
+    for row in result["changed"][:room]:
         old, new, people = (_word(result, row[who]) for who in ("old", "new", "human"))
         lines.append(text.miss_line({**row, "miss": f"{old} → {new} (people {people})"}))
     return [*lines, *last]
@@ -212,16 +215,12 @@ def _changes(result: Mapping[str, Any], new: str, old: str) -> str:
     """How many rows change, and with whom people side there."""
     if not result["n_changed"]:
         return f"None of the {answer.unit_of(result)} changes."
-    up, down = "moved up", "moved down"
+    moved, sides, which = result["moved"], result["people_side_with"], ""
     if answer.is_binary(result):
-        up, down = "fail → pass", "pass → fail"
-    elif answer.is_paired(result):
-        up, down = "towards A", "towards B"
-    moved, sides = result["moved"], result["people_side_with"]
+        which = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
     return (
-        f"{result['n_changed']:,} {answer.unit_of(result)} change: {moved['up']:,} {up}, "
-        f"{moved['down']:,} {down}; people side with {new} on {sides['new']:,}, with {old} on "
-        f"{sides['old']:,}."
+        f"{result['n_changed']:,} {answer.unit_of(result)} change{which}; people side with {new} "
+        f"on {sides['new']:,}, with {old} on {sides['old']:,}."
     )
 
 
@@ -253,7 +252,7 @@ def _next_step(result: Mapping[str, Any], unit: str) -> str:
     if result["swap"] != "undecided":
         return "use the new judge; the same command holds it in CI"
     if needed := result["documents_to_decide"]:
-        return (
-            f"label more; about {text.counted(needed, unit)} in all would decide, if all is alike"
-        )
-    return f"label more; too few {unit}s are labelled, or differ, for an interval"
+        number = text.counted(needed, unit)
+        return f"label more; about {number} in all would decide, if the difference stays"
+    few = "; these are too few, or too alike, for an interval"
+    return f"label more {unit}s{few if result['difference']['low'] is None else ''}"

@@ -86,8 +86,7 @@ examples:
   dspy-judges verify runs/safe-001 --data new.csv --min-tpr 0.8 --min-tnr 0.8
   dspy-judges verify --scores scores.jsonl --data labels.jsonl \\
       --dimension coherence --report coherence.html
-  dspy-judges verify safe@openai/gpt-4.1-nano --against safe@openai/gpt-4.1 \\
-      --data new.csv --margin 0.03
+  dspy-judges verify safe.json@openai/NEW --against safe.json --data new.csv
 It ends with 0; with 1 where it failed, fell short or more than a tenth of the
 judgements failed; with 2 for wrong usage; with 3 where the least that is asked
 for lies within the interval, so that these labels cannot tell."""
@@ -230,7 +229,7 @@ def measure(
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
-        usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [--against OLD] [flags]",
+        usage=f"{NAME} JUDGE | --replies FILE | --scores FILE [flags]",
         description=ABOUT,
         epilog=EXAMPLES,
     )
@@ -239,11 +238,11 @@ def parser() -> argparse.ArgumentParser:
     add("judges", nargs="*", metavar="JUDGE", help=about)
     add_task_flags(command_parser)
     for name, (figure, _, _) in FLOORS.items():
-        about = f"exit 1 where {figure}'s interval lies below X, 3 where it does in part"
+        about = f"exit 1 if {figure}'s interval is below X, 3 if in part"
         add(f"--min-{name}", type=float, metavar="X", help=about)
-    about = "a JUDGE, or NAME of --scores NAME=FILE: may the new judge take its place"
+    about = "may JUDGE replace OLD, a JUDGE or a recording's NAME"
     add("--against", metavar="OLD", help=about)
-    about = f"with --against: the new judge may be worse by so much ({MARGIN})"
+    about = f"by so much it may be worse than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=about)
     add("--point", action="store_true", help="compare the value with X, not its interval")
     add_model_flags(command_parser)
@@ -258,7 +257,7 @@ def command(arguments: Sequence[str]) -> int:
     flags = parser().parse_args(arguments)
 
     def lines(result: Mapping[str, Any]) -> list[str]:
-        if flags.against:
+        if flags.against is not None:
             return swap_lines(result)
         return verify_lines(result, everything=flags.all, page=flags.report)
 
@@ -270,7 +269,7 @@ def command(arguments: Sequence[str]) -> int:
 
 def verify(flags: argparse.Namespace) -> dict[str, Any]:
     """The result that --json prints."""
-    if flags.against:
+    if flags.against is not None:
         return swap(flags)
     if flags.margin is not None:
         raise SettingsError("--margin is of a swap: name the old judge by --against OLD")

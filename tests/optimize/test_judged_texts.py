@@ -3,7 +3,7 @@
 import pytest
 
 from data.types import LabelError
-from optimize.labels import verdict_of
+from optimize.labels import dimension_of
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
@@ -19,9 +19,9 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    made = verdict_of("quality", rows, map=map or {}, values={})
+    made = dimension_of("quality", rows, map=map or {}, values={})
     assert made is not None
-    return made.texts
+    return made[0].texts
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def of_two_values(people: Sequence[int], **judge_of: Sequence[float | None]) -> 
 def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Said:
     capsys.readouterr()
     code = command(list(arguments))
-    return code, *capsys.readouterr()
+    out, err = capsys.readouterr()
+    return code, out, " ".join(err.split())
 
 
 def result_of(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
@@ -106,7 +107,7 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
     assert lines[0] == "On these labels new is not worse than old by more than 0.03 (5% risk)."
-    assert "3 outputs change: 0 fail → pass, 3 pass → fail; people side with new on 1" in out
+    assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
     assert "pass → fail (people pass) r0: Because." in lines
     assert "1,000 rows: new recorded; old recorded." in lines
     assert len(lines) <= 12
@@ -183,7 +184,7 @@ def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
         flags = of_two_values(PEOPLE, new=new, old=flipped([]))
         ended, out, err = said(capsys, *flags, "--against", "old")
         assert ended == code
-        assert ("Failed and left out: new 40, old 0." in out.replace("\n", " ")) == (code == 0)
+        assert ("Failed and left out: 40 of new." in out.replace("\n", " ")) == (code == 0)
         assert ("new has no score for 41 of 400 labels" in err) == (code == 1)
 
 
@@ -219,6 +220,7 @@ def test_rows_that_either_was_tuned_on_are_set_apart(
         (["relevance", "--against", "old=relevance", "--min-spearman", "0"], "of one judge"),
         (["relevance", "--against", "relevance"], "two judges are called relevance"),
         (["--against", "relevance"], "name one new judge"),
+        (["relevance", "--against", ""], "no judge ''"),
         (["relevance", "a=coherence", "--against", "relevance"], "name one new judge"),
     ],
 )

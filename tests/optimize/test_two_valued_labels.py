@@ -109,8 +109,6 @@ def test_a_definition_of_nothing_is_refused_with_the_way_out(tmp_path: Path) -> 
     for spec, source in (("label=...", file), ("label=", file), ("label=Whether.", None)):
         with pytest.raises(SettingsError, match="label=LINE defines labels of your own"):
             optimize.tune(spec, source, quiet=True)
-    with pytest.raises(LabelError, match="no output has a rating on it; there are"):
-        optimize.tune("labl=Whether.", sheet(tmp_path / "marks.csv", "52"), quiet=True)
     shares = sheet(tmp_path / "shares.csv", ("0.7", "0.2"))
     with pytest.raises(LabelError, match="add --scale any"):
         optimize.tune("label=Whether.", shares, quiet=True)
