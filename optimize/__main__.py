@@ -56,7 +56,7 @@ def parser() -> Parser:
     add("dimension", "NAME", "a catalogue name, FILE.yaml, COLUMN or 'COLUMN=MEANING'")
     add("pairwise", "NAME", "the same, for a comparison of two outputs")
     add_label_flags(group)
-    add("scale", "LOW-HIGH", "the scale people were given; any: only their order counts")
+    add("scale", "LOW-HIGH", "that of the labels; any: only their order counts")
     group = parser.add_argument_group("models (proposer=VALUE: of the proposer)")
     add("lm", "MODEL", "the judge: embedded (the default), openai/NAME, any of DSPy's")
     add("proposer_lm", "MODEL", "the proposer, which writes instructions (the judge's)")
