@@ -53,7 +53,7 @@ def parser() -> Parser:
         group.add_argument(flag_of(name), metavar=metavar, help=help_text, **several)
 
     group: Any = parser.add_argument_group("what is judged")
-    add("dimension", "NAME", "a catalogue name, FILE.yaml, COLUMN or 'COLUMN=MEANING'")
+    add("dimension", "NAME", "a catalogue name, FILE.yaml, or 'COLUMN=what it means'")
     add("pairwise", "NAME", "the same, for a comparison of two outputs")
     add_label_flags(group)
     add("scale", "LOW-HIGH", "that of the labels; any: only their order counts")
