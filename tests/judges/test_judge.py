@@ -93,7 +93,7 @@ def test_a_series_counts_failures_which_are_nan(
     scripted: Scripted, load: Load, frame: pd.DataFrame
 ) -> None:
     frame["summary"] = ["garble", None, "s2"]
-    missing = [float("nan"), pd.NA, pd.NaT, 3, b"bytes"]
+    missing = [float("nan"), pd.NA, pd.NaT, True, b"bytes"]
     more = pd.DataFrame({"document": "d", "summary": pd.Series(missing, dtype=object)})
     with pytest.warns(FailedJudgementWarning, match="relevance: 7 of 8 judgements failed"):
         series = load("relevance").score(pd.concat([frame, more]))
