@@ -196,3 +196,17 @@ def test_nothing_scored_is_a_failure(capsys: Captured) -> None:
     Path("in.jsonl").write_text('{"summary": ""}\n')
     assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 1
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
+
+
+def test_conversations_are_scored_as_texts_and_written_as_they_came() -> None:
+    said = "The bridge is closed."
+    turns = [{"role": "user", "content": "And?"}, {"role": "assistant", "content": said}]
+    write_jsonl(Path("talks.jsonl"), [{"messages": turns}, {"messages": turns[:1]}])
+    ask = ["score", "fluency", "--map", "summary=output", "--data", "talks.jsonl"]
+    assert main([*ask, "--out", "o.jsonl"]) == 0
+    first, second = read_jsonl("o.jsonl")
+    assert first["messages"] == turns
+    assert first["judgements"]["fluency"]["score"] == round(
+        Judge.of(FLUENCY)(summary=said).score, 3
+    )
+    assert second["judgements"]["fluency"]["failure"] == "no summary"

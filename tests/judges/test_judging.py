@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 from judges.catalog import find
@@ -220,3 +221,8 @@ def test_a_reply_without_probabilities_among_others_with_them_is_a_failed_judgem
     first, second, third = Judge.of(FLUENCY).with_plan(WEIGHTED).judge_rows(rows, client)
     assert (first.score, third.score) == (4, 4)
     assert "no log-probabilities" in str(second.failure)
+
+
+def test_a_number_is_a_text_as_label_files_read_it() -> None:
+    row = {"post": 7, "summary_a": 2.5, "summary_b": np.int64(3)}
+    assert readable_texts(CONCISE, row) == {"post": "7", "summary_a": "2.5", "summary_b": "3"}

@@ -1,7 +1,12 @@
 """What a judge reads that nobody has defined: texts by their names, and nothing about the label."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from jsonl import read_jsonl, write_jsonl
+
+from data import check
+from data.flags import read_map_file
 from data.types import LabelError
 from optimize.labels import dimension_of
 
@@ -60,3 +65,15 @@ def test_where_it_is_open_what_is_judged_one_flag_says_so() -> None:
         texts_of(question="{}?", bot_says="This is a long reply {} to all of it.")
     mapped = texts_of(question="{}?", bot_says="Reply {}.", map={"output": "bot_says"})
     assert mapped == ("question", "output")
+
+
+def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet, map_file = tmp_path / "sheet.jsonl", tmp_path / "map.yaml"
+    write_jsonl(sheet, [{"input": f"{n}?", "output": "Say.", "label": n % 2} for n in range(8)])
+    write_jsonl(sheet, [{**row, "date": "2026-10-01"} for row in read_jsonl(sheet)])
+    assert check.main([str(sheet), "--write-map", str(map_file)]) == 0
+    made = verdict_of("label", str(sheet), map=read_map_file(map_file), values={})
+    assert made is not None
+    assert made.texts == ("input", "output")
