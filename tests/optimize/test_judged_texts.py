@@ -74,6 +74,6 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(
     write_jsonl(sheet, [{"input": f"{n}?", "output": "Say.", "label": n % 2} for n in range(8)])
     write_jsonl(sheet, [{**row, "date": "2026-10-01"} for row in read_jsonl(sheet)])
     assert check.main([str(sheet), "--write-map", str(map_file)]) == 0
-    made = verdict_of("label", str(sheet), map=read_map_file(map_file), values={})
+    made = dimension_of("label", str(sheet), map=read_map_file(map_file), values={})
     assert made is not None
-    assert made.texts == ("input", "output")
+    assert made[0].texts == ("input", "output")
