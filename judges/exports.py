@@ -1,10 +1,6 @@
 """Scores in other tools' results: what tells a tool's file, and where things stand in its rows.
 
-The forms are from the tools' documentation and source, as of November 2026. Inspect: eval-logs in
-its docs, log/_log.py, scorer/_metric.py. promptfoo: configuration/outputs in its docs, src/types.
-DeepEval: evaluation-flags-and-configs in its docs, test_run/api.py, tracing/api.py. MLflow:
-genai/utils/trace_utils.py, genai/evaluation (`result_df`); `eval_results_table`. LangSmith:
-evaluation/_runner.py (`to_pandas`), client.py. Ragas: dataset_schema.py (`to_pandas`).
+The forms are those of files that the tools wrote; docs/other_tools.md has the versions.
 """
 
 import math
@@ -32,8 +28,8 @@ Labelled = LabelledSet | LabelledPairs
 class Tool(NamedTuple):
     """A tool by columns that its rows have (patterns), and where the scores stand in a row.
 
-    These are a list, an object by metric, or columns of a pattern: what a metric's columns have in
-    common, and the metric. `rows` stand in a JSON object; without it, they are the file.
+    These are a list, an object by metric, or columns of a pattern with the metric in it; "" for a
+    table that rounds them. `rows` stand in a JSON object; without it, they are the file.
     """
 
     name: str
@@ -45,22 +41,22 @@ class Tool(NamedTuple):
 TOOLS = (
     Tool("Inspect", ("epoch", "scores"), "scores", "samples"),
     Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
+    Tool("promptfoo", ("Status", "Grader Reason"), ""),
     Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
-    Tool("MLflow", ("trace_id|request_id", ".+/value"), "((.+)/)value"),
-    Tool("MLflow", ("inputs", r".+/v\d/score"), r"((.+)/v\d/)score"),
-    Tool("LangSmith", ("example_id", r"feedback\..+"), r"(feedback\.(.+))"),
-    # Which has metrics beside its samples' own columns: texts.
-    Tool("Ragas", ("user_input", "response"), "((?!id$)(.+))"),
+    Tool("MLflow", ("trace_id", "assessments"), "assessments"),
+    Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
+    Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
+    # Which has metrics beside its samples' own columns; an answer may be a number, too.
+    Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
 )
-# Where rows have what they are known by; dots lead into objects.
-IDS = ("id", "name", "example_id", "metadata.id", "vars.id", "input.id", "inputs.id", "request.id")
+# Where rows have what they are known by, and scores what they are; dots lead into objects.
+IDS = ("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id")
 INPUTS = ("input", "inputs", "vars", "request", "user_input")
 OUTPUT = ("output", "outputs", "response", "actualOutput")
-# Where a score has what it is; a column that is one by itself has nothing else in its name.
-METRIC = ("assertion.metric", "assertion.type", "name")
-VALUE, VERDICT = ("score", "value", ""), ("success", "pass")
-REASON = ("reason", "explanation", "rationale", "justification")
-FAILURE = ("error", "error_message", "metadata.graderError")
+METRIC = ("assertion.metric", "assertion.type", "assessment_name", "name")
+VALUE, VERDICT = ("score", "value", "feedback.value"), ("success", "pass")
+REASON = ("reason", "explanation", "rationale")
+FAILURE = ("error", "feedback.error.error_message", "metadata.graderError")
 WORDS = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
 INSPECT_WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0}
 # Rows as `dspy-judges score` writes them may hold a tool's columns beside.
@@ -98,8 +94,7 @@ def read_export(
     found = [(row, name) for row, name in zip(rows, names, strict=True) if name]
     if not found:
         raise RecordingError(
-            f"{file}: no row alone has a labelled row's id, or exactly its input and output; "
-            "docs/other_tools.md says where the labels' ids are read"
+            f"{file}: no row alone has a labelled row's id, or its texts; see docs/other_tools.md"
         )
     given = [[*_given(tool, row)] for row in rows]
     metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(given)])
@@ -110,23 +105,21 @@ def read_export(
         own = [entry for known_as, entry in given[number] if known_as == metric] or [{}]
         if len(own) > 1:
             raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
-        value, failure = _first(own[0], VALUE), _first(own[0], FAILURE)
+        value, error = _first(own[0], VALUE), _first(row, ("error.message", "error"))
+        # A failed assertion of promptfoo is an error, too, of a row with an output.
+        failure = _first(own[0], FAILURE) or (None if _texts(row, OUTPUT) else error)
         if verdicts and value is not None:
             value = _first(own[0], VERDICT + VALUE)
         scores[name or place] = score = Score(math.nan if failure else _counts(value, tool))
         if math.isinf(score):
-            raise RecordingError(
-                f"{place}: {metric!r} is {excerpt(value)}; a number is wanted, or yes or no"
-            )
-        said = (failure, _first(own[0], REASON), _first(row, ("error.message", "error")))
+            raise RecordingError(f"{place}: {metric!r} is {excerpt(value)}; a number is wanted")
+        said = (failure, _first(own[0], REASON), error)
         score.reason = next((text for text in said if isinstance(text, str)), "")
-    by_id = sum(name in _ids(row) for row, name in found)
-    say(
-        f"note: {file}: {metric!r}; matched {len(found):,} of {len(labelled.items):,} labelled "
-        f"rows, {by_id:,} by id and {len(found) - by_id:,} by their texts"
-    )
+    by_id = sum(name in _ids(row, labelled) for row, name in found)
+    matched = f"{len(found):,} of {len(labelled.items):,} labelled rows, {by_id:,} by id"
+    say(f"note: {file}: {metric!r}; matched {matched} and {len(found) - by_id:,} by their texts")
     texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
-    outputs = [(_texts(row, OUTPUT), texts[name]) for row, name in found]
+    outputs = [(_texts(row, OUTPUT), texts[n]) for row, n in found if not math.isnan(scores[n])]
     if others := sum(bool(row and label) and row.isdisjoint(label) for row, label in outputs):
         say(f"warning: {file}: {count(others, 'row')} with another output than people rated")
     return scores
@@ -147,6 +140,9 @@ def _recognised(path: Path) -> tuple[Tool | None, list[Row]]:
             columns = {column for row in rows for column in row}
             signs = (any(re.fullmatch(sign, column) for column in columns) for sign in tool.signs)
             if all(signs) and not any(map(_OWN.fullmatch, columns)):
+                if not tool.scores:
+                    way = "`promptfoo eval -o results.json`"
+                    raise RecordingError(f"{path.name} rounds scores; export by {way}")
                 return tool, rows
     return None, []
 
@@ -157,14 +153,12 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     for item in labelled.items:
         texts = {name: text.strip() for name, text in item.texts.items()}
         outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
-        for key in {(texts[i], texts[o]) for i, o in product(texts, outputs) if i != o}:
+        pairs = ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
+        for key in (item.id, *pairs):
             of_key[key].add(item.id)
-        # The number of a row is no id that another file would have.
-        if labelled.reading.rows.get("id") != (ROW,):
-            of_key[item.id].add(item.id)
     names: list[str | None] = []
     for row in rows:
-        keys = [*_ids(row), *product(_texts(row, INPUTS), _texts(row, OUTPUT))]
+        keys = [*_ids(row, labelled), *product(_texts(row, INPUTS), _texts(row, OUTPUT))]
         # Of labels with the same context and output, the one with the same question, too.
         alike = Counter(name for key in keys for name in of_key.get(key, ()))
         (name, most), *others = alike.most_common(2) or [("", 0)]
@@ -173,8 +167,10 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     return [name if times[name] == 1 else None for name in names]
 
 
-def _ids(row: Row) -> set[str]:
-    return {str(_first(row, (place,))).strip() for place in IDS}
+def _ids(row: Row, labelled: Labelled) -> set[str]:
+    # The number of a labelled row is no id that another file would have.
+    places = () if labelled.reading.rows.get("id") == (ROW,) else IDS
+    return {str(_first(row, (place,))).strip() for place in places}
 
 
 def _texts(row: Row, places: Sequence[str]) -> set[str]:
@@ -194,14 +190,18 @@ def _given(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
     """Each metric of a row, and what stands of it."""
     listed: Any = _first(row, (tool.scores,))
     if isinstance(listed, dict):
-        yield from ((name, entry) for name, entry in listed.items() if isinstance(entry, dict))
-    elif isinstance(listed, list):
-        entries = (entry for entry in listed if isinstance(entry, dict))
-        yield from ((str(_first(entry, METRIC)), entry) for entry in entries)
+        listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
+    entries = listed if isinstance(listed, list) else ()
+    for entry in (entry for entry in entries if isinstance(entry, dict)):
+        if isinstance(values := entry.get("value"), dict):
+            # Inspect's scorers may give several values, each under a name.
+            yield from ((name, {**entry, "value": value}) for name, value in values.items())
+        # MLflow lists people's labels, too, which may have a judge's name.
+        elif _first(entry, ("source.source_type",)) != "HUMAN":
+            yield str(_first(entry, METRIC)), entry
     for column in row:
         if (match := re.fullmatch(tool.scores, column)) and match.re.groups:
-            n = len(match[1])
-            yield match[2], {c[n:]: value for c, value in row.items() if c.startswith(match[1])}
+            yield match[1], {"value": row[column]}
 
 
 def _metric(file: str, wanted: Sequence[str], tool: Tool, given: Sequence[tuple[str, Row]]) -> str:
