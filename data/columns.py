@@ -168,9 +168,11 @@ class Columns:
     def comments(self) -> tuple[str, ...]:
         """The columns of what people said of their labels, which is no text to judge."""
         mapped = {column for columns in self.mapping.values() for column in columns}
+        roots = {column for name in NESTED if (column := self.find(name)) is not None}
+        nested = (name for name in self.nested_names if name.partition(DOT)[0] in roots)
         return tuple(
             column
-            for column in self.table.columns
+            for column in (*self.table.columns, *nested)
             if any(map(_COMMENT.fullmatch, tokens(column)))
             and column not in {*mapped, *self.judged}
             and self.kind(column) in ("text", "label")

@@ -113,6 +113,10 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     if dimensions is None and not (flat or nested or columns.is_long):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
+        # Beside other numbers, one column of a label's name, or like ratings, is the label.
+        named = tuple(c for c in _label_columns(columns, "label", ()) if c in guessed)
+        likely = named or tuple(c for c in guessed if _are_like_ratings(columns, c))
+        guessed = likely if len(likely) == 1 else guessed
         flat |= {**groups, **{column: (column,) for column in guessed}}
     return RatingColumns(nested, flat, groups, guessed, candidates)
 
@@ -313,7 +317,8 @@ def _entries(
         for column in () if columns.is_long else found.nested:
             for key, value in _nested(row, column, problems).items():
                 path = f"{column}{DOT}{key}"
-                if options.reads(str(key)) and path not in renamed and not says_nothing(value):
+                is_read = options.reads(str(key)) and path not in {*renamed, *columns.comments}
+                if is_read and not says_nothing(value):
                     by_dimension[str(key)] = [(path, annotator, value)]
         for name, mapped in () if columns.is_long else found.flat.items():
             if name in columns.mapping or name not in by_dimension:

@@ -288,7 +288,8 @@ def read_comments(
     id_in = columns.find("id")
     for row in columns.table.rows:
         for column in columns.comments:
-            comment = join_texts(row.cells.get(column)) or row.cells.get(column)
+            cell = value_in(row, column)
+            comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
                 by_name = found.setdefault(item_key(row, id_in), {})
                 for name in names(column, row):

@@ -155,6 +155,19 @@ def dimension_on(
     return made
 
 
+def comparison_on(
+    name: str, texts: Sequence[str], candidate: str, definition: str = ""
+) -> Comparison:
+    """What pairs are about that no file defines: by its name, or by this definition."""
+    one = f"which {candidate.replace('_', ' ')} people would prefer"
+    definition = definition or f'{one} on "{name.replace("_", " ")}"'
+    made = _Definition(name=name, definition=definition, inputs=[*texts], candidate=candidate)
+    subject = made.subject()
+    check_prompt(subject, untuned_prompt(subject))
+    assert isinstance(subject, Comparison)
+    return subject
+
+
 def _read_judge(path: Path) -> Judge:
     """A frozen judge's file, a panel's too; raises FrozenJudgeError or OSError."""
     from judges.panel import Panel, PanelError

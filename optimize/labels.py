@@ -56,10 +56,10 @@ def find_subject(name: str) -> Subject | None:
         return None
 
 
-def dimension_of(
-    spec: str, source: Any, *, scale: str | None = None, **how: Any
-) -> tuple[Dimension, LabelledSet] | None:
-    """A dimension made of labels and their texts, by its name or by NAME=DEFINITION; the labels.
+def subject_of(
+    spec: str, source: Any, *, pairwise: bool = False, scale: str | None = None, **how: Any
+) -> tuple[Subject, Labelled] | None:
+    """What is judged, made of labels and their texts by its name or by NAME=DEFINITION; the labels.
 
     Ratings need the definition. None where there are no such labels. `scale` is people's, else the
     usual one that fits; `how` is the labels' mapping and values.
@@ -67,18 +67,19 @@ def dimension_of(
     written, equals, definition = map(str.strip, spec.partition("="))
     if equals and (source is None or not definition.strip(".…")):
         raise SettingsError(
-            f"--dimension {written}=LINE defines labels of your own: write what earns a good one, "
+            f"{written}=LINE defines labels of your own: write what earns a good one, "
             "and name them by --data"
         )
     name = _NO_NAME.sub("_", written.casefold()).strip("_")
     if source is None or not NAME.match(name):
         return None
-    if name_key(name) != name_key(written):
+    if name_key(name) != name_key(written) and not pairwise:
         how["map"] = {name: written, **how["map"]}
     try:
         labelled = shipped_labels(source) or source
         if not isinstance(labelled, LabelledSet | LabelledPairs):
-            labelled = data.read_labels(source, dimensions=[name], **how)
+            own: Any = {} if pairwise else {"dimensions": [name]}
+            labelled = (data.read_pairs if pairwise else data.read_labels)(source, **own, **how)
     except LabelError as error:
         if not equals and {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
             try:
@@ -86,7 +87,12 @@ def dimension_of(
             except UnknownDimensionError as unknown:
                 raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
-    if isinstance(labelled, LabelledPairs) or name not in labelled.dimensions:
+    if isinstance(labelled, LabelledPairs):
+        texts = [t for t in labelled.reading.texts if is_known_text(t) and NAME.match(t)]
+        texts = [text for text in texts if all(text in pair.texts for pair in labelled.pairs)]
+        made = loading.comparison_on(name, texts, labelled.candidate, definition)
+        return (made, labelled) if pairwise else None
+    if pairwise or name not in labelled.dimensions:
         return None
     if name not in labelled.words and not equals:
         raise UnknownDimensionError(

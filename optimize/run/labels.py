@@ -10,7 +10,7 @@ import data
 from data.tables.in_memory import Rows
 from data.types import LabelError
 from judges import loading
-from judges.dimension import Comparison, Dimension, Subject
+from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.scoring import SamplingPlan
 from optimize.flags import Level, SettingsError
@@ -19,9 +19,9 @@ from optimize.labels import (
     AnyLevel,
     Labelled,
     check_level,
-    dimension_of,
     find_subject,
     load_labels,
+    subject_of,
 )
 from optimize.run.settings import Objective, Settings, on_scale
 
@@ -75,9 +75,14 @@ def prepare(
     source: Any = settings.data if rows is None else rows
     how: dict[str, Any] = {"mapping": settings.map, "values": settings.values}
     made = None
-    if subject is None and settings.dimension and find_subject(settings.subject) is None:
-        made = dimension_of(
-            settings.subject, source, map=settings.map, values=settings.values, scale=settings.scale
+    if subject is None and find_subject(settings.subject) is None:
+        made = subject_of(
+            settings.subject,
+            source,
+            pairwise=settings.pairwise is not None,
+            scale=settings.scale,
+            map=settings.map,
+            values=settings.values,
         )
     if made is not None:
         (subject, source), how = made, {}
@@ -112,16 +117,19 @@ def prepare(
     )
 
 
-def _note_of(made: Dimension, spec: str) -> str:
-    """What a user has to know of a dimension that was made of the labels."""
-    answers = " or ".join(made.words or ())
-    answers = answers or f"a rating from {made.scale[0]} to {made.scale[-1]} (--scale)"
-    reads = f"it reads {' and '.join(made.texts)}, and answers {answers}"
+def _note_of(made: Subject, spec: str) -> str:
+    """What a user has to know of a subject that was made of the labels."""
+    reads = f"it reads {' and '.join(made.texts)}, and answers "
+    if isinstance(made, Comparison):
+        reads += "which is better"
+    else:
+        rating = f"a rating from {made.scale[0]} to {made.scale[-1]} (--scale)"
+        reads += " or ".join(made.words or ()) or rating
     if "=" in spec:
         return f"{made.name} is judged by your definition; {reads}"
     return (
         f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
-        f"{reads}. Say what a pass is in one line: --dimension '{made.name}=...'"
+        f"{reads}. Say in one line what is better: '{made.name}=...'"
     )
 
 

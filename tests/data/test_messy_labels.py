@@ -247,7 +247,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "pass or fail beside a number": (
         table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4),
-        ("label, confidence hold numbers", "name what is rated, as in --dimension label"),
+        {"label": ("label",)},
     ),
     "names over one dimension": (
         table(**{"Relevance Anna": MARKS, "Relevance Ben": OTHERS}),

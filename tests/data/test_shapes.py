@@ -194,3 +194,12 @@ def test_a_key_inside_ratings_is_named_in_the_error_and_read_by_its_dotted_name(
         mapping = {"relevance": "ratings.rel"}
         labelled = data.read_labels(path, dimensions=["relevance"], map=mapping)
         assert labelled.outputs[0].ratings == {"relevance": (2,)}
+
+
+def test_a_comment_inside_annotations_is_on_its_label_and_no_rating(tmp_path: Path) -> None:
+    said = {"label": "fail", "comment": "rude"}
+    rows = [{"input": f"{n}?", "output": f"{n}.", "annotations": said} for n in range(3)]
+    write_jsonl(tmp_path / "traces.jsonl", rows)
+    labelled = data.read_labels(tmp_path / "traces.jsonl")
+    assert labelled.dimensions == ("label",)
+    assert {output.comments["label"] for output in labelled.outputs} == {("rude",)}

@@ -8,7 +8,7 @@ from jsonl import read_jsonl, write_jsonl
 from data import check
 from data.flags import read_map_file
 from data.types import LabelError
-from optimize.labels import dimension_of
+from optimize.labels import subject_of
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},
@@ -24,7 +24,7 @@ def texts_of(*, map: dict[str, str] | None = None, **columns: object) -> tuple[s
         | SECRET
         for n in range(40)
     ]
-    made = dimension_of("quality", rows, map=map or {}, values={})
+    made = subject_of("quality", rows, map=map or {}, values={})
     assert made is not None
     return made[0].texts
 
@@ -74,6 +74,6 @@ def test_a_mapping_file_of_check_names_no_metadata_which_a_judge_would_read(
     write_jsonl(sheet, [{"input": f"{n}?", "output": "Say.", "label": n % 2} for n in range(8)])
     write_jsonl(sheet, [{**row, "date": "2026-10-01"} for row in read_jsonl(sheet)])
     assert check.main([str(sheet), "--write-map", str(map_file)]) == 0
-    made = dimension_of("label", str(sheet), map=read_map_file(map_file), values={})
+    made = subject_of("label", str(sheet), map=read_map_file(map_file), values={})
     assert made is not None
     assert made[0].texts == ("input", "output")

@@ -8,6 +8,7 @@ from pathlib import Path
 import dspy
 import numpy as np
 import pytest
+from jsonl import write_jsonl
 
 import judges
 import optimize
@@ -15,6 +16,7 @@ from data.types import LabelError
 from judges.dimension import Dimension, UnknownDimensionError
 from judges.judgement import Judgement
 from optimize import verify
+from optimize.__main__ import command as tune
 from optimize.flags import SettingsError
 from optimize.injection import probe
 from optimize.items import Item, Items
@@ -59,7 +61,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
     assert "one was made of the labels" in said
     assert "it reads input and output" in said
-    assert "Say what a pass is in one line: --dimension 'label=...'" in said
+    assert "Say in one line what is better: 'label=...'" in said
     judge = run.judge
     assert isinstance(judge.subject, Dimension)
     assert (judge.subject.words, judge.texts) == (("pass", "fail"), ("input", "output"))
@@ -232,3 +234,21 @@ def test_a_program_of_two_words_is_tuned_on_labels_of_either_form() -> None:
     compiled = RankOptimizer(quiet=True).compile(program, trainset=rows)
     assert compiled(input="Ask.", output="Say.").verdict in ("pass", "fail")
     assert compiled.detailed_results.summary["level"] == "dataset"
+
+
+def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"prompt": f"Question {n}?", "response_a": f"Answer {n}.", "response_b": f"Reply {n}."}
+        | {"winner": "AB"[n % 2]}
+        for n in range(40)
+    ]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    for spec, asked in (("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")):
+        flags = ["--pairwise", spec, "--data", str(tmp_path / "pairs.jsonl")]
+        assert tune([*flags, "--out", str(tmp_path / asked[-4:-1])]) == 0
+        assert "it reads prompt, and answers which is better" in capsys.readouterr().err
+        judge = judges.load(tmp_path / asked[-4:-1])
+        assert (judge.name, judge.kind) == ("tone", "pairwise")
+        assert asked in str(judge.template())
