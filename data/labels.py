@@ -100,7 +100,8 @@ def _read_comments(
     A comment is on the dimensions in its column's name, or else on all that its row rates.
     """
     dimension_in = columns.find("dimension") or ""
-    nested = [name.partition(DOT)[2] for name in columns.nested_names if found.nested]
+    rated = [name for name in columns.nested_names if name not in columns.comments]
+    nested = [name.partition(DOT)[2] for name in rated if found.nested]
     names = [*(options.dimensions or (*found.flat, *nested))]
     # Of a dimension that is not read, nothing is said.
     by_words = {tokens(column): "" for column in found.candidates}

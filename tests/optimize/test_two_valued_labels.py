@@ -248,7 +248,7 @@ def test_pairs_on_what_nobody_defined_make_a_comparison_by_its_name_or_a_line(
     for spec, asked in (("tone", 'on "tone"'), ("tone=which is kinder", "which is kinder")):
         flags = ["--pairwise", spec, "--data", str(tmp_path / "pairs.jsonl")]
         assert tune([*flags, "--out", str(tmp_path / asked[-4:-1])]) == 0
-        assert "it reads prompt, and answers which is better" in capsys.readouterr().err
+        assert "and answers which is better" in capsys.readouterr().err
         judge = judges.load(tmp_path / asked[-4:-1])
         assert (judge.name, judge.kind) == ("tone", "pairwise")
         assert asked in str(judge.template())
