@@ -18,6 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import (
     add_model_flags,
@@ -247,6 +249,10 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
             by_id = from_replies(path, name, scale, how["values"], pairwise=pairwise)
         scored = task.scored(own_name or path.stem, by_id, None, scale)
         entries.append(Entry(name=scored.judge, scored=scored))
+        if np.array_equal(scored.scores, scored.human):
+            print_error(
+                f"warning: {scored.judge}: every score is people's own label; is it theirs?"
+            )
         if scored.n_unjudged or scored.n_unknown:
             print_error(
                 f"warning: {scored.judge}: {scored.n_unjudged} labelled outputs have no record, "

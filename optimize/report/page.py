@@ -352,6 +352,9 @@ def write_misses(path: Path, scored: Scored) -> None:
 
 def _case(scored: Scored, row: int, gap: float = 0) -> Case:
     item, side = scored.items.items[row], ""
+    people = f"{item.human:.2f}"
+    if scored.is_binary:
+        people = "pass" if item.human else "fail"
     if gap and not scored.is_pairs:
         rivals = next(rows for rows in scored.ranked_rows if row in rows)
         places = int((~np.isnan(scored.scores[rivals])).sum()) - 1
@@ -360,7 +363,7 @@ def _case(scored: Scored, row: int, gap: float = 0) -> Case:
     return Case(
         title=(
             f"{item.system or item.id} on {item.document_id}: {side}"
-            f"judge {scored.scores[row]:.2f}, people {item.human:.2f}"
+            f"judge {scored.scores[row]:.2f}, people {people}"
         ),
         lines=[*lines, *_people_said(scored, row)],
         texts=[(name, cut_text(text)) for name, text in scored.texts(row).items()],
