@@ -273,8 +273,9 @@ class Judge:
     def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
         """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
 
-        A pairwise judge gives its margin in [-1, 1], positive for A. `attrs["n_failed"]` counts
-        failures and `attrs["failures"]` counts each reason.
+        Conversations are read as `dspy-judges score` reads them. A pairwise judge gives its margin
+        in [-1, 1], positive for A. `attrs["n_failed"]` counts failures and `attrs["failures"]` each
+        reason.
         """
         import pandas as pd
 
@@ -284,7 +285,14 @@ class Judge:
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
         mapping = pop_map(options)
-        columns = self.find_columns([str(name) for name in frame.columns], mapping)
+        try:
+            columns = self.find_columns([str(name) for name in frame.columns], mapping)
+        except MissingColumnError:
+            from data.conversations import as_texts
+
+            rows = [as_texts(row) for row in frame.to_dict("records")]
+            frame = pd.DataFrame(rows, index=frame.index)
+            columns = self.find_columns([str(name) for name in frame.columns], mapping)
         if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}

@@ -147,6 +147,16 @@ def test_a_list_of_texts_is_judged_as_one_text_as_labels_are_read(frame: pd.Data
     assert math.isnan(scores[2])
 
 
+def test_a_frame_of_conversations_is_scored_by_its_last_turn() -> None:
+    said = ("user", "Where is it?"), ("assistant", "On the shelf by the door.")
+    turns = [{"role": role, "content": text} for role, text in said]
+    judge = judges.loading.dimension_on("label", ("pass", "fail"), ("input", "output"))
+    scores = Judge.of(judge).score(pd.DataFrame({"messages": [turns, turns]}, index=[4, 2]))
+    assert list(scores.index) == [4, 2]
+    alone = Judge.of(judge)(input="User: Where is it?", output="On the shelf by the door.")
+    assert list(scores) == [alone.score] * 2
+
+
 def test_load_takes_names_files_folders_and_definitions(tmp_path: Path) -> None:
     frozen = Judge(subject=FLUENCY, prompt=FLUENCY.prompt(), plan=ONE)
     frozen.save(tmp_path / "judge.json")
