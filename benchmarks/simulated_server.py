@@ -56,7 +56,12 @@ class SimulatedServer:
 
     async def chat(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
-        return web.json_response(self.answer(body))
+        try:
+            return web.json_response(self.answer(body))
+        except ValueError:
+            said = "the simulated models know the texts of their own labels alone, in their folder"
+            error = {"message": said, "type": "invalid_request_error"}
+            return web.json_response({"error": error}, status=400)
 
     def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The official answer to a request for a chat completion."""
@@ -138,6 +143,7 @@ def main() -> None:
     parser.add_argument("--world", choices=JUDGES, default="reasoning helps")
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--documents", type=int, default=50)
+    parser.add_argument("--two-values", action="store_true", help="passes and fails")
     flags = parser.parse_args()
     # A shell that starts it in the background has it ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -146,6 +152,7 @@ def main() -> None:
         seed=flags.seed,
         judge=JUDGES[flags.world],
         n_documents=flags.documents,
+        two_values=flags.two_values,
     )
     labels, dimension = world.write(flags.folder)
     with serve(world) as server:
