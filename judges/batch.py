@@ -1,7 +1,7 @@
 """Half price: a provider's batch file, submitted, and collected into a run's store within a day.
 
-A table is judged twice: once to write its requests down, in OUT.batch.jsonl, and once the store has
-the answers. A mark in each request's name tells this file's batch from all others of the account.
+A table is judged twice: once to write its requests down, and once the store has the answers. Beside
+OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, the batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
+from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
@@ -37,13 +38,22 @@ ENDED = ("completed", "failed", "expired", "cancelled")
 MARK, PURPOSE = "judges_run", "batch"
 
 
+class State(Struct, kw_only=True):
+    """Which batch it is; `run`, empty until it is begun, marks it at the provider's side."""
+
+    lm: str
+    endpoint: str
+    run: str = ""
+    batch_id: str | None = None
+
+
 class _Response(Struct):
     status_code: int = 400
     body: Raw = Raw(b"{}")
 
 
 class _Answer(Struct):
-    """A line of a batch's files; `custom_id` is MARK-KEY, with the request's key in the store."""
+    """A line of a batch's files; `custom_id` is the request's key in the store."""
 
     custom_id: str
     response: _Response | None = None
@@ -57,6 +67,8 @@ class Batch:
     """The batch of the run that writes the file `out`, on the store and the limits of its session.
 
     As a model it answers what the store knows, and writes the rest down. `price` is the usual one.
+    Raises FatalModelError where the batch was begun with another model or endpoint: no file chooses
+    where texts and keys go.
     """
 
     native_n = True
@@ -81,14 +93,19 @@ class Batch:
         self._price, self._api_base = price or FREE, api_base
         self._budget, self._store = session.budget, session.store
         self._worst: dict[str, float] = {}
-        self._lm, self._new_mark = lm, token_hex(8)
         self._requests = out.with_name(f"{out.name}.batch.jsonl")
-        self._unfinished = out.with_name(f"{out.name}.batch.partial")
-
-    @property
-    def begun(self) -> bool:
-        """Whether its requests are written down and booked, all of them."""
-        return self._requests.exists()
+        self._file = out.with_name(f"{out.name}.batch.json")
+        self.state = State(lm=lm, endpoint=model.endpoint)
+        if self._file.exists():
+            try:
+                self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
+            except msgspec.DecodeError as error:
+                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+        if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
+            raise FatalModelError(
+                f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}: name them "
+                "(--lm, --api-base), or delete that file to forget the batch"
+            )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """A known answer; raises RefusedError."""
@@ -97,9 +114,8 @@ class Batch:
             return known
         if key.hex() not in self._worst:
             body = self._model.spelling.body(messages, sampling)
-            name = f"{self._new_mark}-{key.hex()}"
-            request = {"custom_id": name, "method": "POST", "url": URL, "body": body}
-            with self._unfinished.open("ab" if self._worst else "wb") as file:
+            request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
+            with self._requests.open("ab" if self._worst else "wb") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
             tokens = token_bound(messages), sampling.n * sampling.max_tokens
             self._worst[key.hex()] = DISCOUNT * self._price.worst(*tokens)
@@ -123,25 +139,22 @@ class Batch:
                 f"${free:.4f}"
             )
         for key, worst in new.items():
-            self._store.begin(bytes.fromhex(key), self._lm, PURPOSE, worst)
+            self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
         if self._worst:
-            self._unfinished.replace(self._requests)
+            self.state.run = token_hex(8)
+            self._save()
         return len(self._worst)
 
-    def submit(self) -> str:
-        """Upload the requests and start the batch, once; returns its name."""
+    def submit(self) -> None:
+        """Upload the requests and start the batch, once."""
+        if self.state.batch_id is not None:
+            return
         with self._client() as client:
-            batch = self._started(client)
-            if batch is None:
-                with self._requests.open("rb") as content:
-                    uploaded = client.files.create(file=content, purpose="batch")
-                batch = client.batches.create(
-                    input_file_id=uploaded.id,
-                    endpoint=URL,  # type: ignore[arg-type]
-                    completion_window="24h",
-                    metadata={MARK: self._mark()},
-                )
-            return str(batch.id)
+            # A run killed between starting a batch and noting it must not start it twice.
+            last = client.batches.list(limit=100)
+            started = (b for b in last if (b.metadata or {}).get(MARK) == self.state.run)
+            self.state.batch_id = (next(started, None) or self._start(client)).id
+        self._save()
 
     def collect(self) -> list[str]:
         """Settle the answers into the store; returns why each of the other requests has none.
@@ -149,23 +162,26 @@ class Batch:
         The batch is forgotten then; until then it is safe to repeat. Raises FatalModelError while
         the batch is under way.
         """
-        rows, failures = self._store.waiting(PURPOSE), []
+        if self.state.batch_id is None:
+            raise FatalModelError("no batch is submitted; --batch-api submit does")
+        with self._requests.open("rb") as file:
+            asked = {_ANSWER.decode(line).custom_id for line in file}
+        # The rows in the store of those that have no answer yet.
+        rows = {key: row for key, row in self._store.waiting(PURPOSE).items() if key in asked}
+        failures = []
         with self._client() as client:
-            if not self.begun or (started := self._started(client)) is None:
-                raise FatalModelError(
-                    f"no batch of this run is at {self.endpoint}; --batch-api submit starts it"
-                )
-            batch = client.batches.retrieve(started.id)
+            batch = client.batches.retrieve(self.state.batch_id)
             done = batch.request_counts.completed if batch.request_counts else 0
-            how_far = f"{batch.id} {batch.status}, {done:,} of {len(rows):,} requests answered"
+            how_far = f"{batch.id} {batch.status}, {done:,} of {len(asked):,} requests answered"
             if batch.status not in ENDED:
                 raise FatalModelError(f"the batch is not finished: {how_far}")
             files = filter(None, (batch.output_file_id, batch.error_file_id))
             for answer in (each for file_id in files for each in _answers(client, file_id)):
-                if (key := answer.custom_id.rpartition("-")[2]) in rows:
-                    failures += self._settle(answer, rows.pop(key))
+                if answer.custom_id in rows:
+                    failures += self._settle(answer, rows.pop(answer.custom_id))
         for row in rows.values():
             self._store.settle(row, REFUSED, 0.0, None)
+        self._file.unlink()
         self._requests.unlink()
         return failures + [f"not answered: {how_far}"] * len(rows)
 
@@ -184,16 +200,18 @@ class Batch:
         self._store.settle(row, ANSWERED, cost, completion)
         return []
 
-    def _mark(self) -> str:
-        with self._requests.open("rb") as file:
-            return _ANSWER.decode(file.readline()).custom_id.partition("-")[0]
-
-    def _started(self, client: "OpenAI") -> Any:
-        """The batch as the provider knows it, by its mark; None where none was started."""
-        mark = self._mark()
-        return next(
-            (b for b in client.batches.list() if (b.metadata or {}).get(MARK) == mark), None
+    def _start(self, client: "OpenAI") -> Any:
+        with self._requests.open("rb") as content:
+            uploaded = client.files.create(file=content, purpose="batch")
+        return client.batches.create(
+            input_file_id=uploaded.id,
+            endpoint=URL,  # type: ignore[arg-type]
+            completion_window="24h",
+            metadata={MARK: self.state.run},
         )
+
+    def _save(self) -> None:
+        write_atomically(self._file, msgspec.json.encode(self.state) + b"\n", overwrite=True)
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:

@@ -149,6 +149,17 @@ def test_an_empty_address_is_refused(address: str) -> None:
         next(judges.load("coherence").judge_all([ROW], lm="openai/judge-1", api_base=address))
 
 
+def test_a_strangers_state_of_a_batch_sends_no_key(
+    stranger: Listener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = {"run": "r", "lm": "openai/judge-1", "endpoint": stranger.url}
+    Path("out.jsonl.batch.json").write_text(json.dumps(state))
+    for step in ("submit", "collect"):
+        ask = ["score", "coherence", "--lm", "openai/judge-1", "--batch-api", step]
+        assert judges_command([*ask, "--data", "rows.jsonl", "--out", "out.jsonl"]) == 1
+        assert f"at {stranger.url}: name them (--lm, --api-base)" in capsys.readouterr().err
+
+
 def test_a_strangers_definitions_and_labels_reach_no_host_and_no_file(
     stranger: Listener, capsys: pytest.CaptureFixture[str]
 ) -> None:

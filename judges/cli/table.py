@@ -384,7 +384,7 @@ def _answered_by_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if not batch.begun:
+        if not batch.state.run:
             writing = Session(models={models[0]: batch}, **request_options(args))
             with writing, closing(_judged(run, writing)) as judged:
                 for _ in judged:
@@ -392,8 +392,8 @@ def _answered_by_batch(run: TableRun) -> bool:
             if not batch.begin():
                 print("nothing to submit: every reply is there already; leave out --batch-api")
                 return False
-        name = batch.submit()
-    print_output(f"{name} is submitted; within a day, --batch-api collect")
+        batch.submit()
+    print_output(f"{batch.state.batch_id} is submitted; within a day, --batch-api collect")
     return False
 
 

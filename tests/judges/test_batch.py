@@ -10,6 +10,7 @@ import pytest
 from openai_server import OpenAIServer
 
 import judges
+from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.__main__ import main
 from judges.batch import Batch
@@ -111,26 +112,29 @@ def test_lines_of_any_shape_lose_no_other_lines(
 def test_a_submission_killed_at_any_write_starts_one_batch(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    n_written = 0
 
-    # Its requests are booked and not named; they are uploaded.
-    for place in ("pathlib.Path.replace", "openai.resources.Batches.create"):
-        with monkeypatch.context() as patched:
-            patched.setattr(place, killed)
-            with pytest.raises(KeyboardInterrupt):
-                submit(tmp_path)
+    def killed(path: Path, content: bytes, *, overwrite: bool) -> None:
+        nonlocal n_written
+        n_written += 1
+        if n_written == 2:  # the batch has just been started, and is not noted
+            raise KeyboardInterrupt
+        write_atomically(path, content, overwrite=overwrite)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("judges.batch.write_atomically", killed)
+        with pytest.raises(KeyboardInterrupt):
+            submit(tmp_path)
     with opened(tmp_path) as batch:
-        assert batch.begun
-        assert batch.submit() == batch.submit()
+        assert batch.state.run
+        batch.submit()
+        batch.submit()
     assert len(openai_server.batches) == 1
-    with closing(Store(tmp_path / "store")) as store:
-        assert [total.n for total in store.totals()] == [25]
     assert collect(tmp_path) == []
 
 
 def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path: Path) -> None:
-    with opened(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch of this run"):
+    with opened(tmp_path) as batch, pytest.raises(FatalModelError, match="no batch is submitted"):
         batch.collect()
     with Session(store=tmp_path / "store") as session:
         with pytest.raises(FatalModelError, match="openai/NAME"):
@@ -141,8 +145,8 @@ def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path
         elsewhere.begin()
         with pytest.raises(FatalModelError, match="Connection error"):
             elsewhere.submit()
-        with pytest.raises(FatalModelError, match="no batch of this run is at http"):
-            Batch(tmp_path / "out.csv", LM, session).collect()
+        with pytest.raises(FatalModelError, match="its batch asks openai/judge-1 at http"):
+            Batch(tmp_path / "out.csv", LM, session)
 
 
 def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(
@@ -153,7 +157,7 @@ def test_a_batch_keeps_to_what_the_run_has_left_of_its_limits(
     spent = cost(tmp_path / "store")
     with pytest.raises(OptionError, match="has 20 requests; --max-calls leaves 19"):
         submit(tmp_path, max_calls=24)
-    with (tmp_path / "out.csv.batch.partial").open() as lines:
+    with (tmp_path / "out.csv.batch.jsonl").open() as lines:
         bodies = [json.loads(line)["body"] for line in lines]
     # No token is shorter than a byte, and a message has some around its text.
     size = sum(len(message["content"]) for body in bodies for message in body["messages"])
