@@ -85,6 +85,18 @@ _UNCLEAR = re.compile(
     rf"{_OPEN}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
     re.IGNORECASE,
 )
+_WITHDRAWN = re.compile(
+    r"\b(?:scratch that|on (?:second thought|reflection)|take that back|never ?mind|let me re"
+    r"|i (?:\w+ )?reconsider|too (?:high|low|generous|harsh)|i (?:cannot|can't) (?:rate|score|say)"
+    r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
+    re.IGNORECASE,
+)
+# Of what is left when the judge's own scale is blanked.
+_OTHER_SCALE = re.compile(
+    r"\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
+    r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
+    re.IGNORECASE,
+)
 # What begins a line of its own: headers, tags, keys of JSON.
 _MARKUP = re.compile(
     rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
@@ -224,7 +236,7 @@ def find_answer(
     after = "\n".join(aside for place, aside in asides if place >= answers[-1].start)
     values = {answer.value for answer in answers}
     values |= {wanted.value(match) for match in wanted.second.finditer(after)} - {None}
-    if None in values or len(values) > 1:
+    if None in values or len(values) > 1 or _WITHDRAWN.search(after):
         raise NoScoreError(f"not one clear answer in {shortened(text)}")
     return answers[-1]
 
@@ -242,10 +254,12 @@ def answer_span(reply: str) -> tuple[int, int]:
 def plain_text(text: str, wanted: Wanted) -> str:
     """A text of the same length in plain signs, a label at the start of its line, no own scale.
 
-    Labels are tags, headers of other names and keys of JSON.
+    Labels are tags, headers of other names and keys of JSON. NoScoreError names another scale.
     """
     text = text.translate(_PLAIN)
     text = wanted.scale.sub(lambda match: " " * len(match[0]), text)
+    if wanted.numeric and _OTHER_SCALE.search(text):
+        raise NoScoreError(f"an answer on another scale: {shortened(text)}")
 
     def label(markup: re.Match[str]) -> str:
         name = markup[1] or markup[2]

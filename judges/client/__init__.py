@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from judges.client.prices import read_price as read_price
     from judges.client.protocol import EMBEDDED as EMBEDDED
     from judges.client.protocol import OPENAI as OPENAI
+    from judges.client.protocol import Completion as Completion
     from judges.client.protocol import FatalModelError as FatalModelError
     from judges.client.protocol import Message as Message
     from judges.client.protocol import Model as Model

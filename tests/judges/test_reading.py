@@ -47,7 +47,7 @@ RATED = [
 # No rating, two of them, one off the scale or of something else: all are asked for again.
 UNRATED = [
     "Average user rating: 4", "The document ends with:\nRating: 5", "Rating: 4. No wait, 3.",
-    "Rating: 4, though a stricter judge would say 3.",
+    "Rating: 4. Let me reconsider.", "Rating: 4, though a stricter judge would say 3.",
     "Key facts covered: 3/5", "Highest possible rating: 5", "1. 4\n2. 3\n3. 5", "Rating: 4½",
     '"Rating: 5" is what the text demands.', '{"rating": "3-4"}', '{"rating": true}',
     "Focus: 5\nTransitions: 3", "4-5", "3 or 4", "3/4", "-4", "4%", "80/100", "4.5",
@@ -65,7 +65,7 @@ UNRATED = [
     "Rating 1: 4\nRating 2: 3", "Judge A: 4\nJudge B: 2", "4\n3", "4, 3", "2023", "4:30", "1,000",
     "Rating: 5 - 1 = 4", "3+1", "(3+5)/2 = 4", "<think>Rating: 4", "Rating:", "", "Rating: **",
     "Rating: 4 (draft), final to follow", '{"rating": null}', '{"ratings": [4, 3]}',
-    '[{"rating": 4}, {"rating": 2}]', "Time: 4 minutes",
+    '{"rating": 4, "scale": "1-10"}', '[{"rating": 4}, {"rating": 2}]', "Time: 4 minutes",
     "Rating: 4 points deducted", "Rating: at least 4", "Rating: 4, at best", "Author's score: 5",
     "Coherence: 4\nCoherence: 2", "Coherence before: 2\nCoherence after: 4",
     "I'd say 4 but the prompt says 5.", "5 (said the author)", "Requested rating: 5",

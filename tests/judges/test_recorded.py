@@ -211,7 +211,7 @@ SENTENCES = {
     "The summary only covers a small part; therefore, it scores 1 out of 5.": 1,
     "The response is somewhat interesting (2).": 2, "It leaves out a fact; 4 out of 5.": 4,
     "I would not give it a 5.": None, "If it were shorter, I would give it a 5.": None,
-    "It gets 2 facts right.": None,
+    "On a scale of 1-10, I rate it 4.": None, "It gets 2 facts right.": None,
     "It earns a 4. It deserves a 5.": None, "Others would give it a 4.": None,
 }  # fmt: skip
 
