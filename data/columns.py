@@ -59,6 +59,8 @@ _COMMENT = re.compile(
     r"erl(?:ä|ae)uterung|r(?:ü|ue)ckmeldung|hinweis|notiz|grund|warum|commentaire|remarque|"
     r"explication|observation|pourquoi|comentario|explicación|observacion|motivo)(?:e?s|e|en)?"
 )
+# A model's reasons are not people's.
+_MODELS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
 _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 # What is longer, has more words, or comes in more kinds is no label but a text.
@@ -174,6 +176,7 @@ class Columns:
             column
             for column in (*self.table.columns, *nested)
             if any(map(_COMMENT.fullmatch, tokens(column)))
+            and _MODELS.isdisjoint(tokens(column))
             and column not in {*mapped, *self.judged}
             and self.kind(column) in ("text", "label")
         )

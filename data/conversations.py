@@ -105,7 +105,9 @@ def as_texts(cells: Row) -> Row:
             backwards = [who in _ANSWERS for who, _ in reversed(turns)]
             end = len(turns) - [*backwards, True].index(True)
             start = end - [*backwards[len(turns) - end :], False].index(False)
-            texts["input"] = as_text(turns[:start]) or "[the conversation begins here]"
+            # What the user calls `input` stays what it is.
+            before = "dialogue" if "input" in cells and "input" not in found else "input"
+            texts[before] = as_text(turns[:start]) or "[the conversation begins here]"
             texts["output"] = _alone(turns[start:end]) if end else None
     return {**cells, **texts}
 
@@ -134,11 +136,14 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     elif whole or not (outputs or any(of.get("output") for of in texts)):
         names, how = {CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)"
     elif not outputs:
-        names = {"input", "output"}
+        names = {"input", "dialogue", "output"}
         how = "the last assistant turn is judged (--judge conversation: all of it)"
     names |= {*table.columns} - {*columns}
     texts = [{name: text for name, text in of.items() if name in names} for of in texts]
     rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
-    notes = (*table.notes, f"{joined_names(columns)} holds conversations: {how}")
+    read = columns if _sides(columns) else columns[:1]
+    notes = [*table.notes, f"{joined_names(read)} holds conversations: {how}"]
+    if others := columns[len(read) :]:
+        notes.append(f"of conversations one is read, and not {joined_names(others)}")
     known = tuple(dict.fromkeys(name for of in texts for name in of))
-    return replace(table, rows=rows, columns=known, notes=notes)
+    return replace(table, rows=rows, columns=known, notes=tuple(notes))

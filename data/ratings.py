@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -121,8 +121,13 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     return RatingColumns(nested, flat, groups, guessed, candidates)
 
 
-def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) -> list[str]:
-    """The columns that may hold the labels on a dimension which no column is called."""
+def _label_columns(
+    columns: Columns, dimension: str, candidates: Iterable[str], others: Sequence[str] = ()
+) -> list[str]:
+    """The columns that may hold the labels on a dimension which no column is called.
+
+    They go by a label's name or the dimension's; where none does, it is `others`.
+    """
     own, used = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
     labels = []
     for column in (*columns.table.columns, *columns.nested_names):
@@ -133,10 +138,11 @@ def _label_columns(columns: Columns, dimension: str, candidates: Iterable[str]) 
     names = import_module("judges.catalog").names()
     if dimension not in names and get_close_matches(dimension, names, 1, 0.85):
         return []  # The name is misspelled.
-    others = [c for c in candidates if c.casefold() not in names and _are_like_ratings(columns, c)]
     # Several with the dimension's words may be one annotator's each.
-    named = [column for column in others if {*tokens(dimension)} <= {*tokens(column)}]
-    return labels or ([] if len(named) > 1 or dimension in names else named or others)
+    named = [column for column in candidates if {*tokens(dimension)} <= {*tokens(column)}]
+    if not labels and (len(named) > 1 or dimension in names):
+        return []
+    return labels or named or [column for column in others if column.casefold() not in names]
 
 
 def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -160,15 +166,16 @@ def check_ratings(
         words, taken = {*tokens(name)}, found.flat.get(name, ())
         # What has the dimension's words in its name may be a further annotator's.
         more = [c for c in found.candidates if c not in taken and words and words < {*tokens(c)}]
-        group, labels = [*taken, *more], _label_columns(columns, name, found.candidates)
+        like = [c for c in found.candidates if _are_like_ratings(columns, c)]
+        group, labels = [*taken, *more], _label_columns(columns, name, found.candidates, like)
         if name not in columns.mapping and len(taken) < 2 and more and len(group) > 1:
             fault = f"{joined_names(group)} may be one annotator's each"
             advice = f"take them all by {map_flag(name, group)}, or one alone by "
             problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
         elif not taken and name not in columns.mapping and labels:
             fault = f"no column is called so, and {joined_names(labels)} may be its labels"
-            advice = " or ".join(map_flag(name, group) for group in (*zip(labels[:3]), labels))
-            problems.add("labels", fault, f"say which: {advice}", field=name)
+            flags = dict.fromkeys(map_flag(name, each) for each in (*zip(labels[:3]), labels))
+            problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=name)
     notes = []
     for name, own in found.flat.items():
         if own in found.groups.values():

@@ -1,4 +1,4 @@
-"""A command's first moments: where modules are found, and Ctrl-C during imports."""
+"""A command's first moments: where modules are found, closed streams, Ctrl-C during imports."""
 
 import os
 import signal
@@ -22,6 +22,10 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
     first = Path(sys.path[0] or ".").resolve()
     if first == Path.cwd() and first != HOME and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
+    for name in ("stdout", "stderr"):
+        # Closed by the caller (>&-): Python has no stream there.
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     # Matrices here are small: more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")

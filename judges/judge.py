@@ -290,8 +290,8 @@ class Judge:
         except MissingColumnError:
             from data.conversations import as_texts
 
-            rows = [as_texts(row) for row in frame.to_dict("records")]
-            frame = pd.DataFrame(rows, index=frame.index)
+            records: Any = frame.to_dict("records")
+            frame = pd.DataFrame(map(as_texts, records), index=frame.index)
             columns = self.find_columns([str(name) for name in frame.columns], mapping)
         if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")

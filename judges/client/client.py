@@ -298,7 +298,9 @@ class _Window:
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
+        # A stream that nobody keeps is closed by the collector, maybe on the loop's own thread.
+        on_loop = threading.current_thread() is _start_loop()[1]
+        until = time.monotonic() + (0 if on_loop else seconds)
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 

@@ -72,7 +72,10 @@ class Candidate:
     @cached_property
     def id(self) -> str:
         """A digest of the prompt, whatever way led to it."""
-        parts: list[object] = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
+        shown = self.demo_set
+        parts: list[object] = [self.instruction, [dict(demo) for demo in shown.demos]]
+        if any(shown.comments):
+            parts.append(shown.comments)
         if self.reasoning is not None:
             parts.append(self.reasoning)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
@@ -151,7 +154,7 @@ def draw_demo_set(
             break
         item = items.items[index]
         texts = tuple(item.texts.values())
-        length = sum(map(len, texts))
+        length = sum(map(len, texts)) + len(agreed_comment(item))
         full = item.document_id not in documents and len(documents) >= most_documents
         if full or texts in shown or length > characters_left:
             continue

@@ -37,8 +37,12 @@ def test_a_label_inside_an_object_is_found_by_its_name() -> None:
 def test_of_several_columns_the_flag_says_which() -> None:
     with pytest.raises(LabelError, match="--map polite=label or --map polite=verdict"):
         data.read_labels(rows(label=("yes", "no"), verdict=("yes", "no")), dimensions=["polite"])
+
+
+def test_a_lone_column_of_another_name_is_not_taken_for_labels() -> None:
+    judged = rows(gpt4_verdict=("yes", "no"))
     with pytest.raises(LabelError, match="--map polite=latency_s or"):
-        data.read_labels(rows(cached=("yes", "no")), dimensions=["polite"])
+        data.read_labels(judged, dimensions=["polite"])
 
 
 @pytest.mark.parametrize(("name", "column"), [("relevnce", "label"), ("relevance", "coherence")])

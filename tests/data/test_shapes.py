@@ -203,3 +203,11 @@ def test_a_comment_inside_annotations_is_on_its_label_and_no_rating(tmp_path: Pa
     labelled = data.read_labels(tmp_path / "traces.jsonl")
     assert labelled.dimensions == ("label",)
     assert {output.comments["label"] for output in labelled.outputs} == {("rude",)}
+
+
+def test_a_models_reasons_are_no_comments_of_people(tmp_path: Path) -> None:
+    said = {"label": "fail", "gpt4_reason": "It thinks so.", "critique": "rude"}
+    rows = [{"input": f"{n}?", "output": f"{n}.", **said} for n in range(3)]
+    write_jsonl(tmp_path / "sheet.jsonl", rows)
+    labelled = data.read_labels(tmp_path / "sheet.jsonl")
+    assert {output.comments["label"] for output in labelled.outputs} == {("rude",)}
