@@ -16,7 +16,7 @@ HOME = Path(__file__).resolve().parents[1]
 def run(target: str, words: Sequence[str] | None = None) -> int:
     """The exit code of MODULE:FUNCTION, called with the command line's words.
 
-    0 done, 1 failed or fell short, 2 wrong usage, 130 interrupted.
+    0 done, 1 failed or fell short, 2 wrong usage, 3 undecided, 130 interrupted.
     """
     # `python -m` searches the working folder first: a user's datasets.py would hide the library.
     first = Path(sys.path[0] or ".").resolve()
