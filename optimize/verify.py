@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from data.tables.in_memory import Rows
 from data.types import LabelledPairs, LabelledSet
+from data.values import VERDICTS
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, check_options
@@ -155,7 +156,6 @@ class Measured:
             "tuned_on_these_labels": is_on_met,
             **figures(self.unmet),
             **({"misses": miss_rows(self.unmet, MOST_MISSES)} if self.unmet.is_binary else {}),
-            # The file's for 1 and 0.
             "words": getattr(self.labelled, "words", {}).get(self.scored.dimension),
         }
 
@@ -552,7 +552,8 @@ def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
     for word in PLURALS:
         if number := result["n_more"][word]:
             return f"label {counted(number, f'more {word}')}; these are too few for intervals"
-    if (result["kappa"]["high"] or 0) < 0 and (words := result["words"]):
+    words = result["words"]
+    if words and "/".join(words) not in VERDICTS and (result["kappa"]["high"] or 0) < 0:
         turned = shlex.quote("{}=0,{}=1".format(*words))
         return f"the labels may be the wrong way round; --values {turned} turns them"
     low = result["balanced_accuracy"]["low"]

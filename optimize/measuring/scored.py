@@ -89,8 +89,9 @@ class Scored:
         return verdicts(self.scores)
 
     def word(self, value: float) -> str:
-        """What people call a label or verdict of two values; another number as it is."""
-        return {1.0: self.words[0], 0.0: self.words[1]}.get(value, f"{value:g}")
+        """What people call a label or verdict of two values; any other number as it is."""
+        words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
+        return words.get(value, f"{value:g}")
 
     @property
     def human(self) -> Vector:

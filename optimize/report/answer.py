@@ -143,11 +143,11 @@ def gain_sentence(summary: Summary) -> str:
     if value == low == high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     name = "balanced accuracy" if "balanced_gain" in summary else "rho"
-    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name}"
-    unseen = _gain_unseen(summary)
-    if summary["shipped"] == "seed":
-        return f"The tuned judge on test (no part in the choice): {figure}{unseen}."
-    figure += f" on test{unseen}"
+    on_test = " on test" if summary["shipped"] == "tuned" else ""
+    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name}{on_test}"
+    figure += _gain_unseen(summary)
+    if not on_test:
+        return f"The tuned judge on test (no part in the choice): {figure}."
     if low is None:
         documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
         return f"{documents} of test are too few to show it by themselves: {figure}."
@@ -180,7 +180,7 @@ def _gain_unseen(summary: Summary) -> str:
     unseen = _gains(summary).get("test_unseen_systems")
     if not unseen or unseen["value"] is None:
         return ""
-    joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] > 0 else "but"
+    joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] >= 0 else "but"
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
 
 
@@ -346,8 +346,7 @@ def _on_gain(summary: Summary) -> Iterator[str]:
         if gain and gain["low"] is not None and gain["low"] <= 0:
             yield "Verify both judges on further labels: test alone does not confirm the gain."
         return
-    order = _order(summary, "test", "seed")
-    if order and order["value"] == 1:
+    if (_order(summary, "test", "seed") or {}).get("value") == 1:
         return  # nothing is left to gain
     if summary.get("limit_reached"):
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
@@ -377,7 +376,7 @@ def _on_width(order: Cell | None, card: Cell | None) -> Iterator[str]:
     documents = counted(order["n_documents"], "document")
     if order["low"] is None:
         yield f"Label more documents: {documents} are too few for an interval."
-    elif (order["high"] - order["low"]) / 2 > WIDE:
+    elif order["value"] < 1 and (order["high"] - order["low"]) / 2 > WIDE:
         yield f"Label more documents: with {documents} the figure is that uncertain."
 
 

@@ -374,8 +374,7 @@ def _people_said(scored: Scored, row: int) -> list[str]:
         return []
     labelled = scored.labelled[row]
     if isinstance(labelled, LabelledOutput):
-        said = scored.word if scored.is_binary else "{:g}".format
-        given = [*map(said, labelled.ratings.get(scored.dimension, ()))]
+        given = [*map(scored.word, labelled.ratings.get(scored.dimension, ()))]
         names = labelled.annotators.get(scored.dimension, ())
         comments = labelled.comments.get(scored.dimension, ())
     else:
