@@ -224,9 +224,7 @@ def test_what_cannot_be_compared_is_one_line(capsys: pytest.CaptureFixture[str])
 def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dimension(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path("charm.yaml").write_text(
-        "name: charm\ndefinition: Is it kind?\nscale: [1, 5]\ninputs: [text]"
-    )
+    Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
     flags = ["charm.yaml", "--lm", "embedded", "--data", lines("labels.jsonl", rows)]
     judges = compared(capsys, *flags, "--dimension", "charm")["judges"]
