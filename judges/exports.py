@@ -119,9 +119,14 @@ def read_export(
     matched = f"{len(found):,} of {len(labelled.items):,} labelled rows, {by_id:,} by id"
     say(f"note: {file}: {metric!r}; matched {matched} and {len(found) - by_id:,} by their texts")
     texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
-    outputs = [(_texts(row, OUTPUT), texts[n]) for row, n in found if not math.isnan(scores[n])]
-    if others := sum(bool(row and label) and row.isdisjoint(label) for row, label in outputs):
-        say(f"warning: {file}: {count(others, 'row')} with another output than people rated")
+    judged = {name: _texts(row, OUTPUT) for row, name in found if not math.isnan(scores[name])}
+    others = [n for n, row in judged.items() if row and texts[n] and row.isdisjoint(texts[n])]
+    if others:
+        say(
+            f"warning: {file}: {count(len(others), 'row')} of another output than people's left out"
+        )
+    for name in others:
+        del scores[name]
     return scores
 
 

@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
         conflict_handler="resolve",
     )
     add_judges_flags(command_parser, "compare")
-    about = "asked with the prompt of --dimension; repeatable"
+    about = "asked the catalogue's prompt of --dimension, else the first JUDGE's; repeatable"
     command_parser.add_argument("--lm", metavar="MODEL", action="append", default=[], help=about)
     return command_parser
 
@@ -137,11 +137,16 @@ def command(arguments: Sequence[str]) -> int:
 def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     """What --json prints; None after --dry-run, which prints what to expect alone."""
     started = time.monotonic()
-    if flags.lm and not (flags.dimension or flags.pairwise):
-        raise SettingsError("--lm MODEL asks a catalogue judge: name it by --dimension NAME")
-    word = flags.dimension or flags.pairwise
-    of_models = [(name or lm, f"{word}@{lm}") for name, lm in map(split_name, flags.lm)]
-    specs = [*of_models, *map(split_name, flags.judges)]
+    judges, asked = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
+    if flags.lm and not (asked and find_subject(asked)):
+        if not judges:
+            raise SettingsError(
+                "--lm MODEL asks the prompt of a catalogue dimension (--dimension; dspy-judges "
+                "list), else of the first JUDGE: name one (a run folder or FILE.yaml)"
+            )
+        asked = judges[0][1].partition("@")[0]
+    of_models = [(name or lm, f"{asked}@{lm}") for name, lm in map(split_name, flags.lm)]
+    specs = [*of_models, *judges]
     task, entries = read_task(flags, read_judges(flags, specs))
     check_names(entries)
     if flags.dry_run:

@@ -110,6 +110,11 @@ def _judged(
     if not outputs:
         raise LabelError(f"{scores.name}: no id is that of an output in {labelled.name}")
     unjudged, unknown = len(labelled.outputs) - len(outputs), len(scores_by_id) - len(outputs)
+    if unknown and all(output.ratings.get(dimension) for output in outputs):
+        raise LabelError(
+            f"{labelled.name}: {unknown:,} scores are of outputs that it lacks; --data needs all "
+            "outputs, with empty labels where nobody gave one"
+        )
     if unjudged or unknown:
         print_error(f"{unjudged} outputs have no score and {unknown} scores no output: left out")
     return outputs, np.array([scores_by_id[output.id] for output in outputs])

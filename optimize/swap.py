@@ -101,7 +101,7 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
     outcome, changed = outcome_of(interval, margin), changed_rows(a, b)
     if a.met or b.met:
         outcome = "undecided"  # and no number of labels like these would help
-    elif interval:
+    elif interval and outcome == "undecided":
         needed = documents_in_all(value, interval, -margin, n)
     result |= {
         "swap": outcome,
@@ -213,13 +213,14 @@ def swap_lines(result: Mapping[str, Any]) -> list[str]:
 
 def _changes(result: Mapping[str, Any], new: str, old: str) -> str:
     """How many rows change, and with whom people side there."""
-    if not result["n_changed"]:
-        return f"None of the {answer.unit_of(result)} changes."
+    n, unit = result["n_changed"], answer.unit_of(result)
+    if not n:
+        return f"None of the {unit} changes."
     moved, sides, which = result["moved"], result["people_side_with"], ""
     if answer.is_binary(result):
         which = f" ({moved['up']:,} fail → pass, {moved['down']:,} pass → fail)"
     return (
-        f"{result['n_changed']:,} {answer.unit_of(result)} change{which}; people side with {new} "
+        f"{text.counted(n, unit[:-1])} change{'s' * (n == 1)}{which}; people side with {new} "
         f"on {sides['new']:,}, with {old} on {sides['old']:,}."
     )
 

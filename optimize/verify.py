@@ -11,6 +11,7 @@ if __name__ == "__main__":
 import argparse
 import math
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from data.tables.in_memory import Rows
 from data.types import LabelledPairs, LabelledSet
+from data.values import VERDICTS
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, check_options
@@ -154,6 +156,7 @@ class Measured:
             "tuned_on_these_labels": is_on_met,
             **figures(self.unmet),
             **({"misses": miss_rows(self.unmet, MOST_MISSES)} if self.unmet.is_binary else {}),
+            "words": getattr(self.labelled, "words", {}).get(self.scored.dimension),
         }
 
     def __str__(self) -> str:
@@ -292,7 +295,8 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result |= gate(result, floors, point=flags.point)
     if page:
-        said, steps = verify_answer(result), [next_step(result, has_page=True)]
+        said = [*verify_answer(result), *_gate_line(result, _faults(result))]
+        steps = [step] if (step := next_step(result, has_page=True)) else []
         write_verification(page, result, measured.unmet, sentences=said, steps=steps)
     return result
 
@@ -317,8 +321,8 @@ def _floors(flags: argparse.Namespace) -> dict[str, float]:
 
 
 def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool) -> dict[str, Any]:
-    """Whether every floor holds, and a reason for each that does not or cannot be told."""
-    short, undecided = _unmeasured(result, floors), []
+    """Whether every floor holds, which do, and a reason for each that does not or is open."""
+    short, undecided, kept = _unmeasured(result, floors), [], []
     for name, least in floors.items():
         (figure, word, _), cell = FLOORS[name], result.get(name) or result["correlations"][0]
         value = math.nan if cell["value"] is None else cell["value"]
@@ -332,21 +336,28 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool)
             short.append(reason)
         elif held == "undecided":
             undecided.append(f"{reason}: {_would_decide(result, cell, word, least)}")
+        else:
+            kept.append(f"{figure} {known} >= {least:g}")
     told = "falls short" if short else "undecided" if undecided else "holds" if floors else None
     passed = not short and not undecided
-    return {"gate": told, "short": short, "undecided": undecided, "passed": passed}
+    return {"gate": told, "held": kept, "short": short, "undecided": undecided, "passed": passed}
+
+
+def _gate_line(result: Mapping[str, Any], faults: Sequence[str] = ()) -> list[str]:
+    """The faults of the gate and all that it holds, in a line; none where there is nothing."""
+    held = [f"holds: {'; '.join(result['held'])}"] if result.get("held") else []
+    return [f"Gate: {'; '.join([*faults, *held])}"] if faults or held else []
 
 
 def _would_decide(
     result: Mapping[str, Any], cell: Mapping[str, Any], word: str, least: float
 ) -> str:
     """How many more labels would tell, if the figure stays as it is."""
-    unit = PLURALS.get(word, "documents")
     if word and (lacking := result["n_more"][word]):
-        return f"{lacking} more {unit} would give an interval"
+        return f"{counted(lacking, f'more {word}')} would give an interval"
     if word and (n := further_outputs(cell["value"], cell["low"], cell["high"], least, cell["n"])):
-        return f"about {n:,} more {unit} would decide"
-    return f"label more {unit}"
+        return f"about {counted(n, f'more {word}')} would decide"
+    return f"label more {PLURALS.get(word, 'documents')}"
 
 
 def _unmeasured(result: Mapping[str, Any], floors: Mapping[str, float]) -> list[str]:
@@ -379,7 +390,9 @@ def verify_lines(
     people = result.get("people")
     table = f", {Path(page).with_suffix(f'.{MISSES}').name}" if page and is_binary(result) else ""
     last = f"Its errors: {page}{table}" if page else f"Next: {next_step(result)}"
-    lines, last_lines = wrapped(*verify_answer(result)), wrapped(last)
+    # What does not hold is printed as an error.
+    held = _gate_line(result) if result.get("passed") else []
+    lines, last_lines = wrapped(*verify_answer(result)), wrapped(*held, last)
     if is_binary(result):
         # As many of either as the screen has room for; the report has all.
         faults = wrapped(*(f"{NAME}: {fault}" for fault in _faults(result)))
@@ -505,7 +518,7 @@ def _span(rows: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], s
 
 
 def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
-    """What to do after a verification, in a line."""
+    """What to do after a verification, in a line; empty where a page and a gate do it all."""
     cell, paired = result["correlations"][0], is_paired(result)
     low, high = (result[f"accuracy_{e}"] if paired else cell[e] for e in ("low", "high"))
     if not cell["n_outputs"]:
@@ -532,14 +545,17 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
 def _shown_and_held(errors: str, held: str, result: Mapping[str, Any], *, has_page: bool) -> str:
     """Where the errors are shown, and what holds the judge to its figure, where nothing does."""
     shown = [] if has_page else [f"--report FILE.html shows {errors}"]
-    advice = "; ".join([*shown, *([] if result.get("gate") else [held])])
-    return advice or f"this page shows {errors}"
+    return "; ".join([*shown, *([] if result.get("gate") else [held])])
 
 
 def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
-    for word, units in PLURALS.items():
+    for word in PLURALS:
         if number := result["n_more"][word]:
-            return f"label {number} more {units}; these are too few for intervals"
+            return f"label {counted(number, f'more {word}')}; these are too few for intervals"
+    words = result["words"]
+    if words and "/".join(words) not in VERDICTS and (result["kappa"]["high"] or 0) < 0:
+        turned = shlex.quote("{}=0,{}=1".format(*words))
+        return f"the labels may be the wrong way round; --values {turned} turns them"
     low = result["balanced_accuracy"]["low"]
     if low is not None and low <= COIN:
         return "do not rely on it yet; always saying the same may do as well"

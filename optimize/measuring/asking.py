@@ -31,7 +31,7 @@ from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
 from optimize.flags import bounds_of, rescale, whole_ratings
 from optimize.items import Items, choose_level, items_of, n_tied_of, rows_to_judge
-from optimize.labels import AnyLevel, Labelled, check_level, load_labels
+from optimize.labels import PASS_FAIL, AnyLevel, Labelled, check_level, load_labels, words_of
 from optimize.measuring.scored import Scored, labelled_in_order, rows_met
 from optimize.statistics.correlations import Level
 
@@ -88,6 +88,7 @@ class Task:
             n_tied=n_tied_of(self.labelled),
             n_unjudged=len(everything) - len(items),
             n_unknown=len(judgements) - len(items),
+            words=words_of(self.labelled, self.dimension) or PASS_FAIL,
         )
 
 

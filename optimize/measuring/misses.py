@@ -9,7 +9,8 @@ from optimize.items import output_name
 from optimize.measuring.scored import Scored
 
 FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"
-MISS_COLUMNS = ("miss", "id", "document_id", "system", "score", "people", "judge", "output")
+_NAMES = "miss id document_id system label verdict score comment reason output"
+MISS_COLUMNS = tuple(_NAMES.split())
 
 
 def misses(scored: Scored) -> dict[str, list[int]]:
@@ -36,6 +37,8 @@ def miss_rows(scored: Scored, most: int | None = None) -> list[dict[str, Any]]:
                     "id": item.id,
                     "document_id": item.document_id,
                     "system": item.system,
+                    "label": scored.word(scored.human[row]),
+                    "verdict": scored.word(scored.passes[row]),
                     "score": json_number(scored.scores[row]),
                     **said_of(scored, row),
                 }
@@ -47,8 +50,8 @@ def said_of(scored: Scored, row: int) -> dict[str, Any]:
     """What people and judge wrote about an output, then the texts."""
     texts = dict(scored.texts(row))
     return {
-        "people": scored.items.items[row].comment,
-        "judge": scored.comment(row),
+        "comment": scored.items.items[row].comment,
+        "reason": scored.comment(row),
         "output": texts.pop(output_name(tuple(texts)) or "", ""),
         **{f"text_{name}": text for name, text in texts.items()},
     }

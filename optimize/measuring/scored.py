@@ -18,6 +18,7 @@ from optimize.items import (
     scores_of,
     text_key,
 )
+from optimize.labels import PASS_FAIL
 from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level
@@ -37,7 +38,7 @@ class Scored:
     or pairs themselves, in the order of `items`, where they are known. Of a recording, `n_unjudged`
     labelled items have no record, and `n_unknown` records no labelled item. `n_tied` outputs are
     not among the items, since as many annotators said one of two words as the other. Of two values,
-    .5 or more is a pass.
+    .5 or more is a pass; `words` are people's for 1 and 0.
     """
 
     judge: str
@@ -52,6 +53,7 @@ class Scored:
     n_unjudged: int = 0
     n_unknown: int = 0
     n_tied: int = 0
+    words: tuple[str, str] = PASS_FAIL
     scores: Vector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,6 +87,11 @@ class Scored:
     def passes(self) -> Vector:
         """Of two values: 1 for a pass, 0 for a fail, NaN where the judge failed."""
         return verdicts(self.scores)
+
+    def word(self, value: float) -> str:
+        """What people call a label or verdict of two values; any other number as it is."""
+        words = dict(zip((1.0, 0.0), self.words, strict=True)) if self.is_binary else {}
+        return words.get(value, f"{value:g}")
 
     @property
     def human(self) -> Vector:

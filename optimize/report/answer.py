@@ -113,7 +113,11 @@ def run_table(summary: Summary) -> HeadAndRows:
     """Head and rows: both judges' figures on every split that tuning did not use."""
     if cards := summary.get("two_values"):
         return ("", *RATES), [
-            (f"{SPLITS[split]}, {word}", *map(cell_text, _rates(card)))
+            (
+                f"{'test' if split == 'test' else 'new systems'}, {word}",
+                *map(cell_text, _rates(card)[:2]),
+                number_text(card["kappa"]["value"]),
+            )
             for split in cards
             for judge, word in WORDS.items()
             if (card := _card(summary, split, judge))
@@ -139,8 +143,11 @@ def gain_sentence(summary: Summary) -> str:
     if value == low == high == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
     name = "balanced accuracy" if "balanced_gain" in summary else "rho"
-    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name} on test"
+    on_test = " on test" if summary["shipped"] == "tuned" else ""
+    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name}{on_test}"
     figure += _gain_unseen(summary)
+    if not on_test:
+        return f"The tuned judge on test (no part in the choice): {figure}."
     if low is None:
         documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
         return f"{documents} of test are too few to show it by themselves: {figure}."
@@ -173,7 +180,7 @@ def _gain_unseen(summary: Summary) -> str:
     unseen = _gains(summary).get("test_unseen_systems")
     if not unseen or unseen["value"] is None:
         return ""
-    joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] > 0 else "but"
+    joined = "and" if unseen["value"] * _gains(summary)["test"]["value"] >= 0 else "but"
     return f", {joined} {cell_text(unseen, signed=True)} on unseen systems"
 
 
@@ -279,7 +286,8 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     if cell is None:
         return ["Measure it on labels that it has not met: `dspy-judges verify`."]
     order = _order(summary, "test", shipped)
-    chance, use = list(_on_chance(order)), []
+    card, use = _card(summary, "test", shipped), []
+    chance = list(_on_chance(order, card))
     if not chance:
         use = [
             "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
@@ -290,7 +298,7 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
         *chance,
         *_on_gain(summary),
         *_on_unseen(summary),
-        *([] if chance else _on_width(order, _card(summary, "test", shipped))),
+        *([] if chance else _on_width(order, card)),
         *attack_step(shifts),
         *use,
     ]
@@ -318,12 +326,17 @@ def _on_failures(cell: Cell, result: Summary) -> Iterator[str]:
         yield f"Mend the failures: {cell['n_failed']:,} {unit} have no score. The report says why."
 
 
-def _on_chance(order: Cell | None) -> Iterator[str]:
+def _on_chance(order: Cell | None, card: Cell | None) -> Iterator[str]:
     if order and order["low"] is not None and order["low"] <= COIN:
         yield (
             "Do not rely on the judge yet: on these labels it may be no better than a coin. Label "
             "more documents."
         )
+    elif order and order["low"] is None and card:
+        word, always = card["constant"]["word"], card["constant"]["accuracy"]["value"]
+        if always is not None and card["accuracy"]["value"] < always:
+            less = f"on test it agrees with people less than always saying {word} would."
+            yield " ".join([f"Do not rely on it: {less}", *_on_width(order, card)])
 
 
 def _on_gain(summary: Summary) -> Iterator[str]:
@@ -333,6 +346,8 @@ def _on_gain(summary: Summary) -> Iterator[str]:
         if gain and gain["low"] is not None and gain["low"] <= 0:
             yield "Verify both judges on further labels: test alone does not confirm the gain."
         return
+    if (_order(summary, "test", "seed") or {}).get("value") == 1:
+        return  # nothing is left to gain
     if summary.get("limit_reached"):
         yield "Raise `--max-cost` or `--max-calls` and repeat the command: the limit was reached."
         return
@@ -361,7 +376,7 @@ def _on_width(order: Cell | None, card: Cell | None) -> Iterator[str]:
     documents = counted(order["n_documents"], "document")
     if order["low"] is None:
         yield f"Label more documents: {documents} are too few for an interval."
-    elif (order["high"] - order["low"]) / 2 > WIDE:
+    elif order["value"] < 1 and (order["high"] - order["low"]) / 2 > WIDE:
         yield f"Label more documents: with {documents} the figure is that uncertain."
 
 
@@ -484,6 +499,8 @@ def compare_steps(result: Summary) -> list[str]:
     cheapest = min(priced, key=lambda row: row["cost_per_1000_rows"], default=best)
     if cheapest is not best:
         return [f"Use {cheapest['name']}: as good as the best, and it costs {_price(cheapest)}."]
+    if any(row["standing"] == "unclear" for row in rest):
+        return [f"Use {best['name']} for now; more labels would tell whether it is better."]
     return [f"Use {best['name']}."]
 
 

@@ -238,7 +238,7 @@ def _write_judged(
         title,
         [
             answer,
-            Section(title="What to do next", steps=steps),
+            *([Section(title="What to do next", steps=steps)] if steps else []),
             Section(title="In a picture", charts=drawn),
             *errors,
             Section(title="Figures", tables=tables),
@@ -352,9 +352,7 @@ def write_misses(path: Path, scored: Scored) -> None:
 
 def _case(scored: Scored, row: int, gap: float = 0) -> Case:
     item, side = scored.items.items[row], ""
-    people = f"{item.human:.2f}"
-    if scored.is_binary:
-        people = "pass" if item.human else "fail"
+    people = scored.word(item.human) if scored.is_binary else f"{item.human:.2f}"
     if gap and not scored.is_pairs:
         rivals = next(rows for rows in scored.ranked_rows if row in rows)
         places = int((~np.isnan(scored.scores[rivals])).sum()) - 1
@@ -376,7 +374,7 @@ def _people_said(scored: Scored, row: int) -> list[str]:
         return []
     labelled = scored.labelled[row]
     if isinstance(labelled, LabelledOutput):
-        given = [f"{rating:g}" for rating in labelled.ratings.get(scored.dimension, ())]
+        given = [*map(scored.word, labelled.ratings.get(scored.dimension, ()))]
         names = labelled.annotators.get(scored.dimension, ())
         comments = labelled.comments.get(scored.dimension, ())
     else:

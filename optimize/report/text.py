@@ -41,7 +41,8 @@ def share_text(value: float | None) -> str:
 
 def counted(number: int, unit: str) -> str:
     """A number and what it counts, which is given in the singular."""
-    return f"{number:,} {unit}{'s' * (number != 1)}"
+    ending = "es" if unit.endswith("ss") else "s"
+    return f"{number:,} {unit}{ending * (number != 1)}"
 
 
 def cost_text(dollars: float | None) -> str:
@@ -102,7 +103,7 @@ def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
         cell, lacking = card[name.lower()], card["n_more"][word]
         if not cell["n"]:
             return f"People call none of these outputs a {word}: {name} is not known."
-        of = f"Of {cell['n']:,} {word if cell['n'] == 1 else PLURALS[word]} it {how}"
+        of = f"Of {counted(cell['n'], word)} it {how}"
         few = f" ({lacking} more for an interval)" if cell["low"] is None and lacking else ""
         return f"{of}: {name} {cell_text(cell)}{few}."
 
@@ -119,7 +120,7 @@ def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
 def miss_line(row: Mapping[str, Any]) -> str:
     """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
     lead = f"{row['miss']} {short_name(row['id'], 16)}: "
-    said = [("", row["output"]), ("people: ", row["people"]), ("judge: ", row["judge"])]
+    said = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", row["reason"])]
     said = [(who, " ".join(text.split())) for who, text in said if text and text.strip()]
     room = (WIDTH - len(lead) - 3 * (len(said) - 1)) // max(len(said), 1)
     return lead + " | ".join(

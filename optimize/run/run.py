@@ -22,6 +22,7 @@ from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, as_json, cell, judgement_rows, value_cell
 from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
 from optimize.items import data_counts, n_tied_of, tuned_keys
+from optimize.labels import PASS_FAIL, words_of
 from optimize.measuring.measure import (
     order_figures,
     people_figures,
@@ -255,6 +256,7 @@ class ActiveRun:
                 scale=prepared.subject.scale,
                 labelled=labelled_in_order(prepared.labels.labelled, items),
                 n_tied=n_tied_of(prepared.labels.labelled),
+                words=words_of(prepared.labels.labelled, prepared.subject.name) or PASS_FAIL,
             )
         return scored
 

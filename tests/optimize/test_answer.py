@@ -56,6 +56,9 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     assert said["Gain"] == (
         "Tuning helped: from 50% to 75%, +0.250 [+0.150, +0.350] balanced accuracy on test."
     )
+    table = run_lines({**summary, "two_values": {"test_unseen_systems": cards, "test": cards}})[-5:]
+    assert table[1].startswith("new systems, untuned  1.000 [")
+    assert max(map(len, table)) <= 80
     (step,) = run_steps(summary)
     assert re.search(r"--min-tpr 0\.9\d --min-tnr 0\.3\d --point`", step)
 
@@ -68,7 +71,8 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
     fails = dict(run_answer(summary))["Fails"]
     assert fails == "People call none of these outputs a fail: TNR is not known."
     steps = run_steps(summary)
-    assert "Label more fails: test has 0, and an interval takes 10 more there." in steps
+    assert steps[0].startswith("Do not rely on it: on test it agrees with people less than always")
+    assert steps[0].endswith("Label more fails: test has 0, and an interval takes 10 more there.")
 
 
 @pytest.mark.parametrize(
@@ -184,6 +188,14 @@ def test_a_run_without_a_test_says_so() -> None:
     assert "Next: Measure it on labels that it has not met: dspy-judges verify." in lines
 
 
+def test_where_the_untuned_judge_ships_the_gain_is_the_tuned_ones_and_perfect_is_enough() -> None:
+    untuned = run_summary(shipped="seed", gain={"test": gain(0.3, 0.1, 0.5)})
+    assert gain_sentence(untuned).startswith("The tuned judge on test (no part in the choice): f")
+    assert "Label more" in run_steps(untuned)[0]
+    perfect = {"test": {f"{judge}_judge": order(1.0, 0.0) for judge in ("seed", "tuned")}}
+    assert "Label more" not in " ".join(run_steps({**untuned, "order": perfect}))
+
+
 def test_nobody_is_told_to_raise_a_limit_that_was_not_reached() -> None:
     untuned = run_summary(shipped="seed", gain={"test": gain(0, 0, 0)})
     assert "--max-cost" not in " ".join(run_steps(untuned))
@@ -252,9 +264,9 @@ def test_the_cheaper_judge_is_advised_only_within_a_standard_error() -> None:
     near, unclear = comparison(other(-0.05, 0.06, "as good")), comparison(other(-0.172, 0.08))
     assert compare_steps(near)[0] == "Use cheap: as good as the best, and it costs $0.1000."
     assert dict(compare_answer(near))["As good"] == "within one standard error of it: cheap."
-    assert compare_steps(unclear)[0] == "Use dear."
+    assert compare_steps(unclear)[0].startswith("Use dear for now; more labels would tell")
     assert dict(compare_answer(unclear))["Not known"] == "whether it is better than cheap."
-    assert compare_steps(comparison(other(-0.05, None)))[0] == "Use dear."
+    assert compare_steps(comparison(other(-0.3, 0.05, "worse")))[0] == "Use dear."
 
 
 def test_a_clear_best_is_said_to_be_one() -> None:

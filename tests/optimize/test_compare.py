@@ -210,13 +210,26 @@ def test_what_cannot_be_compared_is_one_line(capsys: pytest.CaptureFixture[str])
     flags = recorded()
     assert "two judges are called good" in refused(capsys, *flags, "--scores", "good.jsonl")
     assert "name two judges or more" in refused(capsys, *flags[:4], "--scores", "good.jsonl")
-    assert "--dimension NAME" in refused(capsys, "--lm", "embedded", "--lm", "openai/x")
+    for unknown in ([], ["--dimension", "charm", "--data", "labels.jsonl"]):
+        asked = refused(capsys, *unknown, "--lm", "embedded", "--lm", "openai/x")
+        assert "else of the first JUDGE: name one" in asked
     relevance = ["--dimension", "relevance", "--lm", "embedded"]
     assert "is about 'fluency'" in refused(capsys, *relevance, "fluency")
     assert "is about 'tldr_concise' (pairwise)" in refused(
         capsys, "--dimension", "tldr_concise", "--lm", "embedded"
     )
     assert not Path("runs").exists()
+
+
+def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dimension(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
+    rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
+    flags = ["charm.yaml", "--lm", "embedded", "--data", lines("labels.jsonl", rows)]
+    judges = compared(capsys, *flags, "--dimension", "charm")["judges"]
+    assert {row["name"] for row in judges} == {"charm.yaml", "embedded"}
+    assert judges[0]["correlations"] == judges[1]["correlations"]
 
 
 def test_a_limit_in_dollars_needs_every_price(

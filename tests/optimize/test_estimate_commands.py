@@ -108,6 +108,16 @@ def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(
     assert "the judge alone 0.800" in capsys.readouterr().out
 
 
+def test_labels_without_the_other_outputs_are_no_labels_of_all_outputs(
+    files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = read_jsonl(files[1])
+    write_jsonl(Path(files[1]), [row for row in rows if row["annotations"]])
+    assert estimate_command.command(files) == 1
+    said = "labels: 80 scores are of outputs that it lacks; --data needs all outputs"
+    assert said in capsys.readouterr().err
+
+
 def test_bad_scores_are_named(
     tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -143,8 +153,8 @@ def test_a_metric_of_another_tools_results_is_named_before_the_file(
     assert estimate_command.command([*files, "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)["estimates"]
     rows = [
-        {"id": row["id"], "user_input": "Q", "response": "A", "tone": row["score"], "length": 3}
-        for row in read_jsonl(files[3])
+        {"id": name, "user_input": "Q", "response": f"summary {name}", "tone": score, "length": 3}
+        for name, score in ((row["id"], row["score"]) for row in read_jsonl(files[3]))
     ]
     named = f"tone={write_jsonl(tmp_path / 'ragas.jsonl', rows)}"
     assert estimate_command.command([*files[:3], named, *files[4:], "--json"]) == 0

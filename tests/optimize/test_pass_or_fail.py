@@ -128,6 +128,33 @@ def test_the_gate_compares_the_interval_and_point_the_value(
     assert verified(capsys, *arguments)["gate"] == gate
 
 
+def test_a_gate_that_holds_says_by_how_much_and_its_page_asks_for_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    floors = ["--min-tpr=0.7", "--min-tnr=0.5", "--min-spearman=0.1"]
+    page = tmp_path / "page.html"
+    assert command([*files(tmp_path), *floors, f"--report={page}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 12
+    held = r"Gate: holds: rho 0.\d+ \[.+\] >= 0.1; TPR 0.8333 \[.+\] >= 0.7; TNR 0.6667 .+ >= 0.5"
+    assert re.search(held, " ".join(lines))
+    text = page.read_text(encoding="utf-8")
+    assert ("Gate: holds: rho" in text, "What to do next" in text) == (True, False)
+
+
+def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": f"o{n}", "output": f"A{n}", "bad": ("no", "yes")[n % 2]} for n in range(60)]
+    scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
+    arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "bad"]
+    arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
+    assert command(arguments) == 0
+    assert "may be the wrong way round; --values yes=0,no=1 turns" in capsys.readouterr().out
+    turned = verified(capsys, *arguments, "--values", "yes=0,no=1")
+    assert turned["kappa"]["value"] == pytest.approx(0.8)
+
+
 def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,6 +201,9 @@ def test_the_report_has_every_miss_on_its_page_and_in_a_table(
     assert [row["miss"] for row in rows] == ["false pass"] * 20 + ["false alarm"] * 20
     assert rows[0]["output"].startswith("Answer 6 to 0.")
     assert rows[0]["text_input"] == "Question 0?"
+    assert [*rows[0]][4:9] == ["label", "verdict", "score", "comment", "reason"]
+    assert (rows[0]["label"], rows[0]["verdict"]) == ("fail", "pass")
+    assert "<p>Annotator 1: fail</p>" in text
 
 
 def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(

@@ -109,6 +109,9 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     assert lines[0] == "On these labels new is not worse than old by more than 0.03 (5% risk)."
     assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
     assert "pass → fail (people pass) r0: Because." in lines
+    assert result["documents_to_decide"] is None
+    one = of_two_values(PEOPLE, new=flipped([0]), old=flipped([]))
+    assert "\n1 output changes (0 fail" in said(capsys, *one, "--against", "old")[1]
     assert "1,000 rows: new recorded; old recorded." in lines
     assert len(lines) <= 12
     assert max(map(len, lines)) <= 80
