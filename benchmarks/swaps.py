@@ -2,9 +2,11 @@
 
 A new judge is worse than the old one by exactly the margin, so that at most 5 of 100 may pass; and,
 in brackets, as good, which is the power. "akin" is the old judge but for a share of the outputs
-(three times the margin), on which it errs by itself; "apart" errs by itself everywhere. Ratings
-have Spearman's rho at summary level with four outputs a document, at dataset level with one. Judges
-of two values are right on .8 of passes and of fails, those of pairs on .8. No model is asked.
+(three times the margin), on which it errs by itself; "apart" errs by itself everywhere; "same" is
+the old judge, but wrong on some of what that has right. Ratings have Spearman's rho at summary
+level with four outputs a document, at dataset level with one. Judges of two values are right on .8
+of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, labels and errors
+have an intraclass correlation of .7. No model is asked.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from optimize.statistics.correlations import Level, rho
 from optimize.swap import difference_of, outcome_of
 
 DOCUMENTS = (60, 120, 240)
+ALIKE = 0.7
 SIZE = 20_000  # documents of the sample that says what a loss of rho takes
 Sides = tuple[np.ndarray, np.ndarray, np.ndarray]
 World = Callable[[np.random.Generator, int, float], Sides]
@@ -36,17 +39,31 @@ def ratings(
     return np.where(rng.random(shape) < share, new, old), old, human
 
 
+def draws(rng: np.random.Generator, shape: tuple[int, int], alike: float) -> np.ndarray:
+    """Uniform numbers; two outputs of a document have one and the same with this probability."""
+    shared = np.broadcast_to(rng.random((shape[0], 1)), shape)
+    return np.where(rng.random(shape) < alike**0.5, shared, rng.random(shape))
+
+
 def choices(
-    rng: np.random.Generator, documents: int, loss: float, *, outputs: int, share: float, low: float
+    rng: np.random.Generator,
+    documents: int,
+    loss: float,
+    *,
+    outputs: int,
+    share: float,
+    low: float,
+    alike: float = 0,
 ) -> Sides:
     """Verdicts of judges that are right on .8, and on less by the loss; `low` is the other label.
 
     A fifth of the labels are it; of pairs (-1) half.
     """
     shape = (documents, outputs)
-    human = np.where(rng.random(shape) < (0.5 if low else 0.2), low, 1.0)
-    old, own = rng.random((2, *shape)) < 0.8
-    new = np.where(rng.random(shape) < share, own, old) & (rng.random(shape) >= loss / 0.8)
+    labels, right, own, differs, lost = (draws(rng, shape, alike) for _ in range(5))
+    human = np.where(labels < (0.5 if low else 0.2), low, 1.0)
+    old = right < 0.8
+    new = np.where(differs < share, own < 0.8, old) & (lost >= loss / 0.8)
     return *(np.where(right, human, 1 + low - human) for right in (new, old)), human
 
 
@@ -84,14 +101,17 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
         ("ratings, 4 outputs", "summary", partial(ratings, outputs=4)),
         ("ratings, 1 output", "dataset", partial(ratings, outputs=1)),
         ("two values, 4 outputs", "dataset", partial(choices, outputs=4, low=0)),
+        ("two values, 4 alike", "dataset", partial(choices, outputs=4, low=0, alike=ALIKE)),
         ("two values, 1 output", "dataset", partial(choices, outputs=1, low=0)),
         ("pairs", "dataset", partial(choices, outputs=1, low=-1)),
+        ("pairs, 4 alike", "dataset", partial(choices, outputs=4, low=-1, alike=ALIKE)),
     ]
     yield f"| margin | labels | new judge | {' | '.join(f'{n} documents' for n in DOCUMENTS)} |"
     yield "|---|---|---|" + "---|" * len(DOCUMENTS)
     for margin in margins:
         for name, level, make in worlds:
-            for word, share in (("akin", 3 * margin), ("apart", 1.0)):
+            same = [("same", 0.0)] if "alike" in make.keywords else []
+            for word, share in (("akin", 3 * margin), ("apart", 1.0), *same):
                 world, cells = partial(make, share=share), []
                 loss = margin if make.func is choices else extra_for(margin, level, world)
                 for n in DOCUMENTS:

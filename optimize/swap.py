@@ -7,7 +7,7 @@ the difference against a margin. Of judges that are worse by the margin at most 
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,13 @@ from optimize.measuring.misses import said_of
 from optimize.measuring.scored import Scored
 from optimize.report import answer, text
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, THRESHOLD, verdicts
-from optimize.statistics.correlations import midranks
-from optimize.statistics.floor import documents_in_all
+from optimize.statistics.correlations import Mask, midranks
+from optimize.statistics.floor import MOST_FURTHER
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
     Contrast,
     Interval,
+    Vector,
     cautious_interval,
 )
 
@@ -96,17 +97,17 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
     a, b = unmet_by_all(on_common_rows(both)).values()
     judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     a, b = a.of_rows(judged), b.of_rows(judged)
-    contrast, interval = difference_of(a, b)
-    value, n, needed = contrast.value, contrast.terms.size, None
+    contrast, interval, least = difference_of(a, b)
+    value, terms, needed = contrast.value, contrast.terms, None
     outcome, changed = outcome_of(interval, margin), changed_rows(a, b)
     if a.met or b.met:
         outcome = "undecided"  # and no number of labels like these would help
     elif interval and outcome == "undecided":
-        needed = documents_in_all(value, interval, -margin, n)
+        needed = documents_to_decide(terms, least, margin)
     result |= {
         "swap": outcome,
         "margin": margin,
-        "difference": {**value_cell(value, interval, DIGITS), "n_documents": n},
+        "difference": {**value_cell(value, interval, DIGITS), "n_documents": terms.size},
         "documents_to_decide": needed,
         "n_changed": len(changed),
         "moved": Counter(row["moved"] for row in changed),
@@ -119,25 +120,41 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
     return {**result, "undecided": said if outcome == "undecided" else []}
 
 
-def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None]:
-    """The new judge's figure less the old one's where both have scores, and its 90 % interval."""
+def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, float]:
+    """The new judge's figure less the old one's, its 90 % interval, and the `least` of that."""
     binary = new.is_binary and old.is_binary
     contrast = contrast_of(new, old, binary=binary)
-    least = 0.0  # what one output adds; of two values, one of the rarer
+    n, least = contrast.terms.size, 0.0  # what a document may add
     if binary:
-        rarer = int(np.unique(new.human, return_counts=True)[1].min())
-        if rarer < FEWEST_FOR_INTERVAL:
-            return contrast, None
-        least = contrast.terms.size / 2 / rarer
+        labels, counts = np.unique(new.human, return_counts=True)
+        if counts.min() < FEWEST_FOR_INTERVAL:
+            return contrast, None, least
+        least = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
     elif contrast.interval is None and np.unique(contrast.terms).size > 1:
-        return contrast, None
+        return contrast, None, least
     elif new.is_pairs:
-        least = contrast.terms.size / max(1, int((new.human != 0).sum()))
+        least = n * _share_of_document(new.documents, new.human != 0)
     elif new.level == "dataset":
         moved = {new.documents[row] for row in np.flatnonzero(new.scores != old.scores)}
         if 0 < len(moved) < FEW_DOCUMENTS:
-            return contrast, None  # the difference would consist of these alone
-    return contrast, cautious_interval(contrast.terms, least)
+            return contrast, None, least  # the difference would consist of these alone
+    return contrast, cautious_interval(contrast.terms, least), least
+
+
+def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
+    """Of the chosen outputs the share on one's document, on average over the outputs."""
+    counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
+    shares = counts / counts.sum()  # whole documents, as a judge may err on all outputs of one
+    return float(shares @ shares)
+
+
+def documents_to_decide(terms: Vector, least: float, margin: float) -> int | None:
+    """How many documents in all decide, if further ones repeat these; None for too many."""
+    for times in range(2, MOST_FURTHER // terms.size + 1):
+        interval = cautious_interval(np.tile(terms, times), least)
+        if outcome_of(interval, margin) != "undecided":
+            return times * int(terms.size)
+    return None
 
 
 def outcome_of(interval: Interval | None, margin: float) -> str:

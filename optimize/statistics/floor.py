@@ -29,21 +29,9 @@ def further_outputs(share: float, low: float, high: float, floor: float, n: int)
     if share in (floor, end) or not 0 < end < 1:
         return None
     squares = (share - end) ** 2 / (end * (1 - end)) * floor * (1 - floor) / (share - floor) ** 2
-    return _to_label(n * (squares - 1))
-
-
-def documents_in_all(value: float, interval: Interval, limit: float, n: int) -> int | None:
-    """About how many documents bring the end of a mean's interval to the limit, n of them here.
-
-    That is, if all is alike: a half width goes with 1 / sqrt(n). None where nobody labels so many.
-    """
-    half = (interval.high - interval.low) / 2
-    return None if value == limit else _to_label(n * (half / (value - limit)) ** 2)
-
-
-def _to_label(number: float) -> int | None:
-    """A number of labels to two digits, since what is planned for is no more exact."""
-    if number > MOST_FURTHER:
+    further = n * (squares - 1)
+    if further > MOST_FURTHER:
         return None
-    unit: int = 10 ** max(0, math.floor(math.log10(max(1.0, number))) - 1)
-    return math.ceil(max(1.0, number) / unit) * unit
+    # To two digits, since what is planned for is no more exact.
+    unit: int = 10 ** max(0, math.floor(math.log10(max(1.0, further))) - 1)
+    return math.ceil(max(1.0, further) / unit) * unit

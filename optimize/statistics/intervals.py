@@ -67,14 +67,14 @@ def cautious_interval(terms: Vector, least: float) -> Interval | None:
 
     Where few documents differ, those that happened not to say what their differences are like. So
     one more document stands in for either side, with the largest difference seen and at least
-    `least`, or 1 where none differs. Degrees of freedom heed the kurtosis (O'Neill 2014), the place
-    the skewness (Johnson 1978). None below 15 documents.
+    `least`, or 2, all of rho, where none differs. Degrees of freedom heed the kurtosis (O'Neill
+    2014), the place the skewness (Johnson 1978). None below 15 documents.
     """
     from scipy.special import stdtrit
 
     if terms.size < FEW_DOCUMENTS:
         return None
-    largest = max(float(np.abs(terms).max()), least) or 1.0
+    largest = max(float(np.abs(terms).max()), least) or 2.0
     terms = np.concatenate([terms, [largest, -largest]])
     n, mean = terms.size, float(terms.mean())
     gaps = terms - mean

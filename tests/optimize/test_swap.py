@@ -133,13 +133,18 @@ def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(
 def test_labels_that_cannot_tell_end_with_three_and_say_how_many_could(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    flags = of_two_values(PEOPLE, old=flipped(range(30)), new=flipped(range(20, 54)))
+    """It is the least number of which labels that repeat these decide."""
+    both = {"old": flipped(range(30)), "new": flipped(range(20, 54))}
+    flags = of_two_values(PEOPLE, **both)
     code, out, err = said(capsys, *flags, "--against", "old")
     assert code == 3
     assert "undecided: These labels cannot tell whether new is worse than old" in err
     needed = result_of(capsys, *flags, "--against", "old", code=3)["documents_to_decide"]
-    assert needed > 400
     assert f"Next: label more; about {needed:,} documents in all would decide" in out
+    for times, code in ((needed // 400 - 1, 3), (needed // 400, 0)):
+        flags = of_two_values(PEOPLE * times, **{who: side * times for who, side in both.items()})
+        result = result_of(capsys, *flags, "--against", "old", code=code)
+    assert result["documents_to_decide"] is None
 
 
 def test_ratings_show_the_rows_that_moved_most(capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,17 +171,26 @@ def test_ratings_show_the_rows_that_moved_most(capsys: pytest.CaptureFixture[str
 def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100."""
-    for number, code in ((90, 3), (110, 0)):
-        pair = {"response_a": "A.", "response_b": "B.", "preferred": "A"}
-        pairs = [{"id": f"p{n}", **pair, "text": f"T{n}."} for n in range(number)]
+    """The rule of three: what was met on none of n may be met on 3 / n; 3 / .03 is 100.
+
+    Five pairs of one document may change at once: n counts documents.
+    """
+    for documents, each, code in ((90, 1, 3), (110, 1, 0), (90, 5, 3)):
+        number = documents * each
+        pair = {"response_a": "A.", "preferred": "A"}
+        pairs = [
+            {"id": f"p{n}", **pair, "response_b": f"B{n}.", "group": f"T{n % documents}"}
+            for n in range(number)
+        ]
         flags = ["--pairwise", "help", "--data", write_jsonl("pairs.jsonl", pairs)]
         margins = [{"id": f"p{n}", "dimension": "help", "score": 1.0} for n in range(number)]
         for name in ("new", "old"):
             flags += ["--scores", f"{name}={write_jsonl('margins.jsonl', margins)}"]
         result = result_of(capsys, *flags, "--against", "old", code=code)
         assert result["n_changed"] == 0
-        assert result["difference"]["low"] == pytest.approx(-3 / number, rel=0.05)
+        assert result["difference"]["low"] == pytest.approx(-3 / documents, rel=0.05)
+        # Repeated once, 90 are 180.
+        assert result["documents_to_decide"] == (180 if code else None)
 
 
 def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
@@ -246,6 +260,13 @@ def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least:
     assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
     assert there.low < there.high
     assert cautious_interval(np.array(values[:14]), least) is None
+
+
+def test_judges_that_never_differ_may_in_rho_by_all_of_it_on_three_documents_of_n() -> None:
+    """Rho turned round is -1 in place of 1."""
+    interval = cautious_interval(np.zeros(100), 0.0)
+    assert interval
+    assert interval.low == pytest.approx(-3 / 100 * 2, rel=0.05)
 
 
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
