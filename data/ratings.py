@@ -263,8 +263,9 @@ def read_ratings(
         parts.setdefault(entry.dimension, []).append(entry.value)
     commas = columns.table.delimiter == ";"
     cells = {
-        name: RatingCells(values, options.values, decimal_commas=commas)
+        name: RatingCells(values, options.values, decimal_commas=commas, signed=low < 0)
         for name, values in parts.items()
+        for low, _ in [options.scale(name) or (0, 1)]
     }
     ratings: dict[str, Ratings] = {}
     for line, item, name, column, by, value in entries:

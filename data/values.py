@@ -25,7 +25,8 @@ _MAPPED, _MISSING, _WORD = "mapped", "missing", "word"
 VERDICTS = (
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
-    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎"),
+    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎", "okay/not okay"),
+    *("accept/reject", "accepted/rejected", "approved/rejected", "acceptable/unacceptable"),
 )
 # One and nought, as a column writes them; a column of `good`, `ok` and `bad` is a scale of three.
 _TRUTHS = (
@@ -33,7 +34,8 @@ _TRUTHS = (
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
-_TRUTH_WORDS = {w: float(1 - i) for pair in _TRUTHS for i, w in enumerate(pair.split("/"))}
+_PAIRS = [(good, bad) for good, bad in (pair.split("/") for pair in _TRUTHS)]
+_TRUTH_WORDS = {word: float(1 - place) for pair in _PAIRS for place, word in enumerate(pair)}
 _NOTHING = frozenset(
     (
         *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
@@ -136,26 +138,45 @@ class RatingCells:
 
     `values` are all of the column's, `words` what the user says that some count. A column is of one
     kind: plain numbers (which may have labels), shares of one whole, percentages, or one pair of
-    words for yes (1) and no (0). What is of another kind is refused, and so is a number whose comma
-    or point may set thousands apart. `decimal_commas`: the file's semicolons tell of them.
+    words for yes (1) and no (0), or thumbs, 1 and -1. What is of another kind is refused, and so is
+    a number whose comma or point may set thousands apart. `decimal_commas`: the file's semicolons
+    tell of them; `signed`: the scale that is stated holds -1.
     """
 
     def __init__(
-        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
+        self,
+        values: Iterable[object],
+        words: Values | None = None,
+        *,
+        decimal_commas: bool = False,
+        signed: bool = False,
     ) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         self._counts = Counter(map(_key, values))
         self._cells = {key: self._parse(key[1]) for key in self._counts}
-        kinds: Counter[str] = Counter()
+        cells = {c for c in self._cells.values() if c.kind != _MISSING}
+        if not signed and {(c.kind, c.number) for c in cells} == {(_NUMBER, 1), (_NUMBER, -1)}:
+            for key, cell in self._cells.items():
+                if cell.kind == _NUMBER:
+                    self._cells[key] = _Cell(_MAPPED, max(cell.number, 0.0), f"{cell.number:g}")
+        kinds, truths = Counter[str](), Counter[str]()
         for key, cell in self._cells.items():
             kinds[cell.kind] += self._counts[key]
-        truths = {cell.word for cell in self._cells.values() if cell.kind == _TRUTH}
+            if cell.kind == _TRUTH or (cell.kind, cell.number) == (
+                _MAPPED,
+                _TRUTH_WORDS.get(cell.word),
+            ):
+                truths[cell.word] += self._counts[key]
         odd = {_MAPPED, _MISSING, _WORD}
-        pairs = (pair.split("/") for pair in _TRUTHS)
-        self._pairs = [(good, bad) for good, bad in pairs if truths <= {good, bad}]
+        pairs = {(good, bad): truths[good] + truths[bad] for good, bad in _PAIRS}
+        # What few cells say beside one pair is another spelling.
+        most = max(pairs.values())
+        is_pair = most > 0 and 4 * most >= 3 * truths.total()
+        self._pairs = [pair for pair, n in pairs.items() if is_pair and n == most]
         odd |= set() if self._pairs else {_TRUTH}
         # What the column holds, in words; empty where nothing tells.
-        self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default="")
+        default = _TRUTH if kinds[_MAPPED] else ""
+        self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default=default)
         texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
         points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
         self._commas = any(map(_DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
@@ -170,22 +191,24 @@ class RatingCells:
 
         Of a pair of words one is enough. Of bare numbers both are needed: 1 may be the least of 5.
         """
-        cells = [cell for cell in self._cells.values() if cell.kind != _MISSING]
-        kinds, numbers = {cell.kind for cell in cells}, {cell.number for cell in cells}
+        cells = {key: cell for key, cell in self._cells.items() if cell.kind != _MISSING}
+        kinds = {cell.kind for cell in cells.values()}
         if not cells or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
-        good, bad = "1", "0"
-        if _TRUTH in kinds:
-            good, bad = next(iter(self._pairs), (good, bad))
-        elif _MAPPED in kinds:
-            counted = [n for n in self._words.values() if n is not None]
-            words = {float(n): word for word, n in self._words.items() if n in (0, 1)}
-            numbers |= {math.nan if isinstance(n, str) else float(n) for n in counted}
-            if len(counted) == len(words) == 2:
-                good, bad = words[1], words[0]
-        elif len(numbers) < 2:
+        # How often each value goes by which word; a word that no cell says may be the only one.
+        said: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
+        for word, number in self._words.items() if _MAPPED in kinds else ():
+            if number is not None:
+                number = math.nan if isinstance(number, str) else float(number)
+                said.setdefault(number, Counter())[word] = 0
+        for word in self._pairs[0] if self._pairs else ():
+            said[_TRUTH_WORDS[word]][word] += 0
+        for key, cell in cells.items():
+            word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
+            said.setdefault(cell.number, Counter())[word] += self._counts[key]
+        if len(said) > 2 or not all(said.values()):
             return None
-        return (good, bad) if numbers <= {0, 1} else None
+        return said[1.0].most_common(1)[0][0], said[0.0].most_common(1)[0][0]
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """The rating in a cell, None where it has none; raises UnreadableError."""
@@ -229,13 +252,16 @@ class RatingCells:
         counted = self._words.get(word_of(value), "")
         if counted is None:
             return _Cell(_MISSING)
-        return _parse(value) if isinstance(counted, str) else _Cell(_MAPPED, float(counted))
+        if isinstance(counted, str):
+            return _parse(value)
+        return _Cell(_MAPPED, float(counted), word_of(value))
 
     def _fault(self, cell: _Cell, value: object) -> str:
         """What is wrong with a cell as one of this column; empty where nothing is."""
         if cell.kind in (_MISSING, _MAPPED):
             return ""
-        if cell.kind != self.holds:
+        in_pair = cell.kind != _TRUTH or any(cell.word in pair for pair in self._pairs)
+        if cell.kind != self.holds or not in_pair:
             like = "one of the words" if self.holds == _TRUTH else "a number"
             return f"is not {like}{' like the others' if self.holds else ''}"
         text = plain_text(value) if isinstance(value, str) else ""
@@ -259,10 +285,13 @@ class RatingCells:
         words = [word for word, _ in counts.most_common()]
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
         numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
-        known = [word for pair in self._pairs for word in pair] if self.holds == _TRUTH else []
+        known: dict[str, float] = {}
+        if self.holds == _TRUTH:
+            known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
+            known |= {c.word: c.number for c in self._cells.values() if c.kind == _MAPPED}
         for word in short[:_MAX_WORDS]:
             for close in get_close_matches(word, known, n=1):
-                numbers[word] = f"{_TRUTH_WORDS[close]:g}"
+                numbers[word] = f"{known[close]:g}"
         names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
         pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
         # A word such as -99 would be taken for a flag of its own.
