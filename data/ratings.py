@@ -14,7 +14,7 @@ from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.text import TableRow
-from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing
+from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing, says_truth, word_of
 from dspy_judges.column_names import name_key
 
 NOT_RATED = ("id", "group", "system", *NESTED)
@@ -30,6 +30,13 @@ _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusam
 _LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs truth
 accepted approved bewertung urteil étiquette etiqueta"""
 _OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
+# What of a name says that its yes is bad, and what turns that round.
+_BAD = re.compile(
+    r"harm(?!less)|halluc|toxi|unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|"
+    r"offens|violat|violen|abus|hate|insult|rude|inappropriate|bias|defect|leak|jailbreak|fabricat|"
+    r"problem|issue|flag|irrelevan|un(?:faithful|helpful|grounded)|(?:bad|bugs?)$|fehler|schädlich"
+)
+_NOT_BAD = {"no", "not", "non", "free", "without", "kein", "keine"}
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -197,8 +204,13 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
     likely = _label_columns(columns, "label", ()) or likely or [*found.guessed]
     each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
+    # One's name in another's makes them annotators of one dimension.
+    if any({*tokens(name)} < {*tokens(other)} for name in likely for other in found.candidates):
+        each = " ".join(map_flag(name, [name]) for name in likely)
     hold = "holds" if len(found.guessed) == 1 else "hold"
-    fault = f"{joined_names(found.guessed)} {hold} numbers that may not be ratings"
+    cells = (cell for name in found.guessed for cell in columns.values(name))
+    what = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
+    fault = f"{joined_names(found.guessed)} {hold} {what}"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
         shared = [word for word in tokens(likely[0]) if all(word in tokens(n) for n in likely)]
@@ -293,7 +305,21 @@ def read_ratings(
             fault = f"{good!r} counts 1 and {bad!r} 0 by --values, and what counts 1 is good"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice, field=name)
+        bad_names = (n for n in (name, *found.flat.get(name, ())) if _is_bad(n))
+        said = {f"{good}/{bad}", f"{bad}/{good}"} & {*VERDICTS} or {good, bad} & {
+            *map(word_of, options.values)
+        }
+        if (column := next(bad_names, None)) and not said:
+            flags = [f"--values {good}={i},{bad}={1 - i}" for i in (0, 1)]
+            advice = f"say {flags[0]} ({good} is a fail) or {flags[1]}"
+            problems.add("which-word", "may name what is bad", advice, value=column)
     return ReadRatings(ratings, notes, words)
+
+
+def _is_bad(name: str) -> bool:
+    """Whether a name may say what is bad, so that its yes is no pass."""
+    words = tokens(name.rpartition(DOT)[2])
+    return any(map(_BAD.match, words)) and _NOT_BAD.isdisjoint(words)
 
 
 def _entries(

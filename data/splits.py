@@ -40,10 +40,14 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
 
 
-def is_constant(labelled: LabelledSet, dimension: str) -> bool:
-    """Whether there are ratings on `dimension` and all are the same."""
+def constant_label(labelled: LabelledSet, dimension: str) -> str:
+    """The one rating that people gave on `dimension`, in their words; empty where they differ."""
     rated = (output for output in labelled.outputs if dimension in output.ratings)
-    return len({output.rating(dimension) for output in rated}) == 1
+    ratings = {output.rating(dimension) for output in rated}
+    if len(ratings) != 1:
+        return ""
+    rating, words = ratings.pop(), labelled.words.get(dimension)
+    return words[rating < 0.5] if words else f"{rating:g}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 import data
 from data.tables.in_memory import Rows
-from data.types import LabelError
+from data.types import LabelError, LabelledSet
 from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
@@ -167,9 +167,12 @@ def split_labelled(
     )
     if np.ptp(labels.learned.human) == 0:
         where = " in train and dev" if np.ptp(everything.human) else ""
+        rating = labels.learned.human[0]
+        words = labelled.words.get(dimension) if isinstance(labelled, LabelledSet) else None
+        label = words[int(rating < 1)] if words else f"{rating:g}"
         raise LabelError(
-            f"{labelled.name}: every rating on {dimension}{where} is "
-            f"{labels.learned.human[0]:g}: there is no order to learn"
+            f"{labelled.name}: every label on {dimension}{where} is {label}: "
+            "there is nothing to learn"
         )
     return labels
 
