@@ -193,7 +193,7 @@ class Columns:
             # A judge names its texts by plain letters.
             own = own if own.isascii() else "output" if key in OUTPUTS else "input"
             name = own if named and self.cased(key) == column else column
-            no_text = {*used, *rated, *self.comments, *(() if named else roots)}
+            no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
             free = column not in no_text and name not in self.mapping
             # What is called the truth may be the label itself.
             kinds = ("text",) if is_reference(column) else ("text", "label")

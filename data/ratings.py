@@ -30,13 +30,15 @@ _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusam
 _LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs truth
 accepted approved bewertung urteil étiquette etiqueta"""
 _OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
-# What of a name says that its yes is bad, and what turns that round.
+# A name whose yes may well be bad.
 _BAD = re.compile(
+    r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:(?:bad|bugs?)\b|un(?:faithful|helpful)|"
     r"harm(?!less)|halluc|toxi|unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|"
     r"offens|violat|violen|abus|hate|insult|rude|inappropriate|bias|defect|leak|jailbreak|fabricat|"
-    r"problem|issue|flag|irrelevan|un(?:faithful|helpful|grounded)|(?:bad|bugs?)$|fehler|schädlich"
+    r"problem|issue|flag|irrelevan|fehler|schädlich)"
 )
-_NOT_BAD = {"no", "not", "non", "free", "without", "kein", "keine"}
+# Thumbs, where there is nothing else.
+_THUMBS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -274,11 +276,12 @@ def read_ratings(
     for entry in entries:
         parts.setdefault(entry.dimension, []).append(entry.value)
     commas = columns.table.delimiter == ";"
-    cells = {
-        name: RatingCells(values, options.values, decimal_commas=commas, signed=low < 0)
-        for name, values in parts.items()
-        for low, _ in [options.scale(name) or (0, 1)]
-    }
+    cells = {}
+    for name, values in parts.items():
+        thumbs = {_THUMBS.get(word_of(v)) for v in values if not says_nothing(v)} == {1, 0}
+        is_signed = (options.scale(name) or (0, 1))[0] < 0
+        words = {**_THUMBS, **options.values} if thumbs and not is_signed else options.values
+        cells[name] = RatingCells(values, words, decimal_commas=commas)
     ratings: dict[str, Ratings] = {}
     for line, item, name, column, by, value in entries:
         try:
@@ -305,21 +308,13 @@ def read_ratings(
             fault = f"{good!r} counts 1 and {bad!r} 0 by --values, and what counts 1 is good"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice, field=name)
-        bad_names = (n for n in (name, *found.flat.get(name, ())) if _is_bad(n))
-        said = {f"{good}/{bad}", f"{bad}/{good}"} & {*VERDICTS} or {good, bad} & {
-            *map(word_of, options.values)
-        }
-        if (column := next(bad_names, None)) and not said:
+        named = (n for n in (name, *found.flat.get(name, ())) if _BAD.match(" ".join(tokens(n))))
+        is_open = {good, bad}.isdisjoint(map(word_of, options.values))
+        if is_open and f"{good}/{bad}" not in VERDICTS and (column := next(named, None)):
             flags = [f"--values {good}={i},{bad}={1 - i}" for i in (0, 1)]
             advice = f"say {flags[0]} ({good} is a fail) or {flags[1]}"
             problems.add("which-word", "may name what is bad", advice, value=column)
     return ReadRatings(ratings, notes, words)
-
-
-def _is_bad(name: str) -> bool:
-    """Whether a name may say what is bad, so that its yes is no pass."""
-    words = tokens(name.rpartition(DOT)[2])
-    return any(map(_BAD.match, words)) and _NOT_BAD.isdisjoint(words)
 
 
 def _entries(

@@ -138,42 +138,31 @@ class RatingCells:
 
     `values` are all of the column's, `words` what the user says that some count. A column is of one
     kind: plain numbers (which may have labels), shares of one whole, percentages, or one pair of
-    words for yes (1) and no (0), or thumbs, 1 and -1. What is of another kind is refused, and so is
-    a number whose comma or point may set thousands apart. `decimal_commas`: the file's semicolons
-    tell of them; `signed`: the scale that is stated holds -1.
+    words for yes (1) and no (0). What is of another kind is refused, and so is a number whose comma
+    or point may set thousands apart. `decimal_commas`: the file's semicolons tell of them.
     """
 
     def __init__(
-        self,
-        values: Iterable[object],
-        words: Values | None = None,
-        *,
-        decimal_commas: bool = False,
-        signed: bool = False,
+        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
     ) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         self._counts = Counter(map(_key, values))
         self._cells = {key: self._parse(key[1]) for key in self._counts}
-        cells = {c for c in self._cells.values() if c.kind != _MISSING}
-        if not signed and {(c.kind, c.number) for c in cells} == {(_NUMBER, 1), (_NUMBER, -1)}:
-            for key, cell in self._cells.items():
-                if cell.kind == _NUMBER:
-                    self._cells[key] = _Cell(_MAPPED, max(cell.number, 0.0), f"{cell.number:g}")
         kinds, truths = Counter[str](), Counter[str]()
         for key, cell in self._cells.items():
             kinds[cell.kind] += self._counts[key]
-            if cell.kind == _TRUTH or (cell.kind, cell.number) == (
-                _MAPPED,
-                _TRUTH_WORDS.get(cell.word),
-            ):
+            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word):
                 truths[cell.word] += self._counts[key]
-        odd = {_MAPPED, _MISSING, _WORD}
-        pairs = {(good, bad): truths[good] + truths[bad] for good, bad in _PAIRS}
+        pairs = {pair: truths[pair[0]] + truths[pair[1]] for pair in _PAIRS}
         # What few cells say beside one pair is another spelling.
-        most = max(pairs.values())
-        is_pair = most > 0 and 4 * most >= 3 * truths.total()
-        self._pairs = [pair for pair, n in pairs.items() if is_pair and n == most]
-        odd |= set() if self._pairs else {_TRUTH}
+        most = max(1, *pairs.values(), 3 * truths.total() / 4)
+        self._pairs = [pair for pair, n in pairs.items() if n == most]
+        # The words that count 1 or 0, say; those of the user only where a cell has one.
+        self._known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
+        if kinds[_MAPPED]:
+            counted = self._words.items()
+            self._known |= {w: float(n) for w, n in counted if isinstance(n, int | float)}
+        odd = {_MAPPED, _MISSING, _WORD, *(() if self._pairs else (_TRUTH,))}
         # What the column holds, in words; empty where nothing tells.
         default = _TRUTH if kinds[_MAPPED] else ""
         self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default=default)
@@ -197,12 +186,9 @@ class RatingCells:
             return None
         # How often each value goes by which word; a word that no cell says may be the only one.
         said: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
-        for word, number in self._words.items() if _MAPPED in kinds else ():
-            if number is not None:
-                number = math.nan if isinstance(number, str) else float(number)
-                said.setdefault(number, Counter())[word] = 0
-        for word in self._pairs[0] if self._pairs else ():
-            said[_TRUTH_WORDS[word]][word] += 0
+        for word, number in self._known.items():
+            if number in said:
+                said[number][word] = 0
         for key, cell in cells.items():
             word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
             said.setdefault(cell.number, Counter())[word] += self._counts[key]
@@ -260,8 +246,7 @@ class RatingCells:
         """What is wrong with a cell as one of this column; empty where nothing is."""
         if cell.kind in (_MISSING, _MAPPED):
             return ""
-        in_pair = cell.kind != _TRUTH or any(cell.word in pair for pair in self._pairs)
-        if cell.kind != self.holds or not in_pair:
+        if cell.kind != self.holds or (cell.kind == _TRUTH and cell.word not in self._known):
             like = "one of the words" if self.holds == _TRUTH else "a number"
             return f"is not {like}{' like the others' if self.holds else ''}"
         text = plain_text(value) if isinstance(value, str) else ""
@@ -285,10 +270,7 @@ class RatingCells:
         words = [word for word, _ in counts.most_common()]
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
         numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
-        known: dict[str, float] = {}
-        if self.holds == _TRUTH:
-            known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
-            known |= {c.word: c.number for c in self._cells.values() if c.kind == _MAPPED}
+        known = self._known if self.holds == _TRUTH else {}
         for word in short[:_MAX_WORDS]:
             for close in get_close_matches(word, known, n=1):
                 numbers[word] = f"{known[close]:g}"

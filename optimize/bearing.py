@@ -55,9 +55,7 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
     varied = [np.ptp(human[rows]) > 0 for rows in everything.places.values() if rows.size > 1]
     contrast = f"people tell outputs apart in {sum(varied):,} of {count(len(varied), 'document')}"
     if len(varied) < n:
-        have = "has" if len(varied) == 1 else "have"
-        contrast = f"{len(varied):,} of the {n:,} documents {have} several outputs; people tell "
-        contrast += f"these apart in {sum(varied):,}"
+        contrast += f" with several outputs; {n - len(varied):,} of {n:,} have one each"
     spread = f"mean {human.mean():.2f}, SD {human.std():.2f}"
     if words:
         spread = f"{human.mean():.0%} {words[0]}, {1 - human.mean():.0%} {words[1]}"
@@ -102,12 +100,10 @@ def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -
     totals = [int((everything.human == value).sum()) for value in (1, 0)] if words else [n]
     lacks_of = lacking(test, words, level).items()
     for kind, total, (figure, lacks) in zip(kinds, totals, lacks_of, strict=True):
-        if words:
-            # So many that nine deals of ten leave enough of them in test.
+        # Of the documents in test some may tell nothing.
+        wanted = lacks * n / max(1, FEW_DOCUMENTS - lacks)
+        if words:  # So many that nine deals of ten leave enough of them in test.
             wanted = FEW_OUTPUTS + nbinom.ppf(0.9, FEW_OUTPUTS, len(test) / len(everything)) - total
-        else:
-            # Of the documents in test some may tell nothing.
-            wanted = lacks * n / max(1, FEW_DOCUMENTS - lacks)
         if lacks:
             more = f"{max(lacks, math.ceil(wanted)):,} more {kind}"
             advice.append(f"{more} for an interval of {figure} on test")

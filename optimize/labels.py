@@ -284,10 +284,7 @@ def _read_outputs(
     if isinstance(subject, Dimension) and subject.words:
         # A judge's own words need no flag.
         good, bad = subject.words
-        try:
-            columns, said = split_mapping(how["map"], how["values"])
-        except ValueError as error:
-            raise LabelError(str(error)) from None
+        columns, said = split_mapping(how["map"], how["values"])
         how = {"map": columns, "values": {good: 1, bad: 0, **said}}
 
     def labels(bounds: tuple[float, float] | None) -> LabelledSet:

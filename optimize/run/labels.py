@@ -8,7 +8,7 @@ import numpy as np
 
 import data
 from data.tables.in_memory import Rows
-from data.types import LabelError, LabelledSet
+from data.types import LabelError
 from judges import loading
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
@@ -22,6 +22,7 @@ from optimize.labels import (
     find_subject,
     load_labels,
     subject_of,
+    words_of,
 )
 from optimize.run.settings import Objective, Settings, on_scale
 
@@ -168,7 +169,7 @@ def split_labelled(
     if np.ptp(labels.learned.human) == 0:
         where = " in train and dev" if np.ptp(everything.human) else ""
         rating = labels.learned.human[0]
-        words = labelled.words.get(dimension) if isinstance(labelled, LabelledSet) else None
+        words = words_of(labelled, dimension)
         label = words[int(rating < 1)] if words else f"{rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {dimension}{where} is {label}: "
