@@ -24,7 +24,7 @@ from data.flags import (
 )
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
-from data.splits import MIN_UNITS_TO_SPLIT, constant_label, split, with_ratings
+from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split, with_ratings
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
@@ -169,10 +169,6 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
     holds = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     if labelled.systems:
         holds += f" by {count(len(labelled.systems), 'system')}"
-    if isinstance(labelled, LabelledSet):
-        for name in labelled.dimensions:
-            if label := constant_label(labelled, name):
-                holds += f", but every label on {name} is {label}: nothing to learn or to measure"
     lines = textwrap.wrap(f"{Path(file).stem}: no problem in {holds}", _WIDTH)
     lines += _entry("documents", f"by {labelled.grouped_by}")
     if isinstance(labelled, LabelledSet):
@@ -270,7 +266,7 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
     except LabelError as error:
         wanting = str(error.problems[0] if error.problems else error)
         return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {wanting}")
-    if constant_label(labelled, name):
+    if is_constant(labelled, name):
         return []
     given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]
     given = [("--map", str(flags.write_map))] if flags.write_map else given

@@ -185,7 +185,6 @@ class Columns:
         What is mapped to a name of the user's own is a text where it is not `rated`.
         """
         texts = {}
-        # An object that holds the label, say, is no text itself.
         roots = {c.partition(DOT)[0] for c in {*used, *rated}.difference(self.table.columns)}
         for column in self.table.columns:
             key, named = name_key(column), is_known_text(column) or is_reference(column)

@@ -1,7 +1,6 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -32,10 +31,9 @@ accepted approved bewertung urteil étiquette etiqueta"""
 _OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
 # A name whose yes may well be bad.
 _BAD = re.compile(
-    r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:(?:bad|bugs?)\b|un(?:faithful|helpful)|"
-    r"harm(?!less)|halluc|toxi|unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|"
-    r"offens|violat|violen|abus|hate|insult|rude|inappropriate|bias|defect|leak|jailbreak|fabricat|"
-    r"problem|issue|flag|irrelevan|fehler|schädlich)"
+    r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
+    r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
+    r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
 )
 # Thumbs, where there is nothing else.
 _THUMBS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
@@ -205,14 +203,11 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     # What numbers the rows is no annotator, nor is a mean.
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
     likely = _label_columns(columns, "label", ()) or likely or [*found.guessed]
-    each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
-    # One's name in another's makes them annotators of one dimension.
-    if any({*tokens(name)} < {*tokens(other)} for name in likely for other in found.candidates):
-        each = " ".join(map_flag(name, [name]) for name in likely)
-    hold = "holds" if len(found.guessed) == 1 else "hold"
-    cells = (cell for name in found.guessed for cell in columns.values(name))
+    each = " ".join(map_flag(name, [name]) for name in likely)
+    hold = "holds" if len(likely) == 1 else "hold"
+    cells = (cell for name in likely for cell in columns.values(name) if not says_nothing(cell))
     what = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
-    fault = f"{joined_names(found.guessed)} {hold} {what}"
+    fault = f"{joined_names(likely)} {hold} {what}"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
         shared = [word for word in tokens(likely[0]) if all(word in tokens(n) for n in likely)]
@@ -280,8 +275,8 @@ def read_ratings(
     for name, values in parts.items():
         thumbs = {_THUMBS.get(word_of(v)) for v in values if not says_nothing(v)} == {1, 0}
         is_signed = (options.scale(name) or (0, 1))[0] < 0
-        words = {**_THUMBS, **options.values} if thumbs and not is_signed else options.values
-        cells[name] = RatingCells(values, words, decimal_commas=commas)
+        known = {**_THUMBS, **options.values} if thumbs and not is_signed else options.values
+        cells[name] = RatingCells(values, known, decimal_commas=commas)
     ratings: dict[str, Ratings] = {}
     for line, item, name, column, by, value in entries:
         try:

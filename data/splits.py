@@ -37,17 +37,16 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     n_tied, notes = len(rated) - len(clear), labelled.notes
     if n_tied:
         notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
+    if dimension in labelled.words and len({labelled.label(o, dimension) for o in clear}) == 1:
+        word = labelled.words[dimension][clear[0].rating(dimension) < 0.5]
+        notes += (f"every label on {dimension} is {word}: there is nothing to learn or to measure",)
     return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
 
 
-def constant_label(labelled: LabelledSet, dimension: str) -> str:
-    """The one rating that people gave on `dimension`, in their words; empty where they differ."""
+def is_constant(labelled: LabelledSet, dimension: str) -> bool:
+    """Whether there are ratings on `dimension` and all are the same."""
     rated = (output for output in labelled.outputs if dimension in output.ratings)
-    ratings = {output.rating(dimension) for output in rated}
-    if len(ratings) != 1:
-        return ""
-    rating, words = ratings.pop(), labelled.words.get(dimension)
-    return words[rating < 0.5] if words else f"{rating:g}"
+    return len({output.rating(dimension) for output in rated}) == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,10 +158,9 @@ class RatingCells:
         most = max(1, *pairs.values(), 3 * truths.total() / 4)
         self._pairs = [pair for pair, n in pairs.items() if n == most]
         # The words that count 1 or 0, say; those of the user only where a cell has one.
+        counted = self._words.items() if kinds[_MAPPED] else ()
         self._known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
-        if kinds[_MAPPED]:
-            counted = self._words.items()
-            self._known |= {w: float(n) for w, n in counted if isinstance(n, int | float)}
+        self._known |= {word: float(n) for word, n in counted if isinstance(n, int | float)}
         odd = {_MAPPED, _MISSING, _WORD, *(() if self._pairs else (_TRUTH,))}
         # What the column holds, in words; empty where nothing tells.
         default = _TRUTH if kinds[_MAPPED] else ""
@@ -187,8 +186,8 @@ class RatingCells:
         # How often each value goes by which word; a word that no cell says may be the only one.
         said: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
         for word, number in self._known.items():
-            if number in said:
-                said[number][word] = 0
+            if number in said or not self._pairs:
+                said.setdefault(number, Counter())[word] = 0
         for key, cell in cells.items():
             word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
             said.setdefault(cell.number, Counter())[word] += self._counts[key]
@@ -235,12 +234,11 @@ class RatingCells:
             yield f"{n_missing:,} without a rating, which say {words}"
 
     def _parse(self, value: object) -> _Cell:
-        counted = self._words.get(word_of(value), "")
+        word = word_of(value)
+        counted = self._words.get(word, "")
         if counted is None:
             return _Cell(_MISSING)
-        if isinstance(counted, str):
-            return _parse(value)
-        return _Cell(_MAPPED, float(counted), word_of(value))
+        return _parse(value) if isinstance(counted, str) else _Cell(_MAPPED, float(counted), word)
 
     def _fault(self, cell: _Cell, value: object) -> str:
         """What is wrong with a cell as one of this column; empty where nothing is."""

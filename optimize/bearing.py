@@ -92,18 +92,18 @@ def _with_interval(items: Items, words: Words, level: Level) -> str:
 
 def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -> list[str]:
     """What would give the figures on test an interval, if its part stays the same."""
-    from scipy.stats import nbinom
+    from scipy.special import nbdtrik
 
     n, advice = len(everything.places), []
     kinds = ["documents (not more outputs of the same)" if len(everything) > n else "documents"]
     kinds = [f"{word} outputs" for word in words] if words else kinds
-    totals = [int((everything.human == value).sum()) for value in (1, 0)] if words else [n]
     lacks_of = lacking(test, words, level).items()
-    for kind, total, (figure, lacks) in zip(kinds, totals, lacks_of, strict=True):
+    for kind, value, (figure, lacks) in zip(kinds, (1, 0), lacks_of, strict=False):
         # Of the documents in test some may tell nothing.
         wanted = lacks * n / max(1, FEW_DOCUMENTS - lacks)
         if words:  # So many that nine deals of ten leave enough of them in test.
-            wanted = FEW_OUTPUTS + nbinom.ppf(0.9, FEW_OUTPUTS, len(test) / len(everything)) - total
+            wanted = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(everything)))
+            wanted -= int((everything.human == value).sum())
         if lacks:
             more = f"{max(lacks, math.ceil(wanted)):,} more {kind}"
             advice.append(f"{more} for an interval of {figure} on test")

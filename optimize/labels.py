@@ -280,7 +280,6 @@ def _read_outputs(
     bounds = None if scale is None else bounds_of(scale)
     if scale is None and isinstance(subject, Dimension):
         bounds = float(subject.scale[0]), float(subject.scale[-1])
-
     if isinstance(subject, Dimension) and subject.words:
         # A judge's own words need no flag.
         good, bad = subject.words

@@ -168,8 +168,7 @@ def split_labelled(
     )
     if np.ptp(labels.learned.human) == 0:
         where = " in train and dev" if np.ptp(everything.human) else ""
-        rating = labels.learned.human[0]
-        words = words_of(labelled, dimension)
+        rating, words = labels.learned.human[0], words_of(labelled, dimension)
         label = words[int(rating < 1)] if words else f"{rating:g}"
         raise LabelError(
             f"{labelled.name}: every label on {dimension}{where} is {label}: "
