@@ -305,10 +305,10 @@ def read_ratings(
             problems.add("turned", fault, advice, field=name)
         named = (n for n in (name, *found.flat.get(name, ())) if _BAD.match(" ".join(tokens(n))))
         is_open = {good, bad}.isdisjoint(map(word_of, options.values))
-        if is_open and f"{good}/{bad}" not in VERDICTS and (column := next(named, None)):
+        if is_open and f"{good}/{bad}" not in VERDICTS and (bad_name := next(named, None)):
             flags = [f"--values {good}={i},{bad}={1 - i}" for i in (0, 1)]
             advice = f"say {flags[0]} ({good} is a fail) or {flags[1]}"
-            problems.add("which-word", "may name what is bad", advice, value=column)
+            problems.add("which-word", "may name what is bad", advice, value=bad_name)
     return ReadRatings(ratings, notes, words)
 
 

@@ -167,4 +167,3 @@ def test_thumbs_are_two_values_but_on_a_scale_that_is_stated(tmp_path: Path) -> 
     assert [output.ratings.get("label") for output in thumbs.outputs] == [(1,), (0,), None]
     assert "'1' is a pass and counts 1, '-1.0' a fail and 0; --values turns it" in str(thumbs.notes)
     assert labels(tmp_path, "1", "-1", scales={"*": (-1, 1)}).words == {}
-    assert labels(tmp_path, "1", "-1", "0").words == {}

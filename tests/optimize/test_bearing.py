@@ -166,6 +166,5 @@ def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path
     path = sheet(tmp_path / "labels.csv", *words)
     path.write_text(path.read_text().replace("label", "label,annotator,group", 1))
     told = bearing_of(data.read_labels(path), "label")
-    one = "people tell outputs apart in 1 of 1 document with several outputs"
-    assert told["contrast"] == f"{one}; 17 of 18 have one each"
+    assert told["contrast"].endswith("1 of 1 document with several outputs; 17 of 18 have one each")
     assert told["collect"].endswith("let two annotators label the same 30 outputs")
