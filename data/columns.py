@@ -63,6 +63,7 @@ _COMMENT = re.compile(
 _MODELS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
 _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
@@ -187,13 +188,15 @@ class Columns:
         What is mapped to a name of the user's own is a text where it is not `rated`.
         """
         texts = {}
+        roots = {c.partition(DOT)[0] for c in {*used, *rated}.difference(self.table.columns)}
         for column in self.table.columns:
             key, named = name_key(column), is_known_text(column) or is_reference(column)
             own = "_".join(tokens(column))
             # A judge names its texts by plain letters.
             own = own if own.isascii() else "output" if key in OUTPUTS else "input"
             name = own if named and self.cased(key) == column else column
-            free = column not in {*used, *rated, *self.comments} and name not in self.mapping
+            no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
+            free = column not in no_text and name not in self.mapping
             # What is called the truth may be the label itself.
             kinds = ("text",) if is_reference(column) else ("text", "label")
             if free and self.kind(column) in kinds:
@@ -244,6 +247,8 @@ class Columns:
         if not any(isinstance(value, str) or join_texts(value) is not None for value in values):
             return ""
         words = {str(value).strip() for value in values}
+        if all(map(_TIME.fullmatch, words)):
+            return ""
         if any(len(w) > _MAX_LABEL_LENGTH or w.count(" ") > _MAX_LABEL_SPACES for w in words):
             return "text"
         many = len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)

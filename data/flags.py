@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from data.columns import ColumnNames, split_quoted
-from data.types import Vote
+from data.types import LabelError, Vote
 from data.values import Scale, Values
 
 # In a mapping file, beside names and columns: words and what they count, and the scale.
@@ -64,7 +64,7 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
         if not equals and word.endswith((".yaml", ".yml")):
             of_files |= read_map_file(word)
         elif not (name and column):
-            raise ValueError(f"{word!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml")
+            raise LabelError(f"{word!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml")
         elif column not in columns.setdefault(name, []):
             columns[name].append(column)
     return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
@@ -79,16 +79,16 @@ def read_map_file(path: str | Path) -> dict[str, Any]:
             # All words stay as they are written: no, 1 and null are words of labels.
             content = yaml.load(file.read(_MAX_MAP), Loader=yaml.BaseLoader)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+        raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise ValueError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
+        raise LabelError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: write one `name: column` a line, as in document: article")
+        raise LabelError(f"{path}: write one `name: column` a line, as in document: article")
     for name, columns in content.items():
         parts = columns if isinstance(columns, list) and columns else [columns]
         is_values = name == VALUES and isinstance(columns, dict)
         if not is_values and not all(isinstance(column, str) for column in parts):
-            raise ValueError(f"{path}: {name} needs a column, or a list of columns")
+            raise LabelError(f"{path}: {name} needs a column, or a list of columns")
     return content
 
 
@@ -117,10 +117,10 @@ def read_values(given: Iterable[str] | Mapping[str, object]) -> dict[str, float 
     values: dict[str, float | Vote | None] = {}
     for word, counted in pairs:
         if not word:
-            raise ValueError(f"{counted!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
+            raise LabelError(f"{counted!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
         value = _value_of(counted, word)
         if values.setdefault(word, value) != value:
-            raise ValueError(f"{word!r} is given two values")
+            raise LabelError(f"{word!r} is given two values")
     return values
 
 
@@ -134,7 +134,7 @@ def _value_of(counted: object, word: str) -> float | Vote | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{word!r} counts {counted!r}, which is no number, nor A, B or tie")
+        raise LabelError(f"{word!r} counts {counted!r}, which is no number, nor A, B or tie")
     return number
 
 

@@ -135,11 +135,14 @@ def _check_rated(
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not rated and not options.dimensions:
         used = {*columns.used(ROLES), *columns.comments}
+        used |= {name.partition(DOT)[0] for name in columns.nested_names}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
         leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-        flags = [map_flag("DIMENSION", [name]) for name in (leaves or labels)[:3]]
-        advice = f"name a column, as in {' or '.join(flags) or '--map DIMENSION=COLUMN'}"
-        cells = (RatingCells(columns.values(name)) for name in labels)
+        leaves = [c for c in leaves if RatingCells(columns.values(c)).two_values] or leaves
+        flags = [map_flag("label", [name]) for name in (leaves or labels)[:3]]
+        fault = f"no column is known for labels; there are {joined_names(columns.table.columns)}"
+        advice = f"name one, as in {' or '.join(flags) or '--map label=COLUMN'}"
+        cells = () if leaves else (RatingCells(columns.values(name)) for name in labels)
         if len(pairs := [of.values_flag() for of in cells if of.is_unknown_pair]) == 1:
             advice = f"say which word is good, as in {pairs[0]} (or the other way round)"
-        problems.add("no-rating", "no output has a rating that is a number", advice)
+        problems.add("no-rating", fault, advice)

@@ -1,7 +1,6 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,7 +13,7 @@ from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.text import TableRow
-from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing
+from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing, says_truth, word_of
 from dspy_judges.column_names import name_key
 
 NOT_RATED = ("id", "group", "system", *NESTED)
@@ -30,6 +29,14 @@ _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusam
 _LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs truth
 accepted approved bewertung urteil étiquette etiqueta"""
 _OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
+# A name whose yes may well be bad.
+_BAD = re.compile(
+    r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
+    r"unsafe|danger|error|mistake|wrong|fail|fals|incorrect|inaccura|spam|offens|violat|abus|hate|"
+    r"insult|inappropriate|bias|defect|leak|fabricat|problem|issue|flag|irrelevan|fehler|schädlich)"
+)
+# Thumbs, where there is nothing else.
+_THUMBS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # No usual scale goes further; fewer rows may well have no two ratings alike.
 _MAX_RATING, _MIN_ROWS = 100, 6
 
@@ -203,9 +210,11 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     # What numbers the rows is no annotator, nor is a mean.
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
     likely = _label_columns(columns, "label", ()) or likely or [*found.guessed]
-    each = " ".join(f"--dimension {shlex.quote(name)}" for name in likely if name.isprintable())
-    hold = "holds" if len(found.guessed) == 1 else "hold"
-    fault = f"{joined_names(found.guessed)} {hold} numbers that may not be ratings"
+    each = " ".join(map_flag(name, [name]) for name in likely)
+    hold = "holds" if len(likely) == 1 else "hold"
+    cells = (cell for name in likely for cell in columns.values(name) if not says_nothing(cell))
+    what = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
+    fault = f"{joined_names(likely)} {hold} {what}"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
         shared = [word for word in tokens(likely[0]) if all(word in tokens(n) for n in likely)]
@@ -269,10 +278,12 @@ def read_ratings(
     for entry in entries:
         parts.setdefault(entry.dimension, []).append(entry.value)
     commas = columns.table.delimiter == ";"
-    cells = {
-        name: RatingCells(values, options.values, decimal_commas=commas)
-        for name, values in parts.items()
-    }
+    cells = {}
+    for name, values in parts.items():
+        thumbs = {_THUMBS.get(word_of(v)) for v in values if not says_nothing(v)} == {1, 0}
+        is_signed = (options.scale(name) or (0, 1))[0] < 0
+        known = {**_THUMBS, **options.values} if thumbs and not is_signed else options.values
+        cells[name] = RatingCells(values, known, decimal_commas=commas)
     ratings: dict[str, Ratings] = {}
     for line, item, name, column, by, value in entries:
         try:
@@ -299,6 +310,12 @@ def read_ratings(
             fault = f"{good!r} counts 1 and {bad!r} 0 by --values, and what counts 1 is good"
             advice = "leave these --values out: TNR is the share of failures that a judge finds"
             problems.add("turned", fault, advice, field=name)
+        named = (n for n in (name, *found.flat.get(name, ())) if _BAD.match(" ".join(tokens(n))))
+        is_open = {good, bad}.isdisjoint(map(word_of, options.values))
+        if is_open and f"{good}/{bad}" not in VERDICTS and (bad_name := next(named, None)):
+            flags = [f"--values {good}={i},{bad}={1 - i}" for i in (0, 1)]
+            advice = f"say {flags[0]} ({good} is a fail) or {flags[1]}"
+            problems.add("which-word", "may name what is bad", advice, value=bad_name)
     return ReadRatings(ratings, notes, words)
 
 

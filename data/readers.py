@@ -83,10 +83,7 @@ def _read(
     path: AnySource, *, holds: str, map: Mapped | None, values: Values | None, **others: Any
 ) -> Any:
     """The labels; LabelError names the first problem, how many follow, and what lists them."""
-    try:
-        columns, words = split_mapping(map, values)
-    except ValueError as error:
-        raise LabelError(str(error)) from None
+    columns, words = split_mapping(map, values)
     scale, stated = pop_scale(columns), others.pop("scales", None)
     scales = stated or ({} if scale is None else {"*": scale})
     options = ReadOptions(map=columns, values=words, scales=scales, **others)

@@ -37,6 +37,9 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     n_tied, notes = len(rated) - len(clear), labelled.notes
     if n_tied:
         notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
+    if dimension in labelled.words and len({labelled.label(o, dimension) for o in clear}) == 1:
+        word = labelled.words[dimension][clear[0].rating(dimension) < 0.5]
+        notes += (f"every label on {dimension} is {word}: there is nothing to learn or to measure",)
     return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
 
 

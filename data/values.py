@@ -25,7 +25,8 @@ _MAPPED, _MISSING, _WORD = "mapped", "missing", "word"
 VERDICTS = (
     *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
     *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
-    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎"),
+    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎", "okay/not okay"),
+    *("accept/reject", "accepted/rejected", "approved/rejected", "acceptable/unacceptable"),
 )
 # One and nought, as a column writes them; a column of `good`, `ok` and `bad` is a scale of three.
 _TRUTHS = (
@@ -33,7 +34,8 @@ _TRUTHS = (
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
-_TRUTH_WORDS = {w: float(1 - i) for pair in _TRUTHS for i, w in enumerate(pair.split("/"))}
+_PAIRS = [(good, bad) for good, bad in (pair.split("/") for pair in _TRUTHS)]
+_TRUTH_WORDS = {word: float(1 - place) for pair in _PAIRS for place, word in enumerate(pair)}
 _NOTHING = frozenset(
     (
         *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
@@ -146,16 +148,23 @@ class RatingCells:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         self._counts = Counter(map(_key, values))
         self._cells = {key: self._parse(key[1]) for key in self._counts}
-        kinds: Counter[str] = Counter()
+        kinds, truths = Counter[str](), Counter[str]()
         for key, cell in self._cells.items():
             kinds[cell.kind] += self._counts[key]
-        truths = {cell.word for cell in self._cells.values() if cell.kind == _TRUTH}
-        odd = {_MAPPED, _MISSING, _WORD}
-        pairs = (pair.split("/") for pair in _TRUTHS)
-        self._pairs = [(good, bad) for good, bad in pairs if truths <= {good, bad}]
-        odd |= set() if self._pairs else {_TRUTH}
+            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word):
+                truths[cell.word] += self._counts[key]
+        pairs = {pair: truths[pair[0]] + truths[pair[1]] for pair in _PAIRS}
+        # What few cells say beside one pair is another spelling.
+        most = max(1, *pairs.values(), 3 * truths.total() / 4)
+        self._pairs = [pair for pair, n in pairs.items() if n == most]
+        # The words that count 1 or 0, say; those of the user only where a cell has one.
+        counted = self._words.items() if kinds[_MAPPED] else ()
+        self._known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
+        self._known |= {word: float(n) for word, n in counted if isinstance(n, int | float)}
+        odd = {_MAPPED, _MISSING, _WORD, *(() if self._pairs else (_TRUTH,))}
         # What the column holds, in words; empty where nothing tells.
-        self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default="")
+        default = _TRUTH if kinds[_MAPPED] else ""
+        self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default=default)
         texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
         points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
         self._commas = any(map(_DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
@@ -170,22 +179,21 @@ class RatingCells:
 
         Of a pair of words one is enough. Of bare numbers both are needed: 1 may be the least of 5.
         """
-        cells = [cell for cell in self._cells.values() if cell.kind != _MISSING]
-        kinds, numbers = {cell.kind for cell in cells}, {cell.number for cell in cells}
+        cells = {key: cell for key, cell in self._cells.items() if cell.kind != _MISSING}
+        kinds = {cell.kind for cell in cells.values()}
         if not cells or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
-        good, bad = "1", "0"
-        if _TRUTH in kinds:
-            good, bad = next(iter(self._pairs), (good, bad))
-        elif _MAPPED in kinds:
-            counted = [n for n in self._words.values() if n is not None]
-            words = {float(n): word for word, n in self._words.items() if n in (0, 1)}
-            numbers |= {math.nan if isinstance(n, str) else float(n) for n in counted}
-            if len(counted) == len(words) == 2:
-                good, bad = words[1], words[0]
-        elif len(numbers) < 2:
+        # How often each value goes by which word; a word that no cell says may be the only one.
+        said: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
+        for word, number in self._known.items():
+            if number in said or not self._pairs:
+                said.setdefault(number, Counter())[word] = 0
+        for key, cell in cells.items():
+            word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
+            said.setdefault(cell.number, Counter())[word] += self._counts[key]
+        if len(said) > 2 or not all(said.values()):
             return None
-        return (good, bad) if numbers <= {0, 1} else None
+        return said[1.0].most_common(1)[0][0], said[0.0].most_common(1)[0][0]
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """The rating in a cell, None where it has none; raises UnreadableError."""
@@ -226,16 +234,17 @@ class RatingCells:
             yield f"{n_missing:,} without a rating, which say {words}"
 
     def _parse(self, value: object) -> _Cell:
-        counted = self._words.get(word_of(value), "")
+        word = word_of(value)
+        counted = self._words.get(word, "")
         if counted is None:
             return _Cell(_MISSING)
-        return _parse(value) if isinstance(counted, str) else _Cell(_MAPPED, float(counted))
+        return _parse(value) if isinstance(counted, str) else _Cell(_MAPPED, float(counted), word)
 
     def _fault(self, cell: _Cell, value: object) -> str:
         """What is wrong with a cell as one of this column; empty where nothing is."""
         if cell.kind in (_MISSING, _MAPPED):
             return ""
-        if cell.kind != self.holds:
+        if cell.kind != self.holds or (cell.kind == _TRUTH and cell.word not in self._known):
             like = "one of the words" if self.holds == _TRUTH else "a number"
             return f"is not {like}{' like the others' if self.holds else ''}"
         text = plain_text(value) if isinstance(value, str) else ""
@@ -259,10 +268,10 @@ class RatingCells:
         words = [word for word, _ in counts.most_common()]
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
         numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
-        known = [word for pair in self._pairs for word in pair] if self.holds == _TRUTH else []
+        known = self._known if self.holds == _TRUTH else {}
         for word in short[:_MAX_WORDS]:
             for close in get_close_matches(word, known, n=1):
-                numbers[word] = f"{_TRUTH_WORDS[close]:g}"
+                numbers[word] = f"{known[close]:g}"
         names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
         pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
         # A word such as -99 would be taken for a flag of its own.

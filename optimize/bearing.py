@@ -14,7 +14,7 @@ from optimize.labels import Labelled, agreement_of
 from optimize.search.gate import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import FEW_DOCUMENTS
-from optimize.statistics.two_values import two_values
+from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 Words = tuple[str, str] | None
 
@@ -46,12 +46,16 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
             gain, wanted = chance_of_gain(everything, learned, balanced=words is not None)
             more = f"{wanted - n:,} more documents to show a gain of {GAIN:g}"
             collect += [more] if wanted > n else []
-    collect += [] if people else ["a second annotator on 30 outputs"]
+    annotators = {by for o in getattr(labelled, "outputs", ()) for by in o.annotators.get(name, ())}
+    second = "let two annotators label the same" if len(annotators) > 1 else "a second annotator on"
+    collect += [] if people else [f"{second} 30 outputs"]
     if not np.ptp(human):
         other = words[int(human[0])] if words else "other rating"
         collect = [f"no {other} among {human.size:,} labels, so nothing to learn or to measure"]
     varied = [np.ptp(human[rows]) > 0 for rows in everything.places.values() if rows.size > 1]
     contrast = f"people tell outputs apart in {sum(varied):,} of {count(len(varied), 'document')}"
+    if len(varied) < n:
+        contrast += f" with several outputs; {n - len(varied):,} of {n:,} have one each"
     spread = f"mean {human.mean():.2f}, SD {human.std():.2f}"
     if words:
         spread = f"{human.mean():.0%} {words[0]}, {1 - human.mean():.0%} {words[1]}"
@@ -88,13 +92,19 @@ def _with_interval(items: Items, words: Words, level: Level) -> str:
 
 def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -> list[str]:
     """What would give the figures on test an interval, if its part stays the same."""
+    from scipy.special import nbdtrik
+
     n, advice = len(everything.places), []
     kinds = ["documents (not more outputs of the same)" if len(everything) > n else "documents"]
     kinds = [f"{word} outputs" for word in words] if words else kinds
-    for kind, (figure, lacks) in zip(kinds, lacking(test, words, level).items(), strict=True):
+    lacks_of = lacking(test, words, level).items()
+    for kind, value, (figure, lacks) in zip(kinds, (1, 0), lacks_of, strict=False):
         # Of the documents in test some may tell nothing.
-        part = (len(test.places) if words else max(1, FEW_DOCUMENTS - lacks)) / n
+        wanted = lacks * n / max(1, FEW_DOCUMENTS - lacks)
+        if words:  # So many that nine deals of ten leave enough of them in test.
+            wanted = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(everything)))
+            wanted -= int((everything.human == value).sum())
         if lacks:
-            more = f"{math.ceil(lacks / part):,} more {kind}"
+            more = f"{max(lacks, math.ceil(wanted)):,} more {kind}"
             advice.append(f"{more} for an interval of {figure} on test")
     return advice

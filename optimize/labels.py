@@ -11,6 +11,7 @@ import numpy as np
 import data
 from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
 from data.conversations import CONVERSATION, JUDGED
+from data.flags import split_mapping
 from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
@@ -71,6 +72,11 @@ def subject_of(
             "and name them by --data"
         )
     name = _NO_NAME.sub("_", written.casefold()).strip("_")
+    if source is None:
+        try:
+            loading.read_subject(written)
+        except UnknownDimensionError as error:
+            raise UnknownDimensionError(f"no --data FILE names labels, and {error}") from None
     if source is None or not NAME.match(name):
         return None
     if name_key(name) != name_key(written) and not pairwise:
@@ -200,6 +206,8 @@ def load_labels(
         return labelled
     if pairwise:
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
+    if source is None and name not in labelled.dimensions:
+        raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
     if isinstance(judged, Dimension):
         labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_of(labelled, name)):
@@ -272,6 +280,11 @@ def _read_outputs(
     bounds = None if scale is None else bounds_of(scale)
     if scale is None and isinstance(subject, Dimension):
         bounds = float(subject.scale[0]), float(subject.scale[-1])
+    if isinstance(subject, Dimension) and subject.words:
+        # A judge's own words need no flag.
+        good, bad = subject.words
+        columns, said = split_mapping(how["map"], how["values"])
+        how = {"map": columns, "values": {good: 1, bad: 0, **said}}
 
     def labels(bounds: tuple[float, float] | None) -> LabelledSet:
         return data.read_labels(

@@ -22,6 +22,7 @@ from optimize.labels import (
     find_subject,
     load_labels,
     subject_of,
+    words_of,
 )
 from optimize.run.settings import Objective, Settings, on_scale
 
@@ -167,9 +168,11 @@ def split_labelled(
     )
     if np.ptp(labels.learned.human) == 0:
         where = " in train and dev" if np.ptp(everything.human) else ""
+        rating, words = labels.learned.human[0], words_of(labelled, dimension)
+        label = words[int(rating < 1)] if words else f"{rating:g}"
         raise LabelError(
-            f"{labelled.name}: every rating on {dimension}{where} is "
-            f"{labels.learned.human[0]:g}: there is no order to learn"
+            f"{labelled.name}: every label on {dimension}{where} is {label}: "
+            "there is nothing to learn"
         )
     return labels
 

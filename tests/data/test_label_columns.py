@@ -51,3 +51,20 @@ def test_labels_are_not_taken_for_a_misspelled_name_nor_from_another_dimension(
 ) -> None:
     with pytest.raises(LabelError, match="no output has a rating on it"):
         data.read_labels(rows(**{column: (1, 0)}), dimensions=[name])
+
+
+def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> None:
+    cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
+    times, none = ("2024-03-01T10:00:00Z", "2024-03-02"), (None, None)
+    nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
+    with pytest.raises(LabelError, match=r"no column is .*; .* --map label=metadata\.feedback$"):
+        data.read_labels(nested)
+    labelled = data.read_labels(nested, map={"label": "metadata.feedback"})
+    assert [*labelled.reading.texts] == ["input", "output"]
+
+
+def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them() -> None:
+    both = rows(label=("pass", "fail"), human_label=("pass", "fail"))
+    with pytest.raises(LabelError, match=r"label, human_label hold labels; .* --map label=label"):
+        data.read_labels(both)
+    assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)

@@ -243,7 +243,7 @@ GUESSES: dict[str, Guess] = {
     ),
     "numbers of the rows": (
         table(Zeile=range(1, 9)),
-        ("Zeile holds numbers that may not be ratings", "--dimension Zeile"),
+        ("Zeile holds numbers that may not be ratings", "--map Zeile=Zeile"),
     ),
     "pass or fail beside a number": (
         table(label=("pass", "fail") * 4, confidence=(0.5, 0.25) * 4),

@@ -134,4 +134,36 @@ def test_labels_of_one_word_have_nothing_to_learn_or_to_measure(
     out = checked(tmp_path, capsys)
     assert "collect    no fail among 12 labels, so nothing to learn or to measure" in out
     labels(tmp_path, *["durchgefallen"] * 12)
-    assert "no bestanden among 12 labels" in checked(tmp_path, capsys)
+    note = "note       every label on label is durchgefallen: there is nothing to learn"
+    assert note in checked(tmp_path, capsys)
+
+
+def test_what_yes_means_is_asked_of_a_column_that_names_what_is_bad(tmp_path: Path) -> None:
+    for header, good, bad in [("is_harmful", "yes", "no"), ("Hallucination", "1", "0")]:
+        ways = f"{good}=0,{bad}=1 .{good} is a fail. or --values {good}=1,{bad}=0"
+        with pytest.raises(data.LabelError, match=f"{header}' may name what is bad; .*{ways}"):
+            labels(tmp_path, good, bad, header=header)
+        turned = labels(tmp_path, good, bad, header=header, values={good: 0, bad: 1})
+        assert turned.words == {header: (bad, good)}
+    for header, good, bad in [("no_errors", "yes", "no"), ("error check", "pass", "fail")]:
+        assert labels(tmp_path, good, bad, header=header).words == {header: (good, bad)}
+
+
+def test_another_spelling_is_one_problem_and_the_commonest_words_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(data.LabelError):
+        labels(tmp_path, *["pass", "fail"] * 5, "passed", "pas", dimensions=["label"])
+    for flags in ([], ["--values", "pass=1,fail=0"]):
+        *told, _ = checked(tmp_path, capsys, *flags).splitlines()
+        assert [line.split(" is ")[0].split(": ")[1] for line in told] == ["'passed'", "'pas'"]
+        assert all(line.endswith("it counts: --values 'passed=1,pas=1'") for line in told)
+    said = checked(tmp_path, capsys, "--values", "pass=1,fail=0,passed=1,pas=1")
+    assert "12 outputs rated: 7 pass, 5 fail" in said
+
+
+def test_thumbs_are_two_values_but_on_a_scale_that_is_stated(tmp_path: Path) -> None:
+    thumbs = labels(tmp_path, "1", "-1.0", "")
+    assert [output.ratings.get("label") for output in thumbs.outputs] == [(1,), (0,), None]
+    assert "'1' is a pass and counts 1, '-1.0' a fail and 0; --values turns it" in str(thumbs.notes)
+    assert labels(tmp_path, "1", "-1", scales={"*": (-1, 1)}).words == {}

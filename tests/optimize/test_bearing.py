@@ -75,9 +75,10 @@ def test_rare_fails_are_asked_for_by_their_number(tmp_path: Path) -> None:
     told = bearing_of(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
     assert told["labels"] == "label: 80% pass, 20% fail"
     fails = int(told["collect"].split()[0])
-    # A quarter of 12 and so many more is to be ten; the deal of these 12 is chance.
-    assert 20 <= fails <= 40
-    assert fails % 4 == 0
+    # A quarter of 55 is ten or more in nine deals of ten (binomial), and 12 are there.
+    assert fails == 55 - 12
+    more = data.read_labels(sheet(tmp_path / "b.csv", *rows, *["fail"] * fails))
+    assert "more fail" not in bearing_of(more, "label")["collect"]
     assert f"{fails} more fail outputs for an interval of TNR on test; " in told["collect"]
     assert told["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
     assert told["contrast"].startswith("none within documents")
@@ -158,3 +159,12 @@ def test_check_imports_no_dspy() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "\ngain       A gain of 0.1 rho ships" in done.stdout
+
+
+def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path: Path) -> None:
+    words = ["pass,Ann,g0", "fail,Ann,g0", *(f"pass,Ben,g{i}" for i in range(1, 18))]
+    path = sheet(tmp_path / "labels.csv", *words)
+    path.write_text(path.read_text().replace("label", "label,annotator,group", 1))
+    told = bearing_of(data.read_labels(path), "label")
+    assert told["contrast"].endswith("1 of 1 document with several outputs; 17 of 18 have one each")
+    assert told["collect"].endswith("let two annotators label the same 30 outputs")

@@ -56,7 +56,7 @@ def broken(change: Callable[[list[dict[str, Any]]], object]) -> list[dict[str, A
 
 BAD_LABELS = {
     "one document only": (rows(1, 8), "1 document"),
-    "constant ratings": (rows(12, ratings={"liveliness": 2}), "every rating"),
+    "constant ratings": (rows(12, ratings={"liveliness": 2}), "every label on liveliness is 2"),
     "a rating outside the scale": (broken(lambda r: r[5]["ratings"].update(liveliness=9)), "9"),
     "a rating that is no number": (broken(lambda r: r[5]["ratings"].update(liveliness="x")), "x"),
     "a duplicate id": (broken(lambda r: r[3].update(id="d0s0")), "d0s0"),

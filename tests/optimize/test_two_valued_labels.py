@@ -141,6 +141,17 @@ def test_labels_that_turn_the_judges_words_round_are_refused(tmp_path: Path) -> 
         verify.measure(judges.Judge.of(VERDICT), sheet(tmp_path / "sheet.csv"), values=turned)
 
 
+def test_labels_want_a_file_and_differ_and_a_judges_own_words_need_no_flag(tmp_path: Path) -> None:
+    with pytest.raises(UnknownDimensionError, match="no --data FILE names labels, and no judge"):
+        optimize.tune("label", quiet=True)
+    with pytest.raises(LabelError, match="no labels on label: name yours by --data FILE"):
+        verify.measure(judges.Judge.of(VERDICT))
+    with pytest.raises(LabelError, match="every label on label is pass: there is nothing to learn"):
+        optimize.tune("label", sheet(tmp_path / "pass.csv", ("pass", "pass")), quiet=True)
+    own = judges.Judge.of(replace(VERDICT, words=("clean", "flagged")))
+    assert verify.measure(own, sheet(tmp_path / "own.csv", ("clean", "flagged"))).scored.is_binary
+
+
 def test_zeros_and_ones_on_a_longer_scale_are_ratings(tmp_path: Path) -> None:
     longer = replace(VERDICT, words=None, anchors=dict.fromkeys(range(11), ""))
     path = tmp_path / "sheet.csv"
