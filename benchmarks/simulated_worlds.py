@@ -315,10 +315,9 @@ class SimulatedJudge:
         if items:
             strength = judge.demos * 3 * len(items) / (len(items) + 6)
             marks = np.array(ratings, float)
-            learned = unit((marks - 3.2) @ world.qualities[items])
-            # A reason that names a quality teaches as much as the labels do.
-            reasons = [m["content"] for m in messages if m["role"] == "assistant"]
-            weights = weights + strength * unit(learned + unit(times_named(reasons)))
+            learned = (marks - 3.2) @ world.qualities[items] / len(items)
+            length = float(np.linalg.norm(learned)) or 1.0
+            weights = weights + strength * learned / length
             # Demonstrations of every level show how the scale is used.
             counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
             evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
@@ -365,10 +364,6 @@ class SimulatedJudge:
 def _form_part(content: str) -> str:
     """The last paragraph, where the form of the reply is asked for."""
     return content.rstrip().rpartition("\n\n")[2]
-
-
-def unit(vector: Vector) -> Vector:
-    return vector / (float(np.linalg.norm(vector)) or 1.0)
 
 
 def times_named(texts: Sequence[str]) -> Vector:
