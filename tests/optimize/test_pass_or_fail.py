@@ -145,9 +145,9 @@ def test_a_gate_that_holds_says_by_how_much_and_its_page_asks_for_nothing(
 def test_labels_the_wrong_way_round_are_turned_by_the_flag_that_it_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [{"id": f"o{n}", "output": f"A{n}", "bad": ("no", "yes")[n % 2]} for n in range(60)]
+    rows = [{"id": f"o{n}", "output": f"A{n}", "kind": ("no", "yes")[n % 2]} for n in range(60)]
     scores = [{"id": f"o{n}", "score": int(n % 2 != (n < 54))} for n in range(60)]
-    arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "bad"]
+    arguments = ["--scores", write_jsonl(tmp_path / "s.jsonl", scores), "--dimension", "kind"]
     arguments += ["--data", write_jsonl(tmp_path / "l.jsonl", rows)]
     assert command(arguments) == 0
     assert "may be the wrong way round; --values yes=0,no=1 turns" in capsys.readouterr().out
