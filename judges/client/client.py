@@ -16,7 +16,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -56,6 +55,8 @@ ATTEMPTS_UNREACHED = 4
 # Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
 # the first, which may hang.
 READ_AHEAD, MOST_WAITING = 3, 4096
+# Requests that are handed over to the event loop's thread at once, at most.
+HANDED_OVER = 64
 # Threads that take turns for every single response cost more than the responses.
 WAKE_DELAY = 0.002
 # Seconds that what is under way gets to arrive when its user stops the run.
@@ -242,6 +243,17 @@ class Gate:
                 turn.set_result(None)
 
 
+class _Place:
+    """A request's place in the order of a run, and what became of it."""
+
+    __slots__ = ("outcome", "request")
+
+    def __init__(self, request: Request) -> None:
+        # None once answered: responses may wait long, and requests are large.
+        self.request: Request | None = request
+        self.outcome: Response | BaseException | None = None
+
+
 class _Window:
     """The requests of a run that are under way: answered in any order, taken as they came."""
 
@@ -250,18 +262,22 @@ class _Window:
         # Requests that wait for the model now.
         self.n_sent = 0
         self._client = client
-        self._answers: deque[Future[Response]] = deque()
+        self._places: deque[_Place] = deque()
+        self._unstarted: list[_Place] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         self._n_added = self._n_answered = 0
-        self._fatal: BaseException | None = None
-        self._awake = threading.Event()
+        self._fatal: Exception | None = None
+        self._awake, self._wakes = threading.Event(), False
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._places)
 
     @property
     def ready(self) -> bool:
         """Whether the first response is there, or what ends the run."""
-        return self._fatal is not None or (bool(self._answers) and self._answers[0].done())
+        return self._fatal is not None or (
+            bool(self._places) and self._places[0].outcome is not None
+        )
 
     @property
     def has_room(self) -> bool:
@@ -270,13 +286,20 @@ class _Window:
 
     def add(self, request: Request) -> None:
         self._n_added += 1
-        self._answers.append(asyncio.run_coroutine_threadsafe(self._answer(request), event_loop()))
-        self._answers[-1].add_done_callback(self._wake)
+        self._places.append(_Place(request))
+        self._unstarted.append(self._places[-1])
+        if len(self._unstarted) == HANDED_OVER:
+            self.start()
+
+    def start(self) -> None:
+        """Hand over what was added, all at once: waking the other thread takes time."""
+        if self._unstarted:
+            places, self._unstarted = self._unstarted, []
+            event_loop().call_soon_threadsafe(self._start, places)
 
     def wait(self) -> None:
         """Wait until some are answered."""
         self._awake.wait()
-        time.sleep(WAKE_DELAY)
         self._awake.clear()
 
     def take(self) -> Response:
@@ -286,34 +309,52 @@ class _Window:
         """
         if self._fatal is not None:
             raise self._fatal
-        return self._answers.popleft().result()
+        outcome = self._places.popleft().outcome
+        if isinstance(outcome, Response):
+            return outcome
+        assert outcome is not None
+        raise outcome
 
     def close(self, grace: float) -> None:
         """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
         self.stopped = True
-        if self._n_answered < self._n_added:
+        if self._tasks:
             self._await_sent(grace)
-            for answer in self._answers:
-                answer.cancel()
+            event_loop().call_soon_threadsafe(self._cancel)
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
-        # A stream that nobody keeps is closed by the collector, maybe on the loop's own thread.
-        on_loop = threading.current_thread() is _start_loop()[1]
-        until = time.monotonic() + (0 if on_loop else seconds)
+        # The garbage collector may close a forgotten generator in any thread.
+        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
-    async def _answer(self, request: Request) -> Response:
-        try:
-            return await self._client.answer(request, self)
-        finally:
-            self._n_answered += 1
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
 
-    def _wake(self, answer: "Future[Response]") -> None:
-        error = None if answer.cancelled() else answer.exception()
-        if error is not None and not isinstance(error, BudgetSpentError):
-            self._fatal = error
+    def _start(self, places: Sequence[_Place]) -> None:
+        for place in places:
+            task = asyncio.create_task(self._answer(place))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, place: _Place) -> None:
+        assert place.request is not None
+        try:
+            place.outcome = await self._client.answer(place.request, self)
+        except BaseException as error:  # noqa: BLE001 - raised again by `take`
+            place.outcome = error
+            if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
+                self._fatal = error
+        place.request = None
+        self._n_answered += 1
+        if not self._wakes:
+            self._wakes = True
+            asyncio.get_running_loop().call_later(WAKE_DELAY, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes = False
         self._awake.set()
 
 
@@ -398,6 +439,7 @@ class Client:
                 while more and not window.ready and window.has_room and self._may_ask(window):
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
+                window.start()
                 if window.ready:
                     yield self._counted(window.take())
                 elif window:
@@ -674,6 +716,11 @@ def event_loop() -> asyncio.AbstractEventLoop:
     """The one event loop of this process, in a daemon thread of its own."""
     with _starting:
         return _start_loop()[0]
+
+
+def on_event_loop() -> bool:
+    """Whether this is its thread, which must not wait for itself."""
+    return threading.current_thread() is _start_loop()[1]
 
 
 def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
