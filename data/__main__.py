@@ -1,8 +1,10 @@
-"""python -m data check."""
+"""python -m data check, and label."""
 
 import sys
 
 from dspy_judges.startup import run
 
 if __name__ == "__main__":
-    sys.exit(run("data.check:main"))
+    if sys.argv[1:2] == ["label"]:
+        sys.exit(run("optimize.label:command", sys.argv[2:]))
+    sys.exit(run("optimize.check:main"))

@@ -27,7 +27,8 @@ class LabelledOutput:
     `ratings` holds one number per annotator, or a single mean where only that is known.
     `annotators` names who gave them, in the same order, and lacks a dimension of which only the
     mean is known. `comments` are what people wrote of their ratings, by dimension, which is no
-    text to judge.
+    text to judge. `weight` is what its document counts where documents were drawn with unequal
+    chances, 1 on average over those labelled.
     """
 
     id: str
@@ -37,6 +38,7 @@ class LabelledOutput:
     ratings: Mapping[str, tuple[float, ...]]
     annotators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    weight: float = 1.0
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""

@@ -10,7 +10,9 @@ from dspy_judges.startup import run
 JUDGES = "judges.cli.main:command"
 # Of each word what it does, and the MODULE:FUNCTION that is called with what follows it.
 COMMANDS = {
-    "check": ("what a label file holds, and every problem", "data.check:main"),
+    "check": ("what a label file holds, and every problem", "optimize.check:main"),
+    "label": ("a page to give labels, one output at a time", "optimize.label:command"),
+    "plan": ("which documents to label next, and how many", "optimize.plan:command"),
     "tune": ("tune a judge to human labels", "optimize.__main__:command"),
     "verify": ("how far a judge agrees with people; a gate for CI", "optimize.verify:command"),
     "compare": ("judges and models side by side on the same labels", "optimize.compare:command"),

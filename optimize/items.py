@@ -31,7 +31,7 @@ class Item:
     """One output with its mean rating, or one pair with its margin, under the judge's names.
 
     `ratings` has what each annotator gave, where it is known (1, 0 or -1 for a vote for A, neither
-    or B), and `comment` what people wrote beside it.
+    or B), and `comment` what people wrote beside it. `weight` is that of its document.
     """
 
     id: str
@@ -41,6 +41,7 @@ class Item:
     human: float
     ratings: tuple[float, ...] = ()
     comment: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Items:
 
     items: tuple[Item, ...]
     human: Vector = field(init=False)
+    weights: Vector = field(init=False)
     places: Mapping[str, Indices] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +58,7 @@ class Items:
         for index, item in enumerate(self.items):
             places.setdefault(item.document_id, []).append(index)
         object.__setattr__(self, "human", np.array([item.human for item in self.items], float))
+        object.__setattr__(self, "weights", np.array([item.weight for item in self.items], float))
         object.__setattr__(self, "places", {k: np.array(v, np.intp) for k, v in places.items()})
 
     def __len__(self) -> int:
@@ -106,6 +109,7 @@ def items_of(
                     human=labelled.label(output, dimension),
                     ratings=output.ratings[dimension],
                     comment=" ".join(output.comments.get(dimension, ())),
+                    weight=output.weight,
                 )
                 for output in labelled.outputs
                 if output.ratings.get(dimension)

@@ -14,7 +14,6 @@ from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
 
 import judges
-from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from judges.batch import Batch
 from judges.client import Client, Session
@@ -26,6 +25,7 @@ from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure
 from optimize.__main__ import command as optimize_command
+from optimize.check import main as data_command
 from optimize.verify import command as verify_command
 
 KEY = "sk-planted-4f9c2b7e1d6a8035"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from data.check import main as data_command
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
+from optimize.check import main as data_command
 
 ROWS = [
     {

@@ -8,8 +8,8 @@ import pytest
 from jsonl import write_jsonl
 
 import data
-from data.check import main
 from optimize.__main__ import command as tune
+from optimize.check import main
 from optimize.verify import command as verify
 
 GOOD = {"group": "g", "system": "s", "document": "A text.", "summary": "Short."}

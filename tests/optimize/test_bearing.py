@@ -12,9 +12,9 @@ from jsonl import write_jsonl
 from processes import run_python
 
 import data
-from data.check import main as check
 from optimize.__main__ import command as tune
 from optimize.bearing import bearing_of, lacking
+from optimize.check import main as check
 from optimize.items import Item, Items
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import stream
@@ -153,7 +153,7 @@ def test_check_and_a_dry_run_say_the_same_chance_of_a_gain(
 
 
 def test_check_imports_no_dspy() -> None:
-    script = "import sys; from data.check import main; main(['starter']); "
+    script = "import sys; from optimize.check import main; main(['starter']); "
     done = run_python(
         "-c", f"{script}assert not {{'dspy', 'pandas', 'litellm'}} & {{*sys.modules}}"
     )

@@ -1,0 +1,1 @@
+"""The page on which people give labels: its session, server and file."""

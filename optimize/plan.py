@@ -1,0 +1,1 @@
+"""The command `plan`: which documents to label next, and how many."""
