@@ -32,8 +32,8 @@ options: --help, --version
 
 Python starts the same commands where no script is installed: `python -m
 dspy_judges WORD`, or `python -m optimize` for tune, `python -m optimize.WORD`
-for verify, compare, panel and estimate, `python -m judges WORD` for score,
-winrate, list, show and export, `python -m data check` for check.
+for plan, verify, compare, panel and estimate, `python -m judges WORD` for
+score, winrate, list, show and export, `python -m data WORD` for check and label.
 
 examples:
   dspy-judges check labels.csv
