@@ -151,8 +151,9 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 
 def shipped_labels(source: object) -> Labelled | None:
     """The starter outputs or pairs, by the names that check takes; None for any other source."""
-    shipped = {"starter": data.starter, "starter_pairs": data.starter_pairs}
-    return shipped[source]() if isinstance(source, str) and source in shipped else None
+    if not isinstance(source, str) or source not in ("starter", "starter_pairs"):
+        return None
+    return data.starter() if source == "starter" else data.starter_pairs()
 
 
 def load_labels(
