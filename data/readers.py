@@ -152,10 +152,8 @@ def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | N
     named = options.dimensions is not None or columns.mapping or columns.holds_ratings
     if sides is None or (named and not holds_pairs(columns)):
         return None
-    advice = (
-        "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
-        "column of ratings with --dimension COLUMN"
-    )
+    advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
+    advice += "column of ratings with --dimension COLUMN"
     fault = f"holds pairs of candidates, {joined_names(sides[1:])}"
     return fault, advice if options.labelled else "label them as such with --pairwise"
 
