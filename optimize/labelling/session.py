@@ -83,7 +83,8 @@ class Session:
     """Outputs or pairs in their order, and the file of their labels; for requests of any thread.
 
     A label is one write of a whole line and stands once the disk has it: what is remembered is what
-    the file holds. `texts` are shown, the judged one last; `notes` say what else the file held.
+    the file holds. `texts` are shown, the judged one last; `draws` has by id how a document was
+    drawn, which its labels carry. `notes` say what else the file held.
     """
 
     subject: Subject
@@ -91,6 +92,7 @@ class Session:
     texts: Sequence[str]
     path: Path
     seed: int = 0
+    draws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     judgements: Mapping[str, AnyJudgement] | None = None
     now: Callable[[], datetime] = _now
     notes: list[str] = field(default_factory=list, init=False)
@@ -116,8 +118,7 @@ class Session:
         self._index = {row["id"]: item for item, row in enumerate(self._rows)}
         # By annotator and item all lines, the item of the last one last.
         self._given: dict[str, dict[int, list[_Line]]] = {}
-        self._file: Any = self.path.open("ab+", buffering=0)  # so that a line is one write
-        self._read()
+        self._file = self._read()
 
     def _texts_of(self, item: int) -> State:
         """The texts that the page shows of an item."""
@@ -130,20 +131,22 @@ class Session:
         judged = [{"name": name, "text": row[f"response_{side}"]} for name, side in names]
         return {"texts": texts, "judged": judged}
 
-    def _read(self) -> None:
-        """Take what the file holds; a last line that a kill cut off is removed. LabelError."""
-        self._file.seek(0)
-        *lines, last = self._file.read().split(b"\n")
+    def _read(self) -> Any:
+        """The file, its labels taken; a last line that a kill cut off is removed. LabelError."""
+        *lines, last = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
+        is_whole = last.endswith(b"}") or not b'{"id": '.startswith(last[:7])
+        lines += [last] if is_whole else []
         others = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
-        if last.endswith(b"}") or not b'{"id": '.startswith(last[:7]):
-            others += not self._take(last, len(lines) + 1)
-            self._file.write(b"\n")
+        file: Any = self.path.open("ab", buffering=0)  # so that a line is one write
+        if is_whole:
+            file.write(b"\n")
         elif last:
-            self._file.truncate(sum(len(line) + 1 for line in lines))
+            file.truncate(sum(len(line) + 1 for line in lines))
             self.notes.append("a last line that was cut off is removed")
         if others:
             what = "of other outputs or another dimension"
             self.notes.append(f"{count(others, 'line')} {what}: left as they are")
+        return file
 
     def _take(self, line: bytes, number: int = 0) -> bool:
         """Remember a line; False where it is about something else."""
@@ -171,7 +174,7 @@ class Session:
         after = after or next((of.changed_after for of in self._lines(who, item)[::-1]), None)
         at = self.now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         row = {**self._rows[item], "annotator": who, self._key: value, "comment": comment}
-        row |= {"labelled_at": at, "changed_after": after}
+        row |= {"labelled_at": at, "changed_after": after, **self.draws.get(row["id"], {})}
         optional = {"comment": comment, "changed_after": after}
         row = {name: of for name, of in row.items() if of or name not in optional}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
