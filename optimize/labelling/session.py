@@ -1,512 +1,378 @@
 """Labels as they are given: what is shown to whom, what stands, and the file that keeps them.
 
-Two annotators disagree where their ratings differ by 2 or more, or their words or choices at all;
-an annotator and the judge where its score is a whole point or more away, or its word or choice
-another.
+Annotators disagree where their ratings differ by 2 or more (of 2 or 3 answers: at all), and one
+disagrees with the judge where its score is a point or more away, or its word or choice another.
 """
 
-import errno
 import json
+import math
 import os
 import random
 import re
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from errno import ENOSPC
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from threading import Lock
-from typing import Any, ClassVar
+from typing import Any, Literal
+
+import msgspec
 
 from data.tables.problems import count
-from data.types import LabelError, LabelledPair, LabelledPairs, LabelledSet
+from data.types import LabelError, LabelledOutput, LabelledPairs, LabelledSet
 from data.values import says_nothing
 from dspy_judges.errors import JudgesError
-from judges.judge import Kind
+from judges.dimension import Comparison, Subject
+from judges.judge import kind_of
 from judges.judgement import AnyJudgement, Verdict
-from judges.terminal import INVISIBLE
 from optimize.figures import json_number
 from optimize.items import VOTES
 from optimize.statistics.human import annotator_agreement
 
 Value = int | str
+After = Literal["annotators", "judge"]
 State = dict[str, Any]
-# The time of a label is the median of so many, known from so few.
-_RECENT, _FEWEST = 20, 3
-_LONGEST_NAME, _LONGEST_COMMENT = 80, 20_000
-_GAPS = {"rating": 2.0}  # between annotators; 1 to a judge
+# The time that a label takes is the median of so many, known from so few.
+RECENT, FEWEST = 20, 3
+LONGEST_NAME = 80
 _SIDE = re.compile(r"\b[AB]\b")
 _TURNED = " (A and B are the other way round here)"
 
 
 class RefusedError(JudgesError, ValueError):
-    """What a page asked for is not done; `status` is HTTP's, `state` what there is instead."""
+    """A click that is not taken; `status` is HTTP's, `state` what the page should show instead."""
 
-    status: ClassVar[int] = 400
-    state: State | None = None
-
-
-class ChangedError(RefusedError):
-    """The label that the page showed is another by now."""
-
-    status = 409
+    def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
+        super().__init__(message)
+        self.status, self.state = status, state
 
 
-class NotSavedError(RefusedError):
-    """The label could not be written, and the file is as it was."""
+class Click(msgspec.Struct, forbid_unknown_fields=True):
+    """What a page sends: by whom and, of a label, what is said of which item.
 
-    status = 507
+    `before` is the value that it showed as theirs (None: none), `after` whose labels it showed.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """One thing an annotator may say: the file's value, the number that it counts, its key."""
-
-    value: Value
-    number: float
-    key: str
-    anchor: str | None = None
-
-    def as_json(self) -> State:
-        text = str(self.value)
-        return {"value": self.value, "text": text, "key": self.key, "anchor": self.anchor}
+    annotator: str
+    item: int = -1
+    value: Value = ""
+    comment: str = ""
+    before: Value | None = None
+    after: After | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """What people are asked: of two words the good one is the first of the answers."""
+class _Line(msgspec.Struct):
+    """What a line of the file says beside its output; no value takes a label back."""
 
-    name: str
-    kind: Kind
-    definition: str
-    answers: tuple[Answer, ...]
-    texts: tuple[str, ...] = ()  # those shown, the judged one last (of a pair those beside both)
-
-    def as_json(self) -> State:
-        answers = [answer.as_json() for answer in self.answers]
-        about = {"name": self.name, "kind": self.kind, "definition": self.definition}
-        return {**about, "answers": answers}
-
-
-@dataclass(frozen=True, slots=True)
-class _Label:
-    value: Value
-    comment: str
-
-
-@dataclass(slots=True)
-class _Given:
-    """What one annotator gave, by item: what stands, the oldest first, and what was before."""
-
-    standing: dict[int, _Label] = field(default_factory=dict)
-    # The last label before they saw another's; whose they saw; the last label taken back.
-    blind: dict[int, Value] = field(default_factory=dict)
-    seen: dict[int, str] = field(default_factory=dict)
-    undone: dict[int, _Label] = field(default_factory=dict)
-    times: deque[datetime] = field(default_factory=lambda: deque(maxlen=_RECENT + 1))
-
-    def add(self, item: int, label: _Label | None, seen: str | None, at: datetime) -> None:
-        """Take one line of the file."""
-        before = self.standing.pop(item, None)
-        if seen:
-            self.seen[item] = seen
-        if label is None:
-            self.undone |= {item: before} if before else {}
-        else:
-            self.standing[item] = label
-            self.times.append(at)
-        if item not in self.seen:
-            self.blind.pop(item, None)
-            self.blind |= {item: label.value} if label else {}
+    annotator: str
+    labelled_at: datetime
+    value: Value | None
+    comment: str = ""
+    changed_after: After | None = None
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(kw_only=True, eq=False)
 class Session:
-    """The outputs in their order and the labels of their file, for pages in any thread.
+    """Outputs or pairs in their order, and the file of their labels; for requests of any thread.
 
-    Every label is one write of a whole line, and stands once the disk has it; what is remembered is
-    what the file holds. `notes` say what the file held that is no label of these outputs.
+    A label is one write of a whole line and stands once the disk has it: what is remembered is what
+    the file holds. `texts` are shown, the judged one last; `notes` say what else the file held.
     """
 
-    def __init__(
-        self,
-        task: Task,
-        outputs: LabelledSet | LabelledPairs,
-        path: Path,
-        *,
-        seed: int = 0,
-        judgements: Mapping[str, AnyJudgement] | None = None,
-        now: Callable[[], datetime] = _now,
-    ) -> None:
-        self.task, self.path, self.notes = task, path, list[str]()
-        self._now, self._lock = now, Lock()
-        chance = random.Random(seed)
-        documents: dict[str, list[Any]] = {}
-        for output in outputs.items:
-            documents.setdefault(output.document_id, []).append(output)
-        groups = list(documents.values())
-        chance.shuffle(groups)
-        for group in groups:
-            chance.shuffle(group)
-        self._items = [output for group in groups for output in group]
-        self._places = [
-            {"document": number, "documents": len(groups), "place": at, "of_document": len(group)}
-            for number, group in enumerate(groups, 1)
-            for at in range(1, len(group) + 1)
-        ]
-        is_pairs = task.kind == "pairwise"
-        self._turned = [is_pairs and chance.random() < 0.5 for _ in self._items]
-        self._numbers = {answer.value: answer.number for answer in task.answers}
-        self._index = {item.id: index for index, item in enumerate(self._items)}
-        judged = {self._index[name]: of for name, of in (judgements or {}).items()}
-        self._judged = {index: of for index, of in judged.items() if of.failure is None}
-        self._has_judge = judgements is not None
-        self._given: dict[str, _Given] = {}
-        self._agreements: dict[tuple[str, str], State] = {}
-        self._torn: int | None = None
-        # Unbuffered: a line is one write.
-        self._file: Any = path.open("ab+", buffering=0)
-        try:
-            self._read()
-        except BaseException:
-            self.close()
-            raise
+    subject: Subject
+    labelled: LabelledSet | LabelledPairs
+    texts: Sequence[str]
+    path: Path
+    seed: int = 0
+    judgements: Mapping[str, AnyJudgement] | None = None
+    now: Callable[[], datetime] = _now
+    notes: list[str] = field(default_factory=list, init=False)
 
-    def close(self) -> None:
-        """Close the file, once a label that is being written has been."""
-        with self._lock:
-            self._file.close()
+    def __post_init__(self) -> None:
+        self._lock, self._numbers = Lock(), numbers_of(self.subject)
+        self._key = "preferred" if isinstance(self.subject, Comparison) else "rating"
+        chance, documents = random.Random(self.seed), dict[str, list[Any]]()
+        for item in self.labelled.items:
+            documents.setdefault(item.document_id, []).append(item)
+        groups = chance.sample([*documents.values()], len(documents))
+        # Of each item what all its lines hold, what the page shows, and whether A and B are turned.
+        self._rows: list[dict[str, Any]] = []
+        self._shown: list[State] = []
+        self._turned: list[bool] = []
+        for number, group in enumerate(groups, 1):
+            for place, item in enumerate(chance.sample(group, len(group)), 1):
+                self._turned.append(self._key == "preferred" and chance.random() < 0.5)
+                self._rows.append(row_of(item, self.subject.name))
+                shown = {"document": number, "documents": len(groups), "place": place}
+                shown |= {"item": len(self._shown), "of_document": len(group)}
+                self._shown.append({**shown, **self._texts_of(len(self._shown))})
+        self._index = {row["id"]: item for item, row in enumerate(self._rows)}
+        # By annotator and item all lines, the item of the last one last.
+        self._given: dict[str, dict[int, list[_Line]]] = {}
+        self._file: Any = self.path.open("ab+", buffering=0)  # so that a line is one write
+        self._read()
 
-    @property
-    def n_labels(self) -> int:
-        """How many labels stand."""
-        return sum(len(given.standing) for given in self._given.values())
-
-    # The file
+    def _texts_of(self, item: int) -> State:
+        """The texts that the page shows of an item."""
+        row = self._rows[item]
+        texts = [{"name": name, "text": row[name]} for name in self.texts if name in row]
+        if self._key == "rating":
+            return {"texts": texts[:-1], "judged": texts[-1:]}
+        sides = "ba" if self._turned[item] else "ab"
+        names = zip("AB", sides, strict=True)
+        judged = [{"name": name, "text": row[f"response_{side}"]} for name, side in names]
+        return {"texts": texts, "judged": judged}
 
     def _read(self) -> None:
-        """Take what the file holds; a last line that was cut off by a kill is removed."""
+        """Take what the file holds; a last line that a kill cut off is removed. LabelError."""
         self._file.seek(0)
         *lines, last = self._file.read().split(b"\n")
-        n_unknown = 0
-        for number, line in enumerate(lines, 1):
-            n_unknown += bool(line.strip()) and not self._take(self._row(line, number), number)
-        if last:
-            try:
-                n_unknown += not self._take(self._row(last, len(lines) + 1), len(lines) + 1)
-                self._file.write(b"\n")
-            except LabelError:
-                if not b'{"id": '.startswith(last[:7]) or last.endswith(b"}"):
-                    raise
-                self._file.truncate(sum(len(line) + 1 for line in lines))
-                self.notes.append("the last line was cut off, and is removed")
-        if n_unknown:
-            of = "of other outputs, or on another dimension"
-            self.notes.append(f"{count(n_unknown, 'line')} {of}: left as they are")
+        others = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
+        if last.endswith(b"}") or not b'{"id": '.startswith(last[:7]):
+            others += not self._take(last, len(lines) + 1)
+            self._file.write(b"\n")
+        elif last:
+            self._file.truncate(sum(len(line) + 1 for line in lines))
+            self.notes.append("a last line that was cut off is removed")
+        if others:
+            what = "of other outputs or another dimension"
+            self.notes.append(f"{count(others, 'line')} {what}: left as they are")
 
-    def _row(self, line: bytes, number: int) -> Mapping[str, Any]:
-        """A line of the file; LabelError where this page writes no such line."""
-        with suppress(ValueError, RecursionError):
-            row = json.loads(line)
-            key = "preferred" if self.task.kind == "pairwise" else "rating"
-            if isinstance(row, dict) and {"id", "annotator", "labelled_at", key} <= row.keys():
-                return row
-        self._refuse(number, "is no label of such a page")
-        raise AssertionError
-
-    def _refuse(self, number: int, what: str) -> None:
-        raise LabelError(f"{self.path}, line {number}: {what}; name another file by --out")
-
-    def _take(self, row: Mapping[str, Any], number: int = 0) -> bool:
+    def _take(self, line: bytes, number: int = 0) -> bool:
         """Remember a line; False where it is about something else."""
-        index = self._index.get(str(row["id"]))
-        if index is None or row.get("dimension", self.task.name) != self.task.name:
-            return False
-        value = row["preferred" if self.task.kind == "pairwise" else "rating"]
-        if value is not None and value not in self._numbers:
-            self._refuse(number, f"{value!r:.40} is none of the answers")
-        texts = self._texts_of(index)
-        if {name: row.get(name) for name in texts} != texts:
-            self._refuse(number, f"the output {row['id']!r:.60} has another text there")
+        fault = "is no label of this page"
         try:
-            at = datetime.fromisoformat(row["labelled_at"])
-        except (ValueError, TypeError):
-            self._refuse(number, "labelled_at is no time")
-        who, label = str(row["annotator"]), None
-        if value is not None:
-            label = _Label(value, str(row.get("comment") or ""))
-        self._given.setdefault(who, _Given()).add(index, label, row.get("changed_after"), at)
-        for pair in [pair for pair in self._agreements if who in pair]:
-            del self._agreements[pair]
+            row = msgspec.json.decode(line)
+            label = msgspec.convert({**row, "value": row[self._key]}, _Line)
+            item = self._index.get(row["id"])
+            own = {} if item is None else self._rows[item]
+            if item is None or row.get("dimension") != own.get("dimension"):
+                return False
+            differing = [name for name in own if row.get(name) != own[name]]
+            if differing or not (label.value is None or label.value in self._numbers):
+                fault = f"{differing[0] if differing else label.value!r:.60} is not of this FILE"
+                raise LookupError
+        except (ValueError, LookupError, TypeError):
+            fault = f"{self.path}, line {number}: {fault}; name another file by --out"
+            raise LabelError(fault) from None
+        given = self._given.setdefault(label.annotator, {})
+        given[item] = [*given.pop(item, ()), label]
         return True
 
-    def _texts_of(self, index: int) -> dict[str, str]:
-        """Every text of an output or pair, as its label's line has them."""
-        item = self._items[index]
-        if isinstance(item, LabelledPair):
-            return {**item.texts, "response_a": item.response_a, "response_b": item.response_b}
-        return dict(item.texts)
-
-    def _append(
-        self, annotator: str, index: int, value: Value | None, comment: str, seen: str | None
-    ) -> None:
-        """Write a line and remember it; NotSavedError, and the file is as it was."""
-        item, is_pair = self._items[index], self.task.kind == "pairwise"
-        systems = ("system_a", "system_b") if is_pair else ("system",)
-        at = self._now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        row: dict[str, Any] = {"id": item.id, "group": item.document_id}
-        row |= {name: of for name in systems if (of := getattr(item, name)) is not None}
-        row |= self._texts_of(index)
-        row |= {} if is_pair else {"dimension": self.task.name}
-        row |= {"annotator": annotator, "preferred" if is_pair else "rating": value}
-        row |= {"comment": comment} if comment else {}
-        row |= {"labelled_at": at, **({"changed_after": seen} if seen else {})}
-        self._write(f"{json.dumps(row, ensure_ascii=False)}\n".encode())
-        self._take(row)
-
-    def _write(self, line: bytes) -> None:
+    def _append(self, who: str, item: int, value: Value | None, comment: str, after: Any) -> None:
+        """Write a line and remember it; RefusedError, and the file is as it was."""
+        after = after or next((of.changed_after for of in self._lines(who, item)[::-1]), None)
+        at = self.now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        row = {**self._rows[item], "annotator": who, self._key: value, "comment": comment}
+        row |= {"labelled_at": at, "changed_after": after}
+        optional = {"comment": comment, "changed_after": after}
+        row = {name: of for name, of in row.items() if of or name not in optional}
+        line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         if self._file.closed:
-            raise NotSavedError("not saved: the command has ended; start it again")
+            raise RefusedError("not saved: the command has ended; start it again", 507)
+        end = self._file.seek(0, os.SEEK_END)
         try:
             if not os.path.samestat(os.fstat(self._file.fileno()), self.path.stat()):
-                raise OSError(errno.ESTALE, "it was replaced: end the command and start it again")
-            if self._torn is not None:
-                self._file.truncate(self._torn)
-            self._torn = self._file.seek(0, os.SEEK_END)
+                raise OSError(0, "another file took its place; start the command again")
             if self._file.write(line) < len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
             os.fsync(self._file.fileno())
-            self._torn = None
         except OSError as error:
-            with suppress(OSError):
-                if self._torn is not None:
-                    self._file.truncate(self._torn)
-                    self._torn = None
-            message = f"not saved: {self.path}: {error.strerror}; mend that and click again"
-            raise NotSavedError(message) from None
+            self._file.truncate(end)
+            raise RefusedError(f"not saved: {self.path}: {error.strerror}", 507) from None
+        self._take(line)
 
-    # What a page asks for
+    def close(self) -> int:
+        """How many labels stand, after the one that is being saved; no more are taken."""
+        with self._lock:
+            self._file.close()
+            return sum(len(self._standing(name)) for name in self._given)
 
     def state(self, annotator: str) -> State:
         """What the page shows this annotator."""
         with self._lock:
             return self._state(annotator)
 
-    def label(
-        self,
-        annotator: str,
-        item: object,
-        value: object,
-        comment: object = "",
-        before: object = None,
-        after: object = None,
-    ) -> State:
-        """Save a label; the next state. ChangedError where `before` is not the label that stands.
-
-        `before` is the value that the page showed (None: none), `after` whose labels ("annotators"
-        or "judge"). The very label that stands is not written twice.
-        """
-        who = _name_of(annotator)
+    def label(self, click: Click) -> State:
+        """Save a label, and return the next state; one that stands already is not written again."""
         with self._lock:
-            if type(item) is not int or not 0 <= item < len(self._items):
-                raise RefusedError("there is no such item")
-            known = {(type(each), each) for each in self._numbers}
-            if {(type(value), value), *known} != known or after not in (
-                None,
-                "annotators",
-                "judge",
-            ):
-                raise RefusedError(f"{value!r:.40} is none of the answers")
-            if not isinstance(comment, str) or len(comment) > _LONGEST_COMMENT:
-                raise RefusedError(f"a comment is a text of at most {_LONGEST_COMMENT:,} letters")
-            said: Any = self._turn(item, value)
-            label = _Label(said, self._turn_comment(item, _readable(comment).strip()))
-            given = self._given.get(who, _Given())
-            stands = given.standing.get(item)
-            if stands != label:
-                if (stands and stands.value) != self._turn(item, before):
-                    error = ChangedError("this label was changed in another window meanwhile")
-                    error.state = self._state(who)
-                    raise error
-                seen: Any = after or given.seen.get(item)
-                self._append(who, item, label.value, label.comment, seen)
+            who, item = _name_of(click.annotator), click.item
+            if click.value not in self._numbers or not 0 <= item < len(self._rows):
+                raise RefusedError(f"{click.value!r:.40} is no answer, or the item is none")
+            stands = self._standing(who).get(item)
+            shown = stands and self._turn(item, stands.value, stands.comment)
+            if shown != (click.value, comment := click.comment.strip()):
+                if (shown and shown[0]) != click.before:
+                    message = "this label was given or changed in another window meanwhile"
+                    raise RefusedError(message, 409, self._state(who))
+                self._append(who, item, *self._turn(item, click.value, comment), click.after)
             return self._state(who)
 
-    def undo(self, annotator: str) -> State:
-        """Take back this annotator's last label that stands; the state with its item again."""
-        who = _name_of(annotator)
+    def undo(self, click: Click) -> State:
+        """Take back the annotator's last label that stands; the state, with its item again."""
         with self._lock:
-            given = self._given.get(who, _Given())
-            item = next(reversed(given.standing), None)
+            who = _name_of(click.annotator)
+            item = next(reversed(self._standing(who)), None)
             if item is not None:
-                self._append(who, item, None, "", given.seen.get(item))
+                self._append(who, item, None, "", None)
             return self._state(who, item)
 
     def review(self, annotator: str) -> State:
-        """This annotator's disagreements, those with other annotators first."""
+        """The items of this annotator's disagreements, with others first, then with the judge."""
         with self._lock:
-            given = self._given.get(annotator, _Given())
-            items = []
+            own, items = self._standing(annotator), []
             for item, after in self._disagreements(annotator):
                 others = [
-                    {"annotator": name, **self._shown(item, of.standing[item])}
-                    for name, of in sorted(self._given.items())
-                    if after == "annotators" and name != annotator and item in of.standing
+                    {"annotator": name, **self._said(item, label)}
+                    for name in sorted(self._given.keys() - {annotator})
+                    if after == "annotators" and (label := self._standing(name).get(item))
                 ]
-                own = self._shown(item, given.standing[item])
-                judge = self._judge_says(item) if after == "judge" else None
-                about = {"own": own, "others": others, "judge": judge, "after": after}
-                items.append({**self._item(item), **about})
+                said = None if after == "annotators" else self._judge_said(item)
+                about = {"own": self._said(item, own[item]), "others": others, "judge": said}
+                items.append({**self._shown[item], **about, "after": after})
             return {"items": items}
 
-    def _state(self, annotator: str, item: int | None = None) -> State:
-        given, n = self._given.get(annotator, _Given()), len(self._items)
-        if item is None:
-            item = next((at for at in range(n) if at not in given.standing), None)
-        shown = None
+    def _state(self, who: str, item: int | None = None) -> State:
+        standing = self._standing(who)
+        left, shown = [at for at in range(len(self._rows)) if at not in standing], None
+        if item is None and left:
+            item = left[0]
         if item is not None:
-            undone = given.undone.get(item)
-            shown = {**self._item(item), "undone": undone and self._shown(item, undone)}
-        gaps = [
-            (b - a).total_seconds()
-            for a, b in zip(given.times, list(given.times)[1:], strict=False)
-        ]
-        left = n - len(given.standing)
+            undone = [line for line in self._lines(who, item) if line.value is not None]
+            before = self._said(item, undone[-1]) if undone else None
+            shown = {**self._shown[item], "undone": before}
+        times = [line.labelled_at for line in [*standing.values()][-RECENT - 1 :]]
+        gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
         return {
-            "task": self.task.as_json(),
-            "outputs": n,
-            "done": len(given.standing),
-            "seconds_left": round(median(gaps) * left) if len(gaps) >= _FEWEST else None,
+            "task": _task(self.subject),
+            "outputs": len(self._rows),
+            "done": len(standing),
+            "seconds_left": round(median(gaps) * len(left)) if len(gaps) >= FEWEST else None,
             "agreement": self._agreement(),
             "annotators": sorted(self._given),
-            "disagreements": len(self._disagreements(annotator)),
-            "has_judge": self._has_judge,
+            "disagreements": len(self._disagreements(who)),
+            "has_judge": self.judgements is not None,
             "item": shown,
         }
 
-    def _item(self, index: int) -> State:
-        item = self._items[index]
-        texts = [{"name": n, "text": item.texts[n]} for n in self.task.texts if n in item.texts]
-        judged = texts[-1:]
-        if isinstance(item, LabelledPair):
-            sides = [item.response_a, item.response_b][:: -1 if self._turned[index] else 1]
-            judged = [{"name": n, "text": t} for n, t in zip("AB", sides, strict=True)]
-        else:
-            texts = texts[:-1]
-        return {"item": index, **self._places[index], "texts": texts, "judged": judged}
+    def _lines(self, who: str, item: int) -> list[_Line]:
+        return self._given.get(who, {}).get(item, [])
 
-    def _turn(self, item: int, value: Any) -> Any:
-        """A choice as the file has it, of one that is shown, or the other way round."""
-        return {"A": "B", "B": "A"}.get(value, value) if self._turned[item] else value
+    def _standing(self, who: str) -> dict[int, _Line]:
+        """An annotator's labels that stand, the last one last."""
+        lines = ((item, lines[-1]) for item, lines in self._given.get(who, {}).items())
+        return {item: line for item, line in lines if line.value is not None}
 
-    def _turn_comment(self, item: int, comment: str) -> str:
-        """The same of what people and judges write about A and B."""
-        if not self._turned[item] or not _SIDE.search(comment.removesuffix(_TURNED)):
-            return comment
+    def _turn(self, item: int, value: Any, comment: str) -> tuple[Any, str]:
+        """What the file says as the page shows it; what a page says as the file has it."""
+        if not self._turned[item]:
+            return value, comment
         bare = comment.removesuffix(_TURNED)
-        return bare if bare != comment else comment + _TURNED
+        if bare == comment and _SIDE.search(comment):
+            bare += _TURNED
+        return {"A": "B", "B": "A"}.get(value, value), bare
 
-    def _shown(self, item: int, label: _Label) -> State:
-        comment = self._turn_comment(item, label.comment)
-        return {"value": self._turn(item, label.value), "comment": comment}
+    def _said(self, item: int, line: _Line) -> State:
+        value, comment = self._turn(item, line.value, line.comment)
+        return {"value": value, "comment": comment}
 
-    def _disagreements(self, annotator: str) -> list[tuple[int, str]]:
-        """The items, and with whom: annotators first, then those with the judge alone."""
-        gap = _GAPS.get(self.task.kind, 0.5)
-        given = self._given.get(annotator, _Given())
-        others = [of.standing for name, of in self._given.items() if name != annotator]
-        by_annotators, by_judge = [], []
-        for item, label in sorted(given.standing.items()):
-            own = self._numbers[label.value]
-            theirs = (of[item].value for of in others if item in of)
-            if any(abs(self._numbers[value] - own) >= gap for value in theirs):
-                by_annotators.append((item, "annotators"))
-            elif judged := self._judge_says(item):
-                is_rating = self.task.kind == "rating"
-                said = (
-                    judged["score"]
-                    if is_rating
-                    else self._numbers[self._turn(item, judged["value"])]
-                )
-                if abs(said - own) >= (1 if is_rating else gap):
-                    by_judge.append((item, "judge"))
-        return by_annotators + by_judge
+    def _disagreements(self, annotator: str) -> list[tuple[int, After]]:
+        """The items of which the annotator and others, or else the judge, say different things."""
+        gap = 2 if len(self._numbers) > 3 else 1
+        by_others, by_judge = list[tuple[int, After]](), list[tuple[int, After]]()
+        others = [self._standing(name) for name in self._given.keys() - {annotator}]
+        for item, line in sorted(self._standing(annotator).items()):
+            own = self._numbers[line.value]
+            theirs = (self._numbers[of[item].value] for of in others if item in of)
+            if any(abs(own - number) >= gap for number in theirs):
+                by_others.append((item, "annotators"))
+            elif said := self._judge_said(item):
+                number = self._numbers[self._turn(item, said["value"], "")[0]]
+                number = said["score"] if kind_of(self.subject) == "rating" else number
+                by_judge += [(item, "judge")] if abs(own - number) >= 1 else []
+        return by_others + by_judge
 
-    def _judge_says(self, item: int) -> State | None:
-        """What the judge said of an item, as the page shows it; None where it failed."""
-        judged = self._judged.get(item)
-        if judged is None:
+    def _judge_said(self, item: int) -> State | None:
+        """The judge's answer to an item as the page shows it; None: it failed, or there is none."""
+        judged = (self.judgements or {}).get(self._rows[item]["id"])
+        if judged is None or judged.failure is not None:
             return None
-        score = judged.score
         if isinstance(judged, Verdict):
-            value: Any = self._turn(item, judged.preferred)
-            score, reason = -score if self._turned[item] else score, judged.comparison
-        else:
-            nearest = min(self.task.answers, key=lambda answer: abs(answer.number - score))
-            value, reason = nearest.value, judged.rationale
-        return {"value": value, "score": score, "reason": self._turn_comment(item, reason or "")}
+            value, reason = self._turn(item, judged.preferred, judged.comparison or "")
+            score = -judged.score if self._turned[item] else judged.score
+            return {"value": value, "score": score, "reason": reason}
+        value = min(self._numbers, key=lambda value: abs(self._numbers[value] - judged.score))
+        return {"value": value, "score": judged.score, "reason": judged.rationale or ""}
 
     def _agreement(self) -> list[State]:
         """How far every two annotators said the same before they saw each other's labels."""
         names = sorted(self._given)
-        for place, first in enumerate(names):
-            for second in names[place + 1 :]:
-                if (first, second) not in self._agreements:
-                    self._agreements[first, second] = self._agreement_of(first, second)
-        return [of for _, of in sorted(self._agreements.items()) if of["n"]]
-
-    def _agreement_of(self, first: str, second: str) -> State:
-        a, b = self._given[first].blind, self._given[second].blind
-        both = [[self._numbers[a[item]], self._numbers[b[item]]] for item in a.keys() & b.keys()]
-        names = {"annotators": [first, second], "n": len(both)}
-        if not both:
-            return {**names, "equal": None, "kappa": None}
-        (row,) = annotator_agreement(both)
-        return {**names, "equal": json_number(row.equal), "kappa": json_number(row.kappa)}
+        blind = [{item: _blind(of) for item, of in self._given[name].items()} for name in names]
+        items = {item for of in blind for item in of}
+        ratings = [[self._numbers.get(of.get(item), math.nan) for of in blind] for item in items]
+        return [
+            {
+                "annotators": [names[row.first or 0], names[row.second]],
+                "n": row.n_outputs,
+                "equal": json_number(row.equal),
+                "kappa": json_number(row.kappa),
+            }
+            for row in (annotator_agreement(ratings) if len(names) > 1 else ())
+        ]
 
 
-def _readable(text: str) -> str:
-    """The text; RefusedError where it is no Unicode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise RefusedError("the text holds half a surrogate pair") from None
-    return text
+def numbers_of(subject: Subject) -> dict[Any, float]:
+    """The answers that there are, the good word first, and what each counts."""
+    if isinstance(subject, Comparison):
+        return {**VOTES}
+    good, bad = subject.words or ("", "")
+    return {good: 1, bad: 0} if good else {rating: rating for rating in subject.scale}
 
 
-def _name_of(annotator: object) -> str:
+def _task(subject: Subject) -> State:
+    """What the page says of the task; where two answers' keys are alike, they are numbered."""
+    numbers, kind = numbers_of(subject), kind_of(subject)
+    keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
+    keys = keys if len({*keys}) == len(keys) else [*map(str, range(1, len(keys) + 1))]
+    anchors: Any = {} if isinstance(subject, Comparison) else subject.anchors
+    answers = [
+        {"value": value, "text": str(value), "key": key, "anchor": anchors.get(number) or None}
+        for (value, number), key in zip(numbers.items(), keys, strict=True)
+    ]
+    return {
+        "name": subject.name,
+        "kind": kind,
+        "definition": subject.definition,
+        "answers": answers,
+    }
+
+
+def row_of(item: Any, name: str) -> dict[str, Any]:
+    """What every line about an output or pair says of it."""
+    systems = ["system"] if isinstance(item, LabelledOutput) else ["system_a", "system_b"]
+    row = {"id": item.id, "group": item.document_id, **{of: getattr(item, of) for of in systems}}
+    row = {**{key: value for key, value in row.items() if value is not None}, **item.texts}
+    if isinstance(item, LabelledOutput):
+        return {**row, "dimension": name}
+    return {**row, "response_a": item.response_a, "response_b": item.response_b}
+
+
+def _blind(lines: Sequence[_Line]) -> Value | None:
+    """The label before the first that was given after seeing others'."""
+    blind = [line.value for line in lines if line.changed_after is None]
+    return blind[-1] if blind else None
+
+
+def _name_of(annotator: str) -> str:
     """An annotator's name as the file has it."""
-    name = " ".join(annotator.split()) if isinstance(annotator, str) else ""
-    if says_nothing(name) or len(name) > _LONGEST_NAME or INVISIBLE.search(name):
-        raise RefusedError(f"give a name of 1 to {_LONGEST_NAME} letters")
+    name = " ".join(annotator.split())
+    if says_nothing(name) or len(name) > LONGEST_NAME or not name.isprintable():
+        raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
     return name
-
-
-def two_words(words: Sequence[str], anchors: Mapping[int, str]) -> tuple[Answer, ...]:
-    """The answers of a verdict, the good word first, by their first letters."""
-    keys = [word[0].casefold() for word in words]
-    keys = keys if keys[0] != keys[1] else ["1", "2"]
-    return tuple(
-        Answer(value=word, number=number, key=key, anchor=anchors.get(number) or None)
-        for word, number, key in zip(words, (1, 0), keys, strict=True)
-    )
-
-
-def ratings(anchors: Mapping[int, str]) -> tuple[Answer, ...]:
-    """The answers of a scale, by their digits; 0 is the key of 10 where there is no 0."""
-    return tuple(
-        Answer(value=rating, number=rating, key=str(rating)[-1], anchor=text or None)
-        for rating, text in anchors.items()
-    )
-
-
-def sides() -> tuple[Answer, ...]:
-    """The answers of a pair."""
-    return tuple(
-        Answer(value=value, number=VOTES[value], key=value[0].casefold()) for value in VOTES
-    )
