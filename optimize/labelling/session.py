@@ -353,10 +353,11 @@ def numbers_of(subject: Subject) -> dict[Any, float]:
 
 
 def _task(subject: Subject) -> State:
-    """What the page says of the task; where two answers' keys are alike, they are numbered."""
+    """What the page says of the task; where two keys are alike, answers are numbered."""
     numbers, kind = numbers_of(subject), kind_of(subject)
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
-    keys = keys if len({*keys}) == len(keys) else [*map(str, range(1, len(keys) + 1))]
+    # The page's own keys are c, u and r.
+    keys = keys if len({*keys, *"cur"}) == len(keys) + 3 else [*map(str, range(1, len(keys) + 1))]
     anchors: Any = {} if isinstance(subject, Comparison) else subject.anchors
     answers = [
         {"value": value, "text": str(value), "key": key, "anchor": anchors.get(number) or None}
