@@ -101,8 +101,8 @@ def label(flags: argparse.Namespace) -> int:
         with Server(session) as server:
             answers = ", ".join(map(str, numbers_of(subject)))
             lines = (f"{subject.name}: {answers}", f"labels go to {out}", f"open {server.address}")
-            print_lines([*lines, "Ctrl-C ends; the same command goes on from there"])
             try:
+                print_lines([*lines, "Ctrl-C ends; the same command goes on from there"])
                 server.serve_forever()
             except KeyboardInterrupt:
                 n_labels = session.close()
@@ -207,6 +207,8 @@ def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Pat
     out: Path = flags.out or (file.with_name(own.name) if file.is_file() else own)
     if out.suffix != ".jsonl" or (out.exists() and not out.is_file()):
         raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
+    if not out.parent.is_dir():
+        raise SettingsError(f"--out {out}: there is no folder {out.parent}")
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
     return out

@@ -198,7 +198,9 @@ def test_what_could_not_be_saved_is_saved_by_trying_again(browser: Browser, tmp_
         aside.rename(labels(path))
         page.press("Enter")
         page.until("document.title.startsWith('1 of 2')")
-    assert [(row["rating"], row["comment"]) for row in read_jsonl(labels(path))] == [(5, "too long")]
+    assert [(row["rating"], row["comment"]) for row in read_jsonl(labels(path))] == [
+        (5, "too long")
+    ]
 
 
 def test_the_keyboard_does_all_and_a_held_or_modified_key_nothing(
