@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from data.columns import Columns
 from data.readers import SHIPPED_NAMES, read_items
+from data.rows import SAMPLING, item_key
 from data.tables.atomic_write import in_use
+from data.tables.formats import read_table
+from data.tables.problems import Problems
 from data.tables.xlsx import split_sheet
 from data.types import LabelledPairs
 from dspy_judges.startup import run as start
@@ -83,7 +87,12 @@ def label(flags: argparse.Namespace) -> int:
     judge, out = _judge(flags, subject), _out(flags, labelled, subject)
     with in_use(out):
         session = Session(
-            subject=subject, labelled=labelled, texts=texts, path=out, seed=flags.seed
+            subject=subject,
+            labelled=labelled,
+            texts=texts,
+            path=out,
+            seed=flags.seed,
+            draws=_draws(flags.file, mapped),
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
@@ -107,6 +116,18 @@ def _texts(labelled: Labelled, mapped: dict[str, Any]) -> list[str]:
         names = [name for name in labelled.reading.texts if NAME.match(name)]
         return [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
     return judged_texts(labelled, mapped)
+
+
+def _draws(file: str, mapped: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By id how documents were drawn, as the file of the outputs says."""
+    table = read_table(SHIPPED_NAMES.get(file, file), Problems(file))
+    if table is None or {*SAMPLING}.isdisjoint(name for row in table.rows for name in row.cells):
+        return {}
+    id_in = Columns(table, mapped).find("id")
+    return {
+        item_key(row, id_in): {name: row.cells[name] for name in SAMPLING if name in row.cells}
+        for row in table.rows
+    }
 
 
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:

@@ -16,7 +16,7 @@ from errno import ENOSPC
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from threading import Lock
+from threading import RLock
 from typing import Any, Literal
 
 import msgspec
@@ -74,6 +74,29 @@ class _Line(msgspec.Struct):
     changed_after: After | None = None
 
 
+class _Given:
+    """One annotator's labels by item: those that stand, the last one last, and what was before.
+
+    `blind` are the last before any was given after seeing those that `seen` says.
+    """
+
+    def __init__(self) -> None:
+        self.standing: dict[int, _Line] = {}
+        self.undone: dict[int, _Line] = {}
+        self.blind: dict[int, Value | None] = {}
+        self.seen: dict[int, After] = {}
+
+    def add(self, item: int, line: _Line) -> None:
+        if before := self.standing.pop(item, None):
+            self.undone[item] = before
+        if line.value is not None:
+            self.standing[item] = line
+        if line.changed_after:
+            self.seen[item] = line.changed_after
+        if item not in self.seen:
+            self.blind[item] = line.value
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -83,7 +106,8 @@ class Session:
     """Outputs or pairs in their order, and the file of their labels; for requests of any thread.
 
     A label is one write of a whole line and stands once the disk has it: what is remembered is what
-    the file holds. `texts` are shown, the judged one last; `notes` say what else the file held.
+    the file holds. `texts` are shown, the judged one last; `draws` has by id how a document was
+    drawn, which its labels carry. `notes` say what else the file held.
     """
 
     subject: Subject
@@ -91,12 +115,13 @@ class Session:
     texts: Sequence[str]
     path: Path
     seed: int = 0
+    draws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     judgements: Mapping[str, AnyJudgement] | None = None
     now: Callable[[], datetime] = _now
     notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        self._lock, self._numbers = Lock(), numbers_of(self.subject)
+        self._lock, self._numbers = RLock(), numbers_of(self.subject)
         self._key = "preferred" if isinstance(self.subject, Comparison) else "rating"
         chance, documents = random.Random(self.seed), dict[str, list[Any]]()
         for item in self.labelled.items:
@@ -114,10 +139,8 @@ class Session:
                 shown |= {"item": len(self._shown), "of_document": len(group)}
                 self._shown.append({**shown, **self._texts_of(len(self._shown))})
         self._index = {row["id"]: item for item, row in enumerate(self._rows)}
-        # By annotator and item all lines, the item of the last one last.
-        self._given: dict[str, dict[int, list[_Line]]] = {}
-        self._file: Any = self.path.open("ab+", buffering=0)  # so that a line is one write
-        self._read()
+        self._given: dict[str, _Given] = {}
+        self._file = self._read()
 
     def _texts_of(self, item: int) -> State:
         """The texts that the page shows of an item."""
@@ -130,20 +153,22 @@ class Session:
         judged = [{"name": name, "text": row[f"response_{side}"]} for name, side in names]
         return {"texts": texts, "judged": judged}
 
-    def _read(self) -> None:
-        """Take what the file holds; a last line that a kill cut off is removed. LabelError."""
-        self._file.seek(0)
-        *lines, last = self._file.read().split(b"\n")
+    def _read(self) -> Any:
+        """The file, its labels taken; a last line that a kill cut off is removed. LabelError."""
+        *lines, last = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
+        is_whole = last.endswith(b"}") or not b'{"id": '.startswith(last[:7])
+        lines += [last] if is_whole else []
         others = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
-        if last.endswith(b"}") or not b'{"id": '.startswith(last[:7]):
-            others += not self._take(last, len(lines) + 1)
-            self._file.write(b"\n")
+        file: Any = self.path.open("ab", buffering=0)  # so that a line is one write
+        if is_whole:
+            file.write(b"\n")
         elif last:
-            self._file.truncate(sum(len(line) + 1 for line in lines))
+            file.truncate(sum(len(line) + 1 for line in lines))
             self.notes.append("a last line that was cut off is removed")
         if others:
             what = "of other outputs or another dimension"
             self.notes.append(f"{count(others, 'line')} {what}: left as they are")
+        return file
 
     def _take(self, line: bytes, number: int = 0) -> bool:
         """Remember a line; False where it is about something else."""
@@ -162,16 +187,15 @@ class Session:
         except (ValueError, LookupError, TypeError):
             fault = f"{self.path}, line {number}: {fault}; name another file by --out"
             raise LabelError(fault) from None
-        given = self._given.setdefault(label.annotator, {})
-        given[item] = [*given.pop(item, ()), label]
+        self._given.setdefault(label.annotator, _Given()).add(item, label)
         return True
 
     def _append(self, who: str, item: int, value: Value | None, comment: str, after: Any) -> None:
         """Write a line and remember it; RefusedError, and the file is as it was."""
-        after = after or next((of.changed_after for of in self._lines(who, item)[::-1]), None)
+        after = after or self._of(who).seen.get(item)
         at = self.now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         row = {**self._rows[item], "annotator": who, self._key: value, "comment": comment}
-        row |= {"labelled_at": at, "changed_after": after}
+        row |= {"labelled_at": at, "changed_after": after, **self.draws.get(row["id"], {})}
         optional = {"comment": comment, "changed_after": after}
         row = {name: of for name, of in row.items() if of or name not in optional}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
@@ -193,12 +217,35 @@ class Session:
         """How many labels stand, after the one that is being saved; no more are taken."""
         with self._lock:
             self._file.close()
-            return sum(len(self._standing(name)) for name in self._given)
+            return sum(len(given.standing) for given in self._given.values())
 
-    def state(self, annotator: str) -> State:
-        """What the page shows this annotator."""
+    def _of(self, annotator: str) -> _Given:
+        return self._given.get(annotator, _Given())
+
+    def state(self, annotator: str, item: int | None = None) -> State:
+        """What the page shows this annotator: this item, or the next one without a label."""
         with self._lock:
-            return self._state(annotator)
+            given, n = self._of(annotator), len(self._rows)
+            if item is None:
+                item = next((at for at in range(n) if at not in given.standing), None)
+            shown = None
+            if item is not None:
+                undone = given.undone.get(item)
+                shown = {**self._shown[item], "undone": undone and self._said(item, undone)}
+            times = [line.labelled_at for line in [*given.standing.values()][-RECENT - 1 :]]
+            gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
+            left = median(gaps) * (n - len(given.standing)) if len(gaps) >= FEWEST else None
+            return {
+                "task": _task(self.subject),
+                "outputs": n,
+                "done": len(given.standing),
+                "seconds_left": left if left is None else round(left),
+                "agreement": self._agreement(),
+                "annotators": sorted(self._given),
+                "disagreements": len(self._disagreements(annotator)),
+                "has_judge": self.judgements is not None,
+                "item": shown,
+            }
 
     def label(self, click: Click) -> State:
         """Save a label, and return the next state; one that stands already is not written again."""
@@ -206,69 +253,38 @@ class Session:
             who, item = _name_of(click.annotator), click.item
             if click.value not in self._numbers or not 0 <= item < len(self._rows):
                 raise RefusedError(f"{click.value!r:.40} is no answer, or the item is none")
-            stands = self._standing(who).get(item)
+            stands = self._of(who).standing.get(item)
             shown = stands and self._turn(item, stands.value, stands.comment)
             if shown != (click.value, comment := click.comment.strip()):
                 if (shown and shown[0]) != click.before:
                     message = "this label was given or changed in another window meanwhile"
-                    raise RefusedError(message, 409, self._state(who))
+                    raise RefusedError(message, 409, self.state(who))
                 self._append(who, item, *self._turn(item, click.value, comment), click.after)
-            return self._state(who)
+            return self.state(who)
 
     def undo(self, click: Click) -> State:
         """Take back the annotator's last label that stands; the state, with its item again."""
         with self._lock:
             who = _name_of(click.annotator)
-            item = next(reversed(self._standing(who)), None)
+            item = next(reversed(self._of(who).standing), None)
             if item is not None:
                 self._append(who, item, None, "", None)
-            return self._state(who, item)
+            return self.state(who, item)
 
     def review(self, annotator: str) -> State:
         """The items of this annotator's disagreements, with others first, then with the judge."""
         with self._lock:
-            own, items = self._standing(annotator), []
+            own, items = self._of(annotator).standing, []
             for item, after in self._disagreements(annotator):
                 others = [
                     {"annotator": name, **self._said(item, label)}
                     for name in sorted(self._given.keys() - {annotator})
-                    if after == "annotators" and (label := self._standing(name).get(item))
+                    if after == "annotators" and (label := self._given[name].standing.get(item))
                 ]
                 said = None if after == "annotators" else self._judge_said(item)
                 about = {"own": self._said(item, own[item]), "others": others, "judge": said}
                 items.append({**self._shown[item], **about, "after": after})
             return {"items": items}
-
-    def _state(self, who: str, item: int | None = None) -> State:
-        standing = self._standing(who)
-        left, shown = [at for at in range(len(self._rows)) if at not in standing], None
-        if item is None and left:
-            item = left[0]
-        if item is not None:
-            undone = [line for line in self._lines(who, item) if line.value is not None]
-            before = self._said(item, undone[-1]) if undone else None
-            shown = {**self._shown[item], "undone": before}
-        times = [line.labelled_at for line in [*standing.values()][-RECENT - 1 :]]
-        gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-        return {
-            "task": _task(self.subject),
-            "outputs": len(self._rows),
-            "done": len(standing),
-            "seconds_left": round(median(gaps) * len(left)) if len(gaps) >= FEWEST else None,
-            "agreement": self._agreement(),
-            "annotators": sorted(self._given),
-            "disagreements": len(self._disagreements(who)),
-            "has_judge": self.judgements is not None,
-            "item": shown,
-        }
-
-    def _lines(self, who: str, item: int) -> list[_Line]:
-        return self._given.get(who, {}).get(item, [])
-
-    def _standing(self, who: str) -> dict[int, _Line]:
-        """An annotator's labels that stand, the last one last."""
-        lines = ((item, lines[-1]) for item, lines in self._given.get(who, {}).items())
-        return {item: line for item, line in lines if line.value is not None}
 
     def _turn(self, item: int, value: Any, comment: str) -> tuple[Any, str]:
         """What the file says as the page shows it; what a page says as the file has it."""
@@ -287,8 +303,8 @@ class Session:
         """The items of which the annotator and others, or else the judge, say different things."""
         gap = 2 if len(self._numbers) > 3 else 1
         by_others, by_judge = list[tuple[int, After]](), list[tuple[int, After]]()
-        others = [self._standing(name) for name in self._given.keys() - {annotator}]
-        for item, line in sorted(self._standing(annotator).items()):
+        others = [of.standing for name, of in self._given.items() if name != annotator]
+        for item, line in sorted(self._of(annotator).standing.items()):
             own = self._numbers[line.value]
             theirs = (self._numbers[of[item].value] for of in others if item in of)
             if any(abs(own - number) >= gap for number in theirs):
@@ -314,7 +330,7 @@ class Session:
     def _agreement(self) -> list[State]:
         """How far every two annotators said the same before they saw each other's labels."""
         names = sorted(self._given)
-        blind = [{item: _blind(of) for item, of in self._given[name].items()} for name in names]
+        blind = [self._given[name].blind for name in names]
         items = {item for of in blind for item in of}
         ratings = [[self._numbers.get(of.get(item), math.nan) for of in blind] for item in items]
         return [
@@ -363,12 +379,6 @@ def row_of(item: Any, name: str) -> dict[str, Any]:
     if isinstance(item, LabelledOutput):
         return {**row, "dimension": name}
     return {**row, "response_a": item.response_a, "response_b": item.response_b}
-
-
-def _blind(lines: Sequence[_Line]) -> Value | None:
-    """The label before the first that was given after seeing others'."""
-    blind = [line.value for line in lines if line.changed_after is None]
-    return blind[-1] if blind else None
 
 
 def _name_of(annotator: str) -> str:
