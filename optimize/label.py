@@ -106,7 +106,10 @@ def label(flags: argparse.Namespace) -> int:
                 server.serve_forever()
             except KeyboardInterrupt:
                 n_labels = session.close()
-    print_lines(["", *_end(flags, out, n_labels)])
+    kind = "--pairwise" if pairwise else "--dimension"
+    words = ["dspy-judges", "tune", "--data", str(out), kind, flags.pairwise or flags.dimension]
+    words += ["--scale", flags.scale] if flags.scale else []
+    print_lines(["", f"{n_labels:,} labels in {out}", f"next: {shlex.join(words)}"])
     return DONE
 
 
@@ -191,8 +194,8 @@ def _ask(judge: Judge, labelled: Labelled, flags: argparse.Namespace) -> dict[st
     ):
         try:
             judgements = judge.judge_rows(texts, client, seed=flags.seed)
-            for item, judgement in zip(labelled.items, judgements, strict=True):
-                judged[item.id] = judgement
+            for row, judgement in zip(rows, judgements, strict=True):
+                judged[row["id"]] = judgement
                 progress.step(failed=judgement.failure is not None)
         except BudgetSpentError as error:
             print_note(f"note: {error}: {len(judged):,} of {len(rows):,} are judged")
@@ -212,14 +215,6 @@ def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Pat
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
     return out
-
-
-def _end(flags: argparse.Namespace, out: Path, n_labels: int) -> list[str]:
-    """How many labels there are, and the command that goes on from them."""
-    kind = "--pairwise" if flags.pairwise else "--dimension"
-    words = ["dspy-judges", "tune", "--data", str(out), kind, flags.pairwise or flags.dimension]
-    words += ["--scale", flags.scale] if flags.scale else []
-    return [f"{n_labels:,} labels in {out}", f"next: {shlex.join(words)}"]
 
 
 if __name__ == "__main__":

@@ -97,10 +97,6 @@ class _Given:
             self.blind[item] = line.value
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(kw_only=True, eq=False)
 class Session:
     """Outputs or pairs in their order, and the file of their labels; for requests of any thread.
@@ -117,7 +113,7 @@ class Session:
     seed: int = 0
     draws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     judgements: Mapping[str, AnyJudgement] | None = None
-    now: Callable[[], datetime] = _now
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     notes: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -196,8 +192,7 @@ class Session:
         at = self.now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         row = {**self._rows[item], "annotator": who, self._key: value, "comment": comment}
         row |= {"labelled_at": at, "changed_after": after, **self.draws.get(row["id"], {})}
-        optional = {"comment": comment, "changed_after": after}
-        row = {name: of for name, of in row.items() if of or name not in optional}
+        row = {k: of for k, of in row.items() if of or k not in ("comment", "changed_after")}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         if self._file.closed:
             raise RefusedError("not saved: the command has ended; start it again", 507)
@@ -296,8 +291,8 @@ class Session:
         return {"A": "B", "B": "A"}.get(value, value), bare
 
     def _said(self, item: int, line: _Line) -> State:
-        value, comment = self._turn(item, line.value, line.comment)
-        return {"value": value, "comment": comment}
+        turned = self._turn(item, line.value, line.comment)
+        return dict(zip(("value", "comment"), turned, strict=True))
 
     def _disagreements(self, annotator: str) -> list[tuple[int, After]]:
         """The items of which the annotator and others, or else the judge, say different things."""
@@ -333,15 +328,13 @@ class Session:
         blind = [self._given[name].blind for name in names]
         items = {item for of in blind for item in of}
         ratings = [[self._numbers.get(of.get(item), math.nan) for of in blind] for item in items]
-        return [
-            {
-                "annotators": [names[row.first or 0], names[row.second]],
-                "n": row.n_outputs,
-                "equal": json_number(row.equal),
-                "kappa": json_number(row.kappa),
-            }
-            for row in (annotator_agreement(ratings) if len(names) > 1 else ())
+        rows = annotator_agreement(ratings) if len(names) > 1 else ()
+        figures = [
+            {"equal": json_number(row.equal), "kappa": json_number(row.kappa)} for row in rows
         ]
+        pairs = [[names[row.first or 0], names[row.second]] for row in rows]
+        about = zip(rows, pairs, figures, strict=True)
+        return [{"annotators": pair, "n": row.n_outputs, **of} for row, pair, of in about]
 
 
 def numbers_of(subject: Subject) -> dict[Any, float]:
@@ -363,12 +356,8 @@ def _task(subject: Subject) -> State:
         {"value": value, "text": str(value), "key": key, "anchor": anchors.get(number) or None}
         for (value, number), key in zip(numbers.items(), keys, strict=True)
     ]
-    return {
-        "name": subject.name,
-        "kind": kind,
-        "definition": subject.definition,
-        "answers": answers,
-    }
+    about = {"name": subject.name, "kind": kind, "definition": subject.definition}
+    return {**about, "answers": answers}
 
 
 def row_of(item: Any, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, CTRL, SHIFT, Browser, Page, chromium
 from jsonl import read_jsonl, write_jsonl
-from processes import start_command, until
+from processes import start_command
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
@@ -71,7 +71,8 @@ def outputs(folder: Path, documents: int, each: int, text: str = "a document\n" 
 @contextmanager
 def serve(path: Path, *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """The address at which the command serves a file of outputs, and its process."""
-    words = ("label", path, "--dimension", "relevance", "--out", labels(path), *flags)
+    what = () if "--pairwise" in flags else ("--dimension", "relevance")
+    words = ("label", path, "--out", labels(path), *what, *flags)
     running = start_command(*words, stderr=subprocess.DEVNULL)
     assert running.stdout is not None
     try:
@@ -179,7 +180,6 @@ def test_of_two_windows_the_second_hears_of_the_first_and_writes_nothing(
         second.press("Enter")
         second.until("document.getElementById('problem').hidden")
         assert output(second) == output(first)
-        # An answer that got lost: the same label again is no second line.
         press(second, "u")
         assert [row["rating"] for row in read_jsonl(labels(path))] == [4, None]
 
@@ -201,6 +201,41 @@ def test_what_could_not_be_saved_is_saved_by_trying_again(browser: Browser, tmp_
     assert [(row["rating"], row["comment"]) for row in read_jsonl(labels(path))] == [
         (5, "too long")
     ]
+
+
+def test_a_label_is_changed_after_the_judges_is_seen(browser: Browser, tmp_path: Path) -> None:
+    path = outputs(tmp_path, 1, 2)
+    rows = [{**row, "summary": "alike"} for row in read_jsonl(path)]
+    write_jsonl(path, rows)
+    with serve(path, "--judge", "relevance") as (address, _):
+        page = browser.page()
+        begin(page, address, "Anna")
+        # The judge gives both the same score, and no score is near both ends of the scale.
+        press(page, "1")
+        press(page, "5")
+        press(page, "r")
+        assert "Disagreement with the judge" in text(page, "heading")
+        assert "The judge (score " in text(page, "labels")
+        press(page, "3")
+    assert read_jsonl(labels(path))[2].items() >= {"rating": 3, "changed_after": "judge"}.items()
+
+
+def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.jsonl"
+    sides = {"response_a": "the first", "response_b": "the second"}
+    write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
+    chosen = []
+    with serve(path, "--pairwise", "better=it answers the question") as (address, _):
+        page = browser.page()
+        begin(page, address, "Anna")
+        audit(page)
+        for _ in range(4):
+            chosen.append(output(page))
+            press(page, "a")
+    preferred = [sides[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
+    assert preferred == chosen
 
 
 def test_the_keyboard_does_all_and_a_held_or_modified_key_nothing(
@@ -277,7 +312,6 @@ def test_every_screen_passes_the_audit_and_shows_markup_as_text(
         running.wait()
         fails(page, "2")
         audit(page)
-    until(lambda: "hit" not in page.run("document.title"))
 
 
 def audit(page: Page) -> None:

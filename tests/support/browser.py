@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over its DevTools protocol: what a person presses, and what they see."""
+"""Headless Chromium over its DevTools protocol: what a person presses, and what they see."""
 
 import asyncio
 import base64
@@ -104,8 +104,8 @@ class Browser:
         self._runner.close()
 
     def page(self) -> Page:
-        """A new tab."""
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        """A new window, since those behind others are slow to draw."""
+        target = self.send("Target.createTarget", url="about:blank", newWindow=True)["targetId"]
         return Page(
             self, self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         )
