@@ -7,7 +7,7 @@ from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
-        annotator = parse_qs(urlsplit(self.path).query).get("annotator", [""])[0]
+        annotator = parse_qs(self.path.partition("?")[2]).get("annotator", [""])[0]
         match self._word():
             case "":
                 nonce = secrets.token_urlsafe()
@@ -64,8 +64,8 @@ class _Handler(BaseHTTPRequestHandler):
         word, length = self._word(), self.headers.get("Content-Length", "")
         if word not in ("label", "undo"):
             return self.send_error(404)
-        kind = self.headers.get_content_type()
-        if kind != "application/json" or not length.isdecimal() or int(length) > MAX_BODY:
+        fits = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
+        if self.headers.get_content_type() != "application/json" or not fits:
             self.close_connection = True  # what was sent stays unread
             return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
         try:
@@ -79,7 +79,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _word(self) -> str | None:
         """What the address names behind the token; None for strangers."""
-        token, _, word = urlsplit(self.path).path[1:].partition("/")
+        token, _, word = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
         owned = host in self.server.hosts and origin in (None, f"http://{host}")
         return (

@@ -154,6 +154,7 @@ def test_the_page_itself_may_click(server: Server, name: str) -> None:
         (CLICK, {"Content_Type": "text/plain"}, 413),
         (b"x" * (2**20 + 1), {}, 413),
         (b"", {"Content_Length": "-1"}, 413),
+        (b"", {"Content_Length": "9" * 5000}, 413),
         (b"{", {}, 400),
         (b"[]", {}, 400),
         (b"[" * 100_000, {}, 400),
@@ -218,4 +219,7 @@ def test_nothing_is_printed_of_what_is_asked(
     ask(server, "GET", "", token="x")
     with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
         broken.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
+        broken.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
+        broken.recv(100)
     assert capfd.readouterr() == ("", "")
