@@ -16,7 +16,6 @@ from data.tables.formats import read_table
 from data.tables.problems import Problems
 from data.tables.xlsx import split_sheet
 from data.types import LabelledPairs
-from dspy_judges.startup import run as start
 from judges import loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
@@ -215,7 +214,3 @@ def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Pat
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
     return out
-
-
-if __name__ == "__main__":
-    sys.exit(start("optimize.label:command"))

@@ -328,13 +328,11 @@ class Session:
         blind = [self._given[name].blind for name in names]
         items = {item for of in blind for item in of}
         ratings = [[self._numbers.get(of.get(item), math.nan) for of in blind] for item in items]
-        rows = annotator_agreement(ratings) if len(names) > 1 else ()
-        figures = [
-            {"equal": json_number(row.equal), "kappa": json_number(row.kappa)} for row in rows
+        return [
+            {"annotators": [names[of.first or 0], names[of.second]], "n": of.n_outputs}
+            | {"equal": json_number(of.equal), "kappa": json_number(of.kappa)}
+            for of in (annotator_agreement(ratings) if len(names) > 1 else ())
         ]
-        pairs = [[names[row.first or 0], names[row.second]] for row in rows]
-        about = zip(rows, pairs, figures, strict=True)
-        return [{"annotators": pair, "n": row.n_outputs, **of} for row, pair, of in about]
 
 
 def numbers_of(subject: Subject) -> dict[Any, float]:
