@@ -1,1 +1,216 @@
 """The command `label`: a page on this machine to give labels, and the file that keeps them."""
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from data.columns import Columns
+from data.readers import SHIPPED_NAMES, read_items
+from data.rows import SAMPLING, item_key
+from data.tables.atomic_write import in_use
+from data.tables.formats import read_table
+from data.tables.problems import Problems
+from data.tables.xlsx import split_sheet
+from data.types import LabelledPairs
+from judges import loading
+from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
+from judges.client import BudgetSpentError
+from judges.dimension import NAME, Comparison, Dimension, Subject
+from judges.judge import Judge, kind_of
+from judges.judgement import AnyJudgement
+from judges.terminal import DONE, Progress, print_lines, print_note, run_command
+from optimize.compare import asking_options
+from optimize.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
+from optimize.labelling.server import Server
+from optimize.labelling.session import Session, numbers_of, row_of
+from optimize.labels import PASS_FAIL, Labelled, find_subject, judged_texts
+from optimize.measuring.asking import on_labels_scale
+
+COMMAND = "dspy-judges label"
+MOST_ANSWERS = 10
+PARTS = ("turn", "conversation")
+ABOUT = """\
+Open a page on this machine to give labels: one output (or pair) at a time,
+without its system, the outputs of a document together. Every label is in the
+file before the next output shows; the same command goes on from there.
+Several people may label by turns; at the end come their disagreements."""
+EXAMPLES = """\
+examples:
+  dspy-judges label starter_unlabelled --dimension relevance
+  dspy-judges label outputs.csv --dimension 'helpful=it answers what was asked'
+  dspy-judges label outputs.csv --dimension clear --scale 1-5 --judge clear.json
+  dspy-judges label pairs.jsonl --pairwise better
+exit codes: 0 ended by Ctrl-C, 1 failed, 2 wrong usage"""
+
+
+def parser() -> Parser:
+    """The flags."""
+    command_parser = Parser(prog=COMMAND, description=ABOUT, epilog=EXAMPLES)
+    add = command_parser.add_argument
+    add("file", metavar="FILE", help=f"a file, hf:owner/name, {' or '.join(SHIPPED_NAMES)}")
+    group = command_parser.add_mutually_exclusive_group(required=True)
+    about = "a catalogue name, FILE.yaml, or any name: NAME or 'NAME=what it means'"
+    group.add_argument("--dimension", metavar="NAME", help=about)
+    group.add_argument("--pairwise", metavar="NAME", help="the same, of pairs: which is better")
+    about = "the labels (FILE's name with .NAME.jsonl)"
+    add("--out", type=Path, metavar="FILE.jsonl", help=about)
+    several: Any = {"action": "append", "default": []}
+    add("--map", metavar="NAME=COLUMN", help=MAP, **several)
+    about = "ratings on this scale (the catalogue's; of other names pass or fail)"
+    add("--scale", metavar="LOW-HIGH", help=about)
+    about = f"shown at the end where it disagrees: {JUDGE}; of conversations: turn or conversation"
+    add("--judge", metavar="JUDGE", help=about, **several)
+    add_model_flags(command_parser)
+    return command_parser
+
+
+def command(arguments: Sequence[str]) -> int:
+    """Exit code: 0 ended by Ctrl-C, 1 failed, 2 wrong usage."""
+    flags = parser().parse_args(arguments)
+    return run_command(COMMAND, lambda: label(flags), quiet=flags.quiet)
+
+
+def label(flags: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C."""
+    parts = [f"judge={part}" for part in flags.judge if part in PARTS]
+    mapped, pairwise = mapping([*flags.map, *parts]), flags.pairwise is not None
+    labelled = read_items(
+        SHIPPED_NAMES.get(flags.file, flags.file), map=mapped or None, pairwise=pairwise
+    )
+    texts = _texts(labelled, mapped)
+    subject = _subject(flags, labelled, texts)
+    judge, out = _judge(flags, subject), _out(flags, labelled, subject)
+    with in_use(out):
+        session = Session(
+            subject=subject,
+            labelled=labelled,
+            texts=texts,
+            path=out,
+            seed=flags.seed,
+            draws=_draws(flags.file, mapped),
+        )
+        for note in (*labelled.notes, *session.notes):
+            print_note(f"note: {note}")
+        if judge is not None:
+            session.judgements = _ask(judge, labelled, flags)
+        with Server(session) as server:
+            answers = ", ".join(map(str, numbers_of(subject)))
+            lines = (f"{subject.name}: {answers}", f"labels go to {out}", f"open {server.address}")
+            try:
+                print_lines([*lines, "Ctrl-C ends; the same command goes on from there"])
+                server.serve_forever()
+            except KeyboardInterrupt:
+                n_labels = session.close()
+    kind = "--pairwise" if pairwise else "--dimension"
+    words = ["dspy-judges", "tune", "--data", str(out), kind, flags.pairwise or flags.dimension]
+    words += ["--scale", flags.scale] if flags.scale else []
+    print_lines(["", f"{n_labels:,} labels in {out}", f"next: {shlex.join(words)}"])
+    return DONE
+
+
+def _texts(labelled: Labelled, mapped: dict[str, Any]) -> list[str]:
+    """The texts that the page shows, the judged one last; of a pair those beside both."""
+    if isinstance(labelled, LabelledPairs):
+        names = [name for name in labelled.reading.texts if NAME.match(name)]
+        return [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
+    return judged_texts(labelled, mapped)
+
+
+def _draws(file: str, mapped: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By id how documents were drawn, as the file of the outputs says."""
+    table = read_table(SHIPPED_NAMES.get(file, file), Problems(file))
+    if table is None or {*SAMPLING}.isdisjoint(name for row in table.rows for name in row.cells):
+        return {}
+    id_in = Columns(table, mapped).find("id")
+    return {
+        item_key(row, id_in): {name: row.cells[name] for name in SAMPLING if name in row.cells}
+        for row in table.rows
+    }
+
+
+def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
+    """What is labelled; SettingsError where the flags do not fit each other."""
+    spec, bounds = flags.dimension or flags.pairwise or "", flags.scale and bounds_of(flags.scale)
+    written, equals, definition = map(str.strip, spec.partition("="))
+    if flags.scale and (flags.pairwise or not bounds):
+        raise SettingsError(f"--scale {flags.scale}: of ratings, and as in 1-5")
+    if equals and not definition:
+        raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
+    subject = None if equals else find_subject(written)
+    if subject is None:
+        name = re.sub("[^a-z0-9]+", "_", written.casefold()).strip("_")
+        ratings = whole_ratings(bounds) if bounds else ()
+        answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
+        if isinstance(labelled, LabelledPairs):
+            subject = loading.comparison_on(name, texts, labelled.candidate, definition)
+        else:
+            subject = loading.dimension_on(name, answers, texts, definition)
+    elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
+        other = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
+        raise SettingsError(f"{subject.name}: name it by {other}")
+    elif bounds and isinstance(subject, Dimension):
+        subject = rescale(subject, bounds)
+    if (number := len(numbers_of(subject))) > MOST_ANSWERS:
+        raise SettingsError(
+            f"{subject.name} has {number} answers, and a key each have {MOST_ANSWERS} at most; "
+            "give people fewer, as in --scale 1-10"
+        )
+    return subject
+
+
+def _judge(flags: argparse.Namespace, subject: Subject) -> Judge | None:
+    """The judge of --judge; SettingsError where it does not answer as people are to."""
+    specs = [spec for spec in flags.judge if spec not in PARTS]
+    if not specs:
+        return None
+    if len(specs) > 1:
+        raise SettingsError(f"--judge {' --judge '.join(specs)}: name one judge")
+    judge = loading.load(specs[0], lm=flags.lm, api_base=flags.api_base)
+    if note := constructed_note(judge):
+        print_note(f"note: {note}")
+    judge = on_labels_scale(judge, flags.scale)
+    if judge.kind != kind_of(subject) or judge.subject.scale != subject.scale:
+        raise SettingsError(
+            f"--judge {specs[0]}: a {judge.kind} judge, whose answers are not those of "
+            f"{subject.name}; name one that answers {', '.join(map(str, numbers_of(subject)))}"
+        )
+    return judge
+
+
+def _ask(judge: Judge, labelled: Labelled, flags: argparse.Namespace) -> dict[str, AnyJudgement]:
+    """The judge's judgements by id, as many as the limits allow."""
+    rows = [row_of(item, "") for item in labelled.items]
+    columns = judge.find_columns(rows[0])
+    texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
+    judged: dict[str, AnyJudgement] = {}
+    with (
+        judge.open_client(keep_going=False, **asking_options(flags)) as client,
+        Progress(judge.name, len(rows), sys.stderr, budget=client.account.budget) as progress,
+    ):
+        try:
+            judgements = judge.judge_rows(texts, client, seed=flags.seed)
+            for row, judgement in zip(rows, judgements, strict=True):
+                judged[row["id"]] = judgement
+                progress.step(failed=judgement.failure is not None)
+        except BudgetSpentError as error:
+            print_note(f"note: {error}: {len(judged):,} of {len(rows):,} are judged")
+    return judged
+
+
+def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
+    """The file of the labels; SettingsError where it cannot be one."""
+    file = split_sheet(Path(flags.file))[0]
+    stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
+    own = Path(f"{stem}.{subject.name}.jsonl")
+    out: Path = flags.out or (file.with_name(own.name) if file.is_file() else own)
+    if out.suffix != ".jsonl" or (out.exists() and not out.is_file()):
+        raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
+    if not out.parent.is_dir():
+        raise SettingsError(f"--out {out}: there is no folder {out.parent}")
+    if out.exists() and file.exists() and out.samefile(file):
+        raise SettingsError(f"--out {out}: holds the outputs; name another file")
+    return out

@@ -34,6 +34,7 @@ LONGEST = (
     "test_report",
     "test_recorded",
     "test_dspy_lm",
+    "test_label_page",
 )
 
 

@@ -1,4 +1,4 @@
-"""dspy-judges: its eleven words and their helps, start-up, and a user's own modules beside it."""
+"""dspy-judges: its thirteen words and their helps, start-up, and a user's own modules beside it."""
 
 import re
 import subprocess
@@ -58,11 +58,11 @@ def test_no_module_of_the_users_hides_the_console_script(
     assert done.stdout
 
 
-def test_the_words_are_eleven_and_the_scripts_help_has_a_line_for_each(
+def test_the_words_are_thirteen_and_the_scripts_help_has_a_line_for_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert list(COMMANDS) == [
-        *("check", "tune", "verify", "compare", "panel", "estimate"),
+        *("check", "label", "plan", "tune", "verify", "compare", "panel", "estimate"),
         *("score", "winrate", "list", "show", "export"),
     ]
     assert main(["--help"]) == 0

@@ -1,0 +1,225 @@
+"""The command `label`: what it prints, how it ends, and what it refuses before it begins."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pytest
+from jsonl import read_jsonl, write_jsonl
+from processes import TIMEOUT, start_command
+
+from data.readers import read_labels
+from dspy_judges.__main__ import main
+
+ROWS = [
+    {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}.", "summary": f"Sum {i}."}
+    for i in range(6)
+]
+PAIRS = [
+    {"id": f"p{i}", "document": f"Text {i}.", "response_a": "One.", "response_b": "Two."}
+    for i in range(4)
+]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_jsonl("outputs.jsonl", ROWS)
+    write_jsonl("pairs.jsonl", PAIRS)
+    return tmp_path
+
+
+class Running:
+    """The command in a process of its own, and its page."""
+
+    def __init__(self, *words: str) -> None:
+        self.process = start_command("label", *words)
+        self.lines: list[str] = []
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+            if found := re.search(r"http://127\.0\.0\.1:\d+/[\w-]{43}/", line):
+                self.address = found[0]
+                return
+        raise AssertionError(self.process.communicate())
+
+    def state(self, who: str = "Anna", word: str = "state") -> Any:
+        with urlopen(f"{self.address}{word}?annotator={who}") as answer:
+            return json.load(answer)
+
+    def label(self, value: Any, who: str = "Anna", **more: Any) -> Any:
+        """Label what is shown."""
+        item = self.state(who)["item"]["item"]
+        click = {"annotator": who, "item": item, "value": value, **more}
+        kind = {"Content-Type": "application/json"}
+        with urlopen(Request(f"{self.address}label", json.dumps(click).encode(), kind)) as answer:
+            return json.load(answer)
+
+    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
+        """The exit code, and all that was printed to stdout."""
+        self.process.send_signal(number)
+        out, self.err = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, "\n".join([*self.lines, out])
+
+
+@pytest.fixture
+def start() -> Iterator[Any]:
+    running: list[Running] = []
+
+    def begin(*words: str) -> Running:
+        running.append(Running(*words))
+        return running[-1]
+
+    yield begin
+    for each in running:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.communicate()
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
+    """The exit code and the one line of a command that opens no page."""
+    try:
+        code: object = main(["label", *words])
+    except SystemExit as end:
+        code = end.code
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    return code, err
+
+
+def test_it_serves_until_ctrl_c_and_says_what_comes_next(start: Any) -> None:
+    running = start("outputs.jsonl", "--dimension", "relevance")
+    assert [a["value"] for a in running.state()["task"]["answers"]] == [1, 2, 3, 4, 5]
+    running.label(4)
+    running.label(5, "Ben")
+    code, out = running.end()
+    assert (code, running.err) == (0, "")
+    assert "labels go to outputs.relevance.jsonl" in out
+    assert "2 labels in outputs.relevance.jsonl" in out
+    assert "next: dspy-judges tune --data outputs.relevance.jsonl --dimension relevance" in out
+    assert max(len(line) for line in out.splitlines()) <= 100
+    labelled = read_labels("outputs.relevance.jsonl", dimensions=["relevance"])
+    assert [o.ratings for o in labelled.outputs] == [{"relevance": (4.0, 5.0)}]
+    assert not list(Path().glob(".*.lock"))
+
+
+def test_a_killed_command_goes_on_where_it_was(start: Any) -> None:
+    running = start("outputs.jsonl", "--dimension", "helpful")
+    shown = [running.label(value)["item"]["item"] for value in ("pass", "fail", "pass")]
+    running.end(signal.SIGKILL)
+    path = Path("outputs.helpful.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"id": "o')  # as a kill within a write leaves it
+    again = start("outputs.jsonl", "--dimension", "helpful")
+    state = again.state()
+    assert (state["done"], state["item"]["item"]) == (3, shown[-1])
+    again.label("fail")
+    assert again.end()[0] == 0
+    assert "a last line that was cut off is removed" in again.err
+    assert [row["rating"] for row in read_jsonl(path)] == ["pass", "fail", "pass", "fail"]
+
+
+def test_a_half_open_connection_keeps_nothing_from_ending(start: Any) -> None:
+    import socket
+
+    running = start("outputs.jsonl", "--dimension", "helpful")
+    port = int(running.address.split(":")[2].split("/")[0])
+    with socket.create_connection(("127.0.0.1", port)) as half:
+        half.sendall(b"GET /")
+        assert running.end()[0] == 0
+
+
+def test_a_second_page_of_the_same_labels_is_refused(
+    start: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("outputs.jsonl", "--dimension", "helpful")
+    code, line = refused(capsys, "outputs.jsonl", "--dimension", "helpful")
+    assert (code, "outputs.helpful.jsonl is in use by another run" in line) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "values", "keys"),
+    [
+        (("--dimension", "helpful"), ["pass", "fail"], "pf"),
+        (("--dimension", "Is it clear?"), ["pass", "fail"], "pf"),
+        (("--dimension", "clear=It is.", "--scale", "1-10"), [*range(1, 11)], "1234567890"),
+        (("--dimension", "relevance", "--scale", "0-3"), [0, 1, 2, 3], "0123"),
+        (("--dimension", "clear", "--scale", "-1:1"), [-1, 0, 1], "123"),
+        (("--dimension", "mine.yaml"), ["good", "bad"], "gb"),
+        (("--pairwise", "better"), ["A", "tie", "B"], "atb"),
+        (("--pairwise", "tldr_concise"), ["A", "tie", "B"], "atb"),
+    ],
+)
+def test_every_task_has_its_answers_and_keys(
+    start: Any, words: tuple[str, ...], values: list[Any], keys: str
+) -> None:
+    definition = "name: mine\ndefinition: It is.\ninputs: [summary]\nscale: [good, bad]\n"
+    Path("mine.yaml").write_text(definition)
+    running = start("pairs.jsonl" if "--pairwise" in words else "outputs.jsonl", *words)
+    state = running.state()
+    answers = state["task"]["answers"]
+    assert [answer["value"] for answer in answers] == values
+    assert "".join(answer["key"] for answer in answers) == keys
+    assert [text["name"] for text in state["item"]["texts"]] == ["document"]
+    assert running.label(values[0])["done"] == 1
+
+
+def test_how_documents_were_drawn_is_copied(start: Any) -> None:
+    drawn = {"sampling_weight": 2.5, "sampling_from": 90}
+    write_jsonl("drawn.jsonl", [row | drawn for row in ROWS])
+    running = start("drawn.jsonl", "--dimension", "helpful")
+    running.label("pass")
+    running.end()
+    (row,) = read_jsonl("drawn.helpful.jsonl")
+    assert drawn.items() <= row.items()
+
+
+def test_a_judge_is_asked_first_and_seen_in_the_review_alone(start: Any) -> None:
+    running = start("outputs.jsonl", "--dimension", "relevance", "--judge", "relevance")
+    state = running.state()
+    assert state["has_judge"]
+    assert "score" not in json.dumps(state["item"])
+    for _ in ROWS:
+        state = running.label(1, comment="no")
+    shown = running.state(word="review")["items"]
+    assert len(shown) == state["disagreements"] > 0
+    assert {item["after"] for item in shown} == {"judge"}
+    assert all(abs(item["judge"]["score"] - 1) >= 1 for item in shown)
+    assert running.end()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("outputs.jsonl",), 2, "one of the arguments --dimension --pairwise is required"),
+        (("none.jsonl", "--dimension", "x"), 1, "does not exist"),
+        (("outputs.jsonl", "--pairwise", "x"), 1, "two candidates"),
+        (("pairs.jsonl", "--dimension", "x"), 1, "--pairwise"),
+        (("outputs.jsonl", "--dimension", "tldr_concise"), 2, "--pairwise"),
+        (("pairs.jsonl", "--pairwise", "relevance"), 2, "--dimension"),
+        (("outputs.jsonl", "--dimension", "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
+        (("outputs.jsonl", "--dimension", "x", "--scale", "any"), 2, "as in 1-5"),
+        (("outputs.jsonl", "--dimension", "x", "--scale", "good"), 2, "LOW-HIGH"),
+        (("pairs.jsonl", "--pairwise", "x", "--scale", "1-5"), 2, "of ratings"),
+        (("outputs.jsonl", "--dimension", "x="), 2, "leave out the ="),
+        (("outputs.jsonl", "--dimension", "x", "--out", "x.csv"), 2, "ends with .jsonl"),
+        (("outputs.jsonl", "--dimension", "x", "--out", "outputs.jsonl"), 2, "holds the outputs"),
+        (("outputs.jsonl", "--dimension", "x", "--out", "no/x.jsonl"), 2, "no folder no"),
+        (("outputs.jsonl", "--dimension", "x", "--out", "pairs.jsonl"), 1, "is no label of this"),
+        (("outputs.jsonl", "--dimension", "x", "--map", "x"), 2, "NAME=COLUMN"),
+        (("outputs.jsonl", "--dimension", "x", "--judge", "relevance"), 2, "rating judge"),
+        (("outputs.jsonl", "--dimension", "x", "--judge", "none"), 2, "no judge"),
+        (("outputs.jsonl", "--dimension", "x", "--judge", "a", "--judge", "b"), 2, "one judge"),
+    ],
+)
+def test_what_is_wrong_is_said_before_a_page_opens(
+    words: tuple[str, ...], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in Path().glob("*")}
+    got, line = refused(capsys, *words)
+    assert (got, message in line) == (code, True), line
+    assert {path: path.read_bytes() for path in Path().glob("*")} == before

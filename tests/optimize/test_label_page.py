@@ -1,0 +1,323 @@
+"""The page of `label` in a real browser, by what people press and see."""
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from browser import CHROMIUM, CTRL, SHIFT, Browser, Page, chromium
+from jsonl import read_jsonl, write_jsonl
+from processes import start_command
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs Chromium, and none is on the PATH here"
+)
+# Seconds in which the page takes no label, since nobody has read an output yet.
+READ = 0.21
+MARKUP = "<img src=x onerror=\"document.title='hit'\"><script>document.title='hit'</script>"
+TALK = f"User: a question\n    of two lines\nAssistant: {MARKUP}\n\n    User: feigned"
+LONG = "unbreakable_" * 60
+# What an audit of the screen finds wrong: names, contrast (WCAG AA), landmarks, width.
+AUDIT = """(() => {
+  const wrong = [], all = [...document.querySelectorAll("body *")].filter(one =>
+    one.checkVisibility());
+  const light = color => color.match(/[\\d.]+/g).slice(0, 3).map(part => part / 255).map(part =>
+    part <= .04045 ? part / 12.92 : ((part + .055) / 1.055) ** 2.4
+  ).reduce((sum, part, at) => sum + part * [.2126, .7152, .0722][at], 0);
+  const under = one => {
+    const color = one ? getComputedStyle(one).backgroundColor : "rgb(255, 0, 0)";
+    return /, 0\\)$/.test(color) ? under(one.parentElement) : color;
+  };
+  for (const one of all) {
+    const words = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    const [a, b] = [light(getComputedStyle(one).color), light(under(one))].sort((x, y) => y - x);
+    if (words && (a + .05) / (b + .05) < 4.5) wrong.push(`contrast: ${one.outerHTML}`);
+    const named = one.textContent.trim() || one.labels?.length || one.ariaLabel;
+    if (one.matches("button, input, textarea, summary, section[tabindex], [role=region]")
+      && !named) wrong.push(`no name: ${one.outerHTML}`);
+    if (one.tabIndex > 0) wrong.push(`out of order: ${one.outerHTML}`);
+    if (one.tagName !== "PRE" && one.getBoundingClientRect().right > innerWidth + 1)
+      wrong.push(`wide: ${one.outerHTML.slice(0, 80)}`);
+  }
+  for (const mark of ["h1", "header", "main", "footer [role=status]", "html[lang]"])
+    if (document.querySelectorAll(mark).length !== 1) wrong.push(`not one ${mark}`);
+  if (document.querySelector("main img, main script")) wrong.push("markup of a text");
+  if (document.documentElement.scrollWidth > innerWidth) wrong.push("scrolls sideways");
+  return wrong;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def outputs(folder: Path, documents: int, each: int, text: str = "a document\n" * 99) -> Path:
+    """A file of outputs, which say their own ids."""
+    path = folder / "outputs.jsonl"
+    rows = [
+        {"id": f"{at}-{n}", "group": str(at), "document": text, "summary": f"{at}-{n}"}
+        for at in range(documents)
+        for n in range(each)
+    ]
+    write_jsonl(path, rows)
+    return path
+
+
+@contextmanager
+def serve(path: Path, *flags: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """The address at which the command serves a file of outputs, and its process."""
+    what = () if "--pairwise" in flags else ("--dimension", "relevance")
+    words = ("label", path, "--out", labels(path), *what, *flags)
+    running = start_command(*words, stderr=subprocess.DEVNULL)
+    assert running.stdout is not None
+    try:
+        yield next(line[5:].strip() for line in running.stdout if line.startswith("open ")), running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+def labels(path: Path) -> Path:
+    return path.with_name("labels.jsonl")
+
+
+def text(page: Page, name: str) -> str:
+    return str(page.run(f"document.getElementById('{name}').innerText"))
+
+
+def output(page: Page) -> str:
+    return str(page.run("document.querySelector('#judged p').textContent"))
+
+
+def shows(page: Page, name: str) -> None:
+    """Wait until the page shows this."""
+    page.until(f"document.getElementById('{name}')?.checkVisibility()")
+
+
+def begin(page: Page, address: str, name: str) -> None:
+    """Open the page and give a name, by the keyboard."""
+    page.go(address)
+    page.until("document.activeElement?.id === 'name'")
+    page.write(name)
+    page.press("Enter")
+    shows(page, "work")
+
+
+def press(page: Page, key: str) -> None:
+    """Press a key once the output may be read, and wait until the next thing is shown."""
+    time.sleep(READ)
+    before = json.dumps(page.run("document.title + document.getElementById('heading').innerText"))
+    page.press(key)
+    page.until(f"document.title + document.getElementById('heading').innerText !== {before}")
+
+
+def fails(page: Page, key: str) -> str:
+    """Press a key, and wait for what the page says against it."""
+    time.sleep(READ)
+    page.press(key)
+    shows(page, "again")
+    return text(page, "problem")
+
+
+def label_all(page: Page, key: str, number: int) -> None:
+    for _ in range(number):
+        press(page, key)
+
+
+def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path, pages = outputs(tmp_path, 5, 4), {name: browser.page() for name in ("Anna", "Ben")}
+    saved: list[tuple[str, str, int]] = []
+    for stop in (7, 13, 20):
+        with serve(path) as (address, running):
+            for page_name, page in pages.items():
+                begin(page, address, page_name)
+            while len(saved) < 2 * stop:
+                name = ("Anna", "Ben")[len(saved) % 2]
+                key, shown = str(1 + len(saved) % 5), output(pages[name])
+                press(pages[name], key)
+                saved.append((name, shown, int(key)))
+                if len(saved) % 9 == 0:
+                    pages[name].send("Page.reload")
+                    shows(pages[name], "work")
+            if stop < 20:
+                page = pages["Anna"]
+                page.press("c")
+                page.write("kept")
+                page.press("Escape")
+                running.kill()
+                running.wait()
+                assert "does not answer" in fails(page, "3")
+                assert "Not saved" in text(page, "status")
+                pressed = "document.querySelector('[aria-pressed=true]').textContent"
+                assert page.run(f"[{pressed}, document.getElementById('comment').value]") == [
+                    *("3", "kept")
+                ]
+    assert "20 of 20" in pages["Ben"].run("document.title")
+    assert "20 labelled by both" in text(pages["Ben"], "agreement")
+    rows = read_jsonl(labels(path))
+    assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == saved
+
+
+def test_of_two_windows_the_second_hears_of_the_first_and_writes_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = outputs(tmp_path, 1, 3)
+    with serve(path) as (address, _):
+        first, second = browser.page(), browser.page()
+        for page in (first, second):
+            begin(page, address, "Anna")
+        shown = output(first)
+        press(first, "4")
+        assert "another window" in fails(second, "2")
+        assert output(second) == shown
+        second.press("Enter")
+        second.until("document.getElementById('problem').hidden")
+        assert output(second) == output(first)
+        press(second, "u")
+        assert [row["rating"] for row in read_jsonl(labels(path))] == [4, None]
+
+
+def test_what_could_not_be_saved_is_saved_by_trying_again(browser: Browser, tmp_path: Path) -> None:
+    path = outputs(tmp_path, 1, 2)
+    with serve(path) as (address, _):
+        page = browser.page()
+        begin(page, address, "Anna")
+        aside = labels(path).with_name("aside")
+        labels(path).rename(aside)
+        page.press("c")
+        page.write("too long")
+        page.press("Escape")
+        assert "not saved" in fails(page, "5")
+        aside.rename(labels(path))
+        page.press("Enter")
+        page.until("document.title.startsWith('1 of 2')")
+    assert [(row["rating"], row["comment"]) for row in read_jsonl(labels(path))] == [
+        (5, "too long")
+    ]
+
+
+def test_a_label_is_changed_after_the_judges_is_seen(browser: Browser, tmp_path: Path) -> None:
+    path = outputs(tmp_path, 1, 2)
+    rows = [{**row, "summary": "alike"} for row in read_jsonl(path)]
+    write_jsonl(path, rows)
+    with serve(path, "--judge", "relevance") as (address, _):
+        page = browser.page()
+        begin(page, address, "Anna")
+        # The judge gives both the same score, and no score is near both ends of the scale.
+        press(page, "1")
+        press(page, "5")
+        press(page, "r")
+        assert "Disagreement with the judge" in text(page, "heading")
+        assert "The judge (score " in text(page, "labels")
+        press(page, "3")
+    assert read_jsonl(labels(path))[2].items() >= {"rating": 3, "changed_after": "judge"}.items()
+
+
+def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.jsonl"
+    sides = {"response_a": "the first", "response_b": "the second"}
+    write_jsonl(path, [{"id": str(n), "prompt": "a question", **sides} for n in range(4)])
+    chosen = []
+    with serve(path, "--pairwise", "better=it answers the question") as (address, _):
+        page = browser.page()
+        begin(page, address, "Anna")
+        audit(page)
+        for _ in range(4):
+            chosen.append(output(page))
+            press(page, "a")
+    preferred = [sides[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
+    assert preferred == chosen
+
+
+def test_the_keyboard_does_all_and_a_held_or_modified_key_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = outputs(tmp_path, 2, 2)
+    with serve(path) as (address, _):
+        ben, page = browser.page(), browser.page()
+        begin(ben, address, "Ben")
+        label_all(ben, "1", 4)
+        begin(page, address, "Anna")
+        time.sleep(READ)
+        page.press("4", modifiers=CTRL)
+        page.press("4", repeat=True)
+        page.press("C", modifiers=SHIFT)
+        page.press("c")
+        page.press("4", "u", "r")
+        page.press("Escape")
+        assert page.run("document.getElementById('comment').value") == "4ur"
+        page.send("Page.reload")
+        shows(page, "work")
+        assert page.run("document.getElementById('comment').value") == "4ur"
+        page.run("document.getElementById('given').scrollTop = 200")
+        press(page, "1")
+        # A second press at once meant the output before.
+        page.press("1")
+        assert page.run("document.getElementById('given').scrollTop") == 200
+        assert "Document 1 of 2: output 2 of 2" in text(page, "heading")
+        press(page, "u")
+        assert page.run("document.getElementById('comment').value") == "4ur"
+        press(page, "1")
+        page.press("Tab", "Tab", "Tab", "Tab")
+        assert page.run("document.activeElement.textContent") == "2"
+        press(page, "Enter")
+        assert "New document, 2 of 2" in text(page, "heading")
+        assert page.run("document.getElementById('given').scrollTop") == 0
+        assert page.run("document.activeElement.id") == "heading"
+        label_all(page, "5", 2)
+        shows(page, "done")
+        press(page, "r")
+        assert "Disagreement with another annotator, 2 to look at" in text(page, "heading")
+        assert text(page, "labels").splitlines()[::2] == ["You: 5", "Ben: 1"]
+        press(page, "5")
+        press(page, "3")
+        shows(page, "done")
+        assert "Disagreements: 2" in text(page, "review")
+    rows = [row for row in read_jsonl(labels(path)) if row["annotator"] == "Anna"]
+    assert [row["rating"] for row in rows] == [1, None, 1, 2, 5, 5, 3]
+    assert [row.get("changed_after") for row in rows] == [None] * 6 + ["annotators"]
+
+
+def test_every_screen_passes_the_audit_and_shows_markup_as_text(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = outputs(tmp_path, 1, 2, f"{TALK}\n{LONG}")
+    with serve(path, "--judge", "relevance") as (address, running):
+        ben, page = browser.page(), browser.page()
+        begin(ben, address, LONG[:80])
+        label_all(ben, "1", 2)
+        page.go(address)
+        shows(page, "naming")
+        audit(page)
+        begin(page, address, "Anna")
+        audit(page)
+        assert page.run("[...document.querySelectorAll('#given strong')].map(one =>"
+                        " one.textContent).join('')") == "User: Assistant: "  # fmt: skip
+        assert MARKUP in text(page, "given")
+        label_all(page, "5", 2)
+        audit(page)
+        press(page, "r")
+        audit(page)
+        assert page.faults == []
+        running.kill()
+        running.wait()
+        fails(page, "2")
+        audit(page)
+
+
+def audit(page: Page) -> None:
+    """Look at the screen wide and narrow, light and dark."""
+    for width in (1280, 320):
+        for dark in (False, True):
+            page.look(width, 640, dark=dark)
+            assert page.run(AUDIT) == []
+    page.look()

@@ -1,0 +1,225 @@
+"""The label page's server: nothing for strangers, and nobody waits for anybody."""
+
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonl import read_jsonl, write_jsonl
+
+from data.readers import read_items
+from judges import loading
+from optimize.labelling.server import Server
+from optimize.labelling.session import Session
+
+MARKUP = "<script>alert('x')</script> &amp; {{nonce}}"
+TEXTS = ["document", "summary"]
+CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": None}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    rows = [{"id": f"o{i}", "document": f"Text {i}.", "summary": MARKUP} for i in range(3)]
+    labelled = read_items(write_jsonl(tmp_path / "outputs.jsonl", rows))
+    subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
+    path = tmp_path / "labels.jsonl"
+    session = Session(subject=subject, labelled=labelled, texts=TEXTS, path=path)
+    with Server(session) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+        session.close()
+
+
+def ask(
+    server: Server, method: str, word: str, body: Any = None, token: str = "", **headers: str
+) -> tuple[int, str, Any]:
+    """Status, body and headers; `body` is sent as JSON, or as it is where it is bytes."""
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    given = {"Content-Type": "application/json"} if body is not None else {}
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, f"/{token or server.token}/{word}", content, given)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text, answer.headers
+
+
+def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server: Server) -> None:
+    nonces = set()
+    for _ in range(2):
+        status, page, headers = ask(server, "GET", "")
+        policy = headers["Content-Security-Policy"]
+        (nonce,) = set(re.findall(r"'nonce-([^']+)'", policy))
+        nonces.add(nonce)
+        assert status == 200
+        assert {*re.findall(r'<(?:script|style)[^>]*?(?: nonce="(.*?)")?>', page)} == {nonce}
+    assert len(nonces) == 2
+    for rule in (
+        *("default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'"),
+        *("base-uri 'none'", "form-action 'none'"),
+    ):
+        assert rule in policy
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+
+
+def test_labels_are_given_and_taken_back(server: Server) -> None:
+    status, text, headers = ask(server, "POST", "label", {**CLICK, "comment": "Fine: ü."})
+    assert (status, json.loads(text)["done"]) == (200, 1)
+    assert headers["Content-Type"] == "application/json"
+    status, text, _ = ask(server, "GET", "state?annotator=Anna")
+    assert (status, json.loads(text)["item"]["item"]) == (200, 1)
+    status, text, _ = ask(server, "POST", "undo", {"annotator": "Anna"})
+    assert json.loads(text)["item"]["undone"] == {"value": 4, "comment": "Fine: ü."}
+    ratings = [row["rating"] for row in read_jsonl(server.session.path)]
+    assert (status, ratings) == (200, [4, None])
+    status, text, _ = ask(server, "GET", "review?annotator=Anna")
+    assert (status, json.loads(text)) == (200, {"items": []})
+
+
+def test_texts_with_markup_travel_as_json_and_never_in_the_page(server: Server) -> None:
+    text = ask(server, "GET", "state")[1]
+    assert json.loads(text)["item"]["judged"] == [{"name": "summary", "text": MARKUP}]
+    assert "alert(" not in ask(server, "GET", "")[1]
+
+
+def test_a_second_window_is_told_and_a_repeated_click_is_the_same(server: Server) -> None:
+    first, again = (ask(server, "POST", "label", CLICK) for _ in range(2))
+    assert first[:2] == again[:2]
+    status, text, _ = ask(server, "POST", "label", {**CLICK, "value": 2})
+    answer = json.loads(text)
+    assert (status, answer["state"]["done"]) == (409, 1)
+    assert "another window" in answer["error"]
+    assert len(read_jsonl(server.session.path)) == 1
+
+
+def test_what_cannot_be_saved_is_refused(server: Server) -> None:
+    server.session.path.rename(server.session.path.with_suffix(".moved"))
+    status, text, _ = ask(server, "POST", "label", CLICK)
+    assert status == 507
+    assert "not saved" in json.loads(text)["error"]
+
+
+@pytest.mark.parametrize(
+    ("method", "word", "headers"),
+    [
+        ("GET", "", {"token": "x"}),
+        ("GET", "state", {"token": "%00"}),
+        ("GET", "state", {"Host": "evil.example"}),
+        ("GET", "state", {"Host": "127.0.0.1"}),
+        ("GET", "state", {"Origin": "http://evil.example"}),
+        ("POST", "label", {"Origin": "null"}),
+        ("POST", "label", {"Host": "evil.example:80"}),
+        ("POST", "label", {"token": "x"}),
+        ("POST", "state", {}),
+        ("GET", "label", {}),
+        ("GET", "../state", {}),
+        ("PUT", "label", {}),
+        ("OPTIONS", "label", {}),
+        ("TRACE", "", {}),
+    ],
+)
+def test_strangers_and_strange_requests_get_nothing(
+    server: Server, method: str, word: str, headers: dict[str, str]
+) -> None:
+    body = CLICK if method == "POST" else None
+    status, text, answered = ask(server, method, word, body, **headers)
+    assert (status, text) == (404, "")
+    assert "Server" not in answered
+    assert "Access-Control-Allow-Origin" not in answered
+    assert server.session.path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_the_page_itself_may_click(server: Server, name: str) -> None:
+    host = f"{name}:{server.server_port}"
+    status, _, _ = ask(server, "POST", "label", CLICK, Host=host, Origin=f"http://{host}")
+    assert status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "expected"),
+    [
+        (CLICK, {"Content_Type": "text/plain"}, 413),
+        (b"x" * (2**20 + 1), {}, 413),
+        (b"", {"Content_Length": "-1"}, 413),
+        (b"", {"Content_Length": "9" * 5000}, 413),
+        (b"{", {}, 400),
+        (b"[]", {}, 400),
+        (b"[" * 100_000, {}, 400),
+        (b'{"annotator": "A", "comment": "\\ud800"}', {}, 400),
+        ({**CLICK, "value": 4.5}, {}, 400),
+        ({**CLICK, "value": True}, {}, 400),
+        ({**CLICK, "value": 6}, {}, 400),
+        ({**CLICK, "item": 3}, {}, 400),
+        ({**CLICK, "item": -1}, {}, 400),
+        ({**CLICK, "after": "me"}, {}, 400),
+        ({**CLICK, "annotator": "  "}, {}, 400),
+        ({**CLICK, "other": 1}, {}, 400),
+    ],
+)
+def test_what_is_no_click_is_refused_with_a_sentence(
+    server: Server, body: Any, headers: dict[str, str], expected: int
+) -> None:
+    try:
+        status, text, _ = ask(server, "POST", "label", body, **headers)
+    except ConnectionError:  # it may be closed while too much is sent
+        assert expected == 413
+    else:
+        assert (status, [*json.loads(text)]) == (expected, ["error"])
+    assert server.session.path.read_bytes() == b""
+
+
+def test_silent_and_half_open_connections_keep_nobody_waiting(server: Server) -> None:
+    address = ("127.0.0.1", server.server_port)
+    open_ones = [socket.create_connection(address) for _ in range(20)]
+    head = f"POST /{server.token}/label HTTP/1.1\r\nHost: {server.hosts[0]}\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+    for each in open_ones[:10]:
+        each.sendall(head.encode())
+    try:
+        assert ask(server, "POST", "label", CLICK)[0] == 200
+        server.shutdown()
+        server.server_close()  # which waits for none of them
+    finally:
+        for each in open_ones:
+            each.close()
+
+
+def test_windows_at_once_lose_nothing(server: Server) -> None:
+    def clicks(who: str) -> None:
+        for item in range(3):
+            assert ask(server, "POST", "label", {**CLICK, "annotator": who, "item": item})[0] == 200
+
+    names = [f"A{i}" for i in range(8)]
+    threads = [threading.Thread(target=clicks, args=(name,)) for name in [*names, *names]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rows = read_jsonl(server.session.path)
+    assert sorted(row["annotator"] for row in rows) == sorted(names * 3)
+
+
+def test_nothing_is_printed_of_what_is_asked(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ask(server, "GET", "state")
+    ask(server, "GET", "", token="x")
+    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
+        broken.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.server_port)) as broken:
+        broken.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
+        broken.recv(100)
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,372 @@
+"""Labels as they are given: whatever happens, the file holds exactly what was acknowledged."""
+
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonl import read_jsonl, write_jsonl
+
+from data.readers import read_items, read_labels, read_pairs
+from data.types import LabelError
+from judges import loading
+from judges.judgement import Judgement, Verdict
+from optimize.labelling.session import Click, RefusedError, Session
+
+TEXTS = ["document", "summary"]
+N = 6
+SUBJECTS: dict[str, Any] = {
+    "rating": loading.dimension_on("helpful", (1, 5), TEXTS, "It helps."),
+    "verdict": loading.dimension_on("helpful", ("pass", "fail"), TEXTS),
+    "pairwise": loading.comparison_on("better", ["document"], "response"),
+}
+ANSWERS = {"rating": [1, 2, 3, 4, 5], "verdict": ["pass", "fail"], "pairwise": ["A", "B", "tie"]}
+OTHER = {"A": "B", "B": "A", "tie": "tie"}
+COUNTS = {"pass": 1, "fail": 0}
+
+
+_open: list[Session] = []
+
+
+@pytest.fixture(autouse=True)
+def _closes_all() -> Iterator[None]:
+    yield
+    while _open:
+        _open.pop().close()
+
+
+def opened(folder: Path, kind: str = "rating", name: str = "labels", **more: Any) -> Session:
+    """A session on six outputs of three documents, or six pairs."""
+    rows: list[dict[str, str]] = []
+    for i in range(N):
+        row = {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}."}
+        sides = {"response_a": f"One {i}.", "response_b": f"Two {i}."}
+        output = {"system": f"s{i % 2}", "summary": f"<b>Summary</b> {i}."}
+        rows.append(row | (sides if kind == "pairwise" else output))
+    labelled = read_items(write_jsonl(folder / "outputs.jsonl", rows), pairwise=kind == "pairwise")
+    texts = TEXTS[:1] if kind == "pairwise" else TEXTS
+    path = folder / f"{name}.jsonl"
+    _open.append(Session(subject=SUBJECTS[kind], labelled=labelled, texts=texts, path=path, **more))
+    return _open[-1]
+
+
+def label(session: Session, who: str, item: int, value: Any, **more: Any) -> Any:
+    return session.label(Click(annotator=who, item=item, value=value, **more))
+
+
+def undo(session: Session, who: str) -> Any:
+    return session.undo(Click(annotator=who))
+
+
+def shown_items(folder: Path, kind: str) -> list[tuple[str, bool]]:
+    """Of each item in order its id, and whether the page's A is the file's B."""
+    session = opened(folder, kind, "walk")
+    state, found = session.state("Walker"), list[tuple[str, bool]]()
+    while (item := state["item"]) is not None:
+        text = item["judged"][0]["text"]
+        found.append((f"o{text[-2]}", text.startswith("Two")))
+        state = label(session, "Walker", item["item"], ANSWERS[kind][0])
+    session.close()
+    return found
+
+
+@contextmanager
+def room_for(path: Path, n_bytes: int) -> Iterator[None]:
+    """The kernel lets no file of this process become longer than this one and so much more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def read_back(path: Path, kind: str) -> Any:
+    """What data's readers make of a label file: ratings by output and annotator, or votes."""
+    with suppress(LabelError):  # where nothing stands
+        if kind == "pairwise":
+            return {pair.id: Counter(pair.votes) for pair in read_pairs(path).pairs}
+        outputs = read_labels(path, dimensions=["helpful"]).outputs
+        ratings = [(output.id, output.annotators, output.ratings) for output in outputs]
+        return {
+            (name, who): rating
+            for name, whose, given in ratings
+            for who, rating in zip(whose.get("helpful", ()), given.get("helpful", ()), strict=True)
+        }
+    return {}
+
+
+def expected(standing: dict[tuple[str, str], tuple[Any, str]], kind: str) -> Any:
+    """What a reader is to find where these labels stand."""
+    if kind != "pairwise":
+        return {(name, who): COUNTS.get(v, v) for (who, name), (v, _) in standing.items()}
+    votes: dict[str, Counter[str]] = {}
+    for (_, name), (value, _) in standing.items():
+        votes.setdefault(name, Counter())[value] += 1
+    return votes
+
+
+NAMES = st.sampled_from(["Anna", "Ben B."])
+COMMENTS = st.sampled_from(["", "", "two\nlines: “é” ", "A is better"])
+LABELS = st.tuples(st.integers(0, N - 1), st.integers(0, 4), COMMENTS, st.booleans())
+STEPS = st.one_of(
+    st.tuples(st.just("label"), NAMES, LABELS),
+    st.tuples(st.just("undo"), NAMES, st.none()),
+    st.tuples(st.just("full"), NAMES, st.integers(0, 150)),
+    st.tuples(st.just("restart"), NAMES, st.sampled_from(["", "killed", "no line break"])),
+)
+
+
+@settings(max_examples=80)
+@given(st.lists(STEPS, max_size=20), st.sampled_from([*ANSWERS]))
+def test_the_file_holds_what_was_acknowledged_whatever_happens(steps: Any, kind: str) -> None:
+    """Labels with right and outdated windows, undos, full disks, kills and restarts."""
+    answers, standing = ANSWERS[kind], dict[tuple[str, str], tuple[Any, str]]()
+    with TemporaryDirectory() as name:
+        folder, path = Path(name), Path(name) / "labels.jsonl"
+        items, session = shown_items(folder, kind), opened(folder, kind)
+        for word, who, step in steps:
+            lines = path.read_bytes()
+            if word == "label":
+                item, answer, comment, is_outdated = step
+                output, turned = items[item]
+                shown = answers[answer % len(answers)]
+                said = OTHER[shown] if turned else shown, comment.strip()
+                stands = standing.get((who, output))
+                seen = stands and (OTHER[stands[0]] if turned else stands[0])
+                before = (answers[0] if seen is None else None) if is_outdated else seen
+                if is_outdated and said != stands:
+                    with pytest.raises(RefusedError) as refused:
+                        label(session, who, item, shown, comment=comment, before=before)
+                    assert (refused.value.status, path.read_bytes()) == (409, lines)
+                    assert refused.value.state == session.state(who)
+                else:
+                    label(session, who, item, shown, comment=comment, before=before)
+                    assert (path.read_bytes() == lines) is (said == stands)
+                    if said != stands:  # the last that was given is the first to be undone
+                        standing.pop((who, output), None)
+                        standing[who, output] = said
+            elif word == "undo":
+                mine = [key for key in standing if key[0] == who]
+                state = undo(session, who)
+                if mine:
+                    value, comment = standing.pop(mine[-1])
+                    output, turned = items[state["item"]["item"]]
+                    value = OTHER[value] if turned else value
+                    assert output == mine[-1][1]
+                    assert state["item"]["undone"] == {"value": value, "comment": comment}
+            elif word == "full" and (item := session.state(who)["item"]):
+                with room_for(path, step), pytest.raises(RefusedError, match="not saved") as full:
+                    label(session, who, item["item"], answers[0])
+                assert (full.value.status, path.read_bytes()) == (507, lines)
+            elif word == "restart":
+                session.close()
+                cut_off = b'{"id": "o1", "group": "d0", "docum' if step == "killed" else b""
+                path.write_bytes(
+                    lines.removesuffix(b"\n") if step == "no line break" else lines + cut_off
+                )
+                session = opened(folder, kind)
+                assert path.read_bytes() == lines
+                assert len(session.notes) == bool(cut_off)
+            assert path.read_bytes().startswith(lines)
+            assert session.state(who)["done"] == sum(key[0] == who for key in standing)
+        session.close()
+        assert read_back(path, kind) == expected(standing, kind)
+
+
+def label_all(session: Session, who: str, values: list[Any], **more: Any) -> None:
+    for item, value in enumerate(values):
+        label(session, who, item, value, **more)
+
+
+def test_outputs_of_a_document_follow_each_other_without_their_systems(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    state, seen = session.state("Anna"), []
+    while (item := state["item"]) is not None:
+        assert [text["name"] for text in item["judged"]] == ["summary"]
+        assert not {"id", "system"} & {*item}
+        seen.append((item["document"], item["place"], item["texts"][0]["text"]))
+        state = label(session, "Anna", item["item"], 3)
+    assert [place[:2] for place in seen] == [(d, p) for d in (1, 2, 3) for p in (1, 2)]
+    assert len({(document, text) for document, _, text in seen}) == 3
+    assert state["done"] == state["outputs"] == N
+
+
+def test_the_seed_alone_decides_the_order(tmp_path: Path) -> None:
+    shown = [opened(tmp_path, seed=seed).state(who)["item"] for who, seed in (("A", 1), ("B", 1))]
+    assert shown[0] == shown[1]
+    firsts = {str(opened(tmp_path, seed=seed).state("A")["item"]["judged"]) for seed in range(30)}
+    assert len(firsts) == N
+
+
+def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(tmp_path: Path) -> None:
+    at = datetime(2026, 11, 23, 18, 20, 0, 123000, UTC)
+    draws = {f"o{i}": {"sampling_weight": 2.5, "sampling_from": 90} for i in range(N)}
+    session = opened(tmp_path, draws=draws, now=lambda: at)
+    label(session, "Anna", 0, 4, comment=" Fine. ")
+    (row,) = read_jsonl(session.path)
+    number = int(row["id"][1])
+    assert row == {
+        "id": f"o{number}",
+        "group": f"d{number // 2}",
+        "system": f"s{number % 2}",
+        "document": f"Text {number // 2}.",
+        "summary": f"<b>Summary</b> {number}.",
+        "dimension": "helpful",
+        "annotator": "Anna",
+        "rating": 4,
+        "comment": "Fine.",
+        "labelled_at": "2026-11-23T18:20:00.123Z",
+        "sampling_weight": 2.5,
+        "sampling_from": 90,
+    }
+
+
+def test_time_left_is_the_median_of_recent_labels_times_those_left(tmp_path: Path) -> None:
+    start, times = datetime(2026, 1, 1, tzinfo=UTC), iter([0, 10, 3000, 3020, 3050])
+    session = opened(tmp_path, now=lambda: start + timedelta(seconds=next(times)))
+    left = [label(session, "Anna", item, 3)["seconds_left"] for item in range(4)]
+    # Gaps of 10, 2990 (a break) and 20 seconds, and two outputs are left.
+    assert left == [None, None, None, 40]
+
+
+def test_agreement_is_of_labels_given_before_seeing_the_others(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    label_all(session, "Anna", [1, 5, 3, 4])
+    label_all(session, "Ben", [1, 3, 3])
+    label(session, "Ben", 1, 5, before=3, after="annotators")
+    undo(session, "Ben")
+    label(session, "Ben", 1, 5)  # he knows what Anna said, so it is marked, too
+    (row,) = opened(tmp_path).state("Anna")["agreement"]
+    assert (row["annotators"], row["n"]) == (["Anna", "Ben"], 3)
+    # 1 less the sum of squared differences, 4, over that of all labels crossed, by chance.
+    a, b = [1, 5, 3], [1, 3, 3]
+    by_chance = sum((x - y) ** 2 for x in a for y in b) / 3
+    assert row["equal"] == pytest.approx(2 / 3)
+    assert row["kappa"] == pytest.approx(1 - 4 / by_chance)
+    marks = [row.get("changed_after") for row in read_jsonl(session.path)]
+    assert marks == [None] * 7 + ["annotators"] * 3
+
+
+def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(
+    tmp_path: Path,
+) -> None:
+    judged = {f"o{i}": Judgement(score=2.0, rating=2, rationale="why") for i in range(N)}
+    ids = [name for name, _ in shown_items(tmp_path, "rating")]
+    judged[ids[4]] = Judgement.failed("no reply")
+    session = opened(tmp_path, judgements=judged)
+    label_all(session, "Anna", [4, 1, 2, 2, 5])
+    label_all(session, "Ben", [2, 2, 2, 3])
+    shown = session.review("Anna")["items"]
+    assert [(item["item"], item["after"]) for item in shown] == [(0, "annotators"), (1, "judge")]
+    assert shown[0]["judge"] is None
+    assert shown[0]["others"] == [{"annotator": "Ben", "value": 2, "comment": ""}]
+    assert shown[1]["judge"] == {"value": 2, "score": 2.0, "reason": "why"}
+    assert (shown[1]["others"], shown[1]["own"]["value"]) == ([], 1)
+    state = session.state("Anna")
+    assert (state["disagreements"], state["has_judge"]) == (2, True)
+    assert "why" not in str(state)
+    # Whoever comes to agree with the other is done.
+    assert label(session, "Anna", 0, 3, before=4, after="annotators")["disagreements"] == 2
+    assert label(session, "Anna", 0, 2, before=3, after="annotators")["disagreements"] == 1
+
+
+def test_of_a_pair_that_is_turned_everything_is_turned(tmp_path: Path) -> None:
+    verdict = Verdict(margin=0.5, preferred="A", comparison="A is short")
+    session = opened(tmp_path, "pairwise", judgements={f"o{i}": verdict for i in range(N)})
+    items = shown_items(tmp_path, "pairwise")
+    assert {turned for _, turned in items} == {True, False}
+    for item, (_, turned) in enumerate(items):
+        label(session, "Anna", item, "A" if turned else "B", comment="A is dull")
+    assert {row["preferred"] for row in read_jsonl(session.path)} == {"B"}
+    for row, (_, turned) in zip(read_jsonl(session.path), items, strict=True):
+        assert row["comment"].startswith("A is dull (A and B are" if turned else "A is dull")
+    for shown, (_, turned) in zip(session.review("Anna")["items"], items, strict=True):
+        assert shown["own"]["comment"] == "A is dull"
+        said = shown["judge"]
+        assert (said["value"], said["score"]) == (("B", -0.5) if turned else ("A", 0.5))
+        assert said["reason"].endswith("here)") is turned
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"summary": "Another."}, "'summary' is not"),
+        ({"rating": 9}, "9 is not"),
+        ({"labelled_at": "today"}, "is no label"),
+        ({"annotator": None}, "is no label"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    session = opened(tmp_path)
+    label_all(session, "Anna", [1, 2])
+    rows = read_jsonl(session.path)
+    write_jsonl(session.path, [rows[0], {**rows[1], **change}])
+    before = session.path.read_bytes()
+    with pytest.raises(LabelError, match=f"labels.jsonl, line 2: .*{message}.* --out"):
+        opened(tmp_path)
+    assert session.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"hello", b'{"id": 1}', b"id,rating\n1,2\n", b"[1]\n"])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(LabelError, match="is no label of this page"):
+        opened(tmp_path)
+    assert path.read_bytes() == content
+
+
+def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    label_all(session, "Anna", [1, 2, 3])
+    rows = read_jsonl(session.path)
+    write_jsonl(session.path, [rows[0], {**rows[1], "id": "x"}, {**rows[2], "dimension": "y"}])
+    before = session.path.read_bytes()
+    again = opened(tmp_path)
+    assert again.notes == ["2 lines of other outputs or another dimension: left as they are"]
+    assert again.state("Anna")["done"] == 1
+    assert label(again, "Anna", 1, 2)["done"] == 2
+    assert session.path.read_bytes().startswith(before)
+
+
+def test_nothing_is_saved_to_a_file_that_is_no_longer_there(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    session.path.rename(tmp_path / "moved.jsonl")
+    session.path.touch()
+    with pytest.raises(RefusedError, match="another file took its place"):
+        label(session, "Anna", 0, 1)
+    session.close()
+    with pytest.raises(RefusedError, match="has ended"):
+        label(session, "Anna", 0, 1)
+
+
+@pytest.mark.parametrize(
+    "click",
+    [
+        {"item": N},
+        {"item": -1},
+        {"value": 6},
+        {"value": "pass"},
+        {"annotator": " "},
+        {"annotator": "n/a"},
+        {"annotator": "x" * 81},
+        {"annotator": "a\x07b"},
+    ],
+)
+def test_what_is_no_label_is_refused(tmp_path: Path, click: dict[str, Any]) -> None:
+    session = opened(tmp_path)
+    with pytest.raises(RefusedError) as refused:
+        session.label(Click(**{"annotator": "Anna", "item": 0, "value": 1, **click}))
+    assert (refused.value.status, session.path.read_bytes()) == (400, b"")

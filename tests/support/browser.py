@@ -1,0 +1,149 @@
+"""Headless Chromium over its DevTools protocol: what a person presses, and what they see."""
+
+import asyncio
+import base64
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from processes import TIMEOUT, until
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = (
+    *("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+    *("--no-first-run", "--disable-extensions", "--remote-debugging-port=0"),
+)
+CODES = {"Enter": (13, "\r"), "Tab": (9, ""), "Escape": (27, ""), "Backspace": (8, "")}
+ALT, CTRL, META, SHIFT = 1, 2, 4, 8
+
+
+class Page:
+    """One tab. `faults` are the errors that its console shows."""
+
+    def __init__(self, browser: "Browser", session: str) -> None:
+        self._browser, self._session = browser, session
+        for domain in ("Runtime", "Page", "Log"):
+            self.send(f"{domain}.enable")
+        self.send("Emulation.setFocusEmulationEnabled", enabled=True)
+        self.look()
+
+    @property
+    def faults(self) -> list[str]:
+        return [fault for session, fault in self._browser.faults if session == self._session]
+
+    def send(self, method: str, **about: Any) -> Any:
+        """What the browser answers to a command."""
+        return self._browser.send(method, self._session, **about)
+
+    def look(self, width: int = 1280, height: int = 900, *, dark: bool = False) -> None:
+        """Set the size of the window, and light or dark."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+
+    def go(self, address: str) -> None:
+        self.send("Page.navigate", url=address)
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        about = {"awaitPromise": True, "returnByValue": True}
+        answer = self.send("Runtime.evaluate", expression=script, **about)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def until(self, condition: str) -> None:
+        """Wait until an expression is true, also over a page that is only loading."""
+        until(lambda: self._holds(condition))
+
+    def _holds(self, condition: str) -> bool:
+        answer = self.send("Runtime.evaluate", expression=condition, returnByValue=True)
+        return bool(answer.get("result", {}).get("value")) and "exceptionDetails" not in answer
+
+    def press(self, *keys: str, modifiers: int = 0, repeat: bool = False) -> None:
+        """Press and release keys, by their names or letters, one after the other."""
+        for key in keys:
+            number, text = CODES.get(key, (ord(key[0].upper()), key))
+            about = {"key": key, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+            typed = {"text": text} if text and modifiers in (0, SHIFT) else {}
+            self.send("Input.dispatchKeyEvent", type="keyDown", autoRepeat=repeat, **about, **typed)
+            self.send("Input.dispatchKeyEvent", type="keyUp", **about)
+
+    def write(self, text: str) -> None:
+        """Type a text where the focus is."""
+        self.send("Input.insertText", text=text)
+
+    def picture(self, path: Path) -> None:
+        """Write what is shown as PNG."""
+        path.write_bytes(base64.b64decode(self.send("Page.captureScreenshot")["data"]))
+
+
+class Browser:
+    def __init__(self, address: str) -> None:
+        self.faults: list[tuple[str, str]] = []
+        self._runner, self._number = asyncio.Runner(), 0
+        self._runner.run(self._connect(address))
+
+    async def _connect(self, address: str) -> None:
+        self._http = aiohttp.ClientSession()
+        self._socket = await self._http.ws_connect(address, max_msg_size=0)
+
+    async def _close(self) -> None:
+        await self._socket.close()
+        await self._http.close()
+
+    def close(self) -> None:
+        self._runner.run(self._close())
+        self._runner.close()
+
+    def page(self) -> Page:
+        """A new window, since those behind others are slow to draw."""
+        target = self.send("Target.createTarget", url="about:blank", newWindow=True)["targetId"]
+        return Page(
+            self, self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        )
+
+    def send(self, method: str, session: str | None = None, **about: Any) -> Any:
+        return self._runner.run(asyncio.wait_for(self._ask(method, session, about), TIMEOUT))
+
+    async def _ask(self, method: str, session: str | None, about: dict[str, Any]) -> Any:
+        self._number += 1
+        named = {"sessionId": session} if session else {}
+        await self._socket.send_json(
+            {"id": self._number, "method": method, "params": about, **named}
+        )
+        while True:
+            said = json.loads((await self._socket.receive()).data)
+            if said.get("id") == self._number:
+                return said.get("result", {"exceptionDetails": said.get("error")})
+            self._note(said)
+
+    def _note(self, said: dict[str, Any]) -> None:
+        about = said.get("params", {})
+        if said.get("method") == "Runtime.exceptionThrown":
+            self.faults.append((said["sessionId"], json.dumps(about["exceptionDetails"])))
+        if said.get("method") == "Log.entryAdded" and about["entry"]["level"] == "error":
+            self.faults.append((said["sessionId"], about["entry"]["text"]))
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[Browser]:
+    """A browser with a profile of its own in this folder."""
+    command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder}", "about:blank"]
+    said = folder / "DevToolsActivePort"
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+        try:
+            until(lambda: said.exists() and len(said.read_text().split()) == 2)
+            port, path = said.read_text().split()
+            browser = Browser(f"ws://127.0.0.1:{port}{path}")
+            yield browser
+            browser.close()
+        finally:
+            running.terminate()
