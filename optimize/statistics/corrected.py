@@ -96,8 +96,7 @@ def mean_score(
     total, n = labels.size, int(labelled.sum())
     n_effective = effective_number(weights[labelled][of_documents])
     weights = np.where(labelled, weights, 0.0)
-    # So that a document that is added below is one beside so many.
-    weights *= n / n_labelled * n_effective / weights.sum()
+    weights *= n / weights.sum()
     # What is summed over outputs in each document: weight, label and score where labelled, then
     # one and the score of all.
     columns = [

@@ -53,6 +53,14 @@ def effective_number(weight: Vector) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
+def weighed(terms: Vector, weight: Vector) -> Vector:
+    """Terms whose mean is the weighted mean of these, each as far from it as its weight moves it."""
+    gaps = terms - np.average(terms, weights=weight)
+    # Equal weights leave the terms as they are, to the last digit.
+    result: Vector = terms + (weight / weight.mean() - 1) * gaps
+    return result
+
+
 def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None:
     """Student's interval of the mean of one term a document, cut to [-bound, bound].
 
