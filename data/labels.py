@@ -35,18 +35,20 @@ def read_outputs(
     notes = check_ratings(columns, found, options, problems)
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(columns, problems, roles=roles, rated=found.all(), judged=options.texts)
-    comments = _read_comments(columns, found, options)
-    ratings, rating_notes, words = read_ratings(columns, found, options, problems)
-    more = annotations or ReadRatings({}, [], {})
+    comments = _read_comments(columns, found, options) if options.labelled else {}
+    ratings, rating_notes, words, _ = read_ratings(columns, found, options, problems)
+    more = annotations or ReadRatings({}, [], {}, columns)
     for item, of_item in more.by_item.items():
         ratings[item] = ratings.get(item, {}) | of_item
+    for item, said in _read_comments(more.columns, found, options).items() if annotations else ():
+        comments[item] = comments.get(item, {}) | said
     others = {name for of_item in more.by_item.values() for name in of_item} - more.words.keys()
     words = {name: two for name, two in (words | more.words).items() if name not in others}
     outputs = tuple(
         _output(fields, ratings.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
     )
-    if not problems:
+    if options.labelled and not problems:
         _check_rated(outputs, problems, options, columns, found)
     unknown = sorted({*more.by_item} - {output.id for output in outputs})
     if unknown and not problems:

@@ -25,6 +25,9 @@ from data.tables.text import TableRow
 from data.types import Reading
 from data.values import looks_like_rating
 
+# One over the chance with which a document was drawn, and how many it was drawn from.
+SAMPLING = ("sampling_weight", "sampling_from")
+_TIME, _CHANGED = "labelled_at", "changed_after"
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
 # What sheets call their last row, or column, of means.
@@ -48,6 +51,29 @@ def without_footers(table: Table) -> Table:
         notes.insert(0, f"{excerpt(words[0])} in the last row is no output: the row is left out")
         rows.pop()
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
+
+
+def standing(columns: Columns) -> Columns:
+    """The labels that stand: by `labelled_at` an annotator's last one of an output, or its null.
+
+    What rows say of how a label came about stays in their cells, and is no column.
+    """
+    table, rows, notes = columns.table, columns.table.rows, columns.table.notes
+    id_in, annotator_in, dimension_in = map(columns.find, ("id", "annotator", "dimension"))
+    if _TIME in table.columns and id_in and annotator_in:
+        last = {}
+        for row in rows:
+            # Where nobody is named, no row replaces another.
+            who = row.cells.get(annotator_in) or f"{ROW} {row.line}"
+            dimension = row.cells.get(dimension_in or "")
+            last[item_key(row, id_in), str(who).strip(), str(dimension).strip()] = row
+        rows = tuple(last.values())
+    if n_changed := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
+        what = count(n_changed, "label")
+        notes += (f"{what} changed after seeing others': agreement on them is not blind",)
+    names = tuple(name for name in table.columns if name not in (_TIME, _CHANGED, *SAMPLING))
+    table = replace(table, columns=names, rows=rows, notes=notes)
+    return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
 
 
 def _filled(row: TableRow) -> list[str]:
@@ -204,7 +230,7 @@ class RowReader:
         dropped = {*by_annotator, *differing}
         kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
         table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, kept, columns.judged, columns.words)
+        return Columns(table, kept, columns.judged, columns.words, columns.labelled)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
