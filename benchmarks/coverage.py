@@ -215,7 +215,8 @@ def main() -> None:
         for outputs, documents in ((1, 600), (1, 2000), (3, 600)):
             title = f"{name}, {outputs} outputs a document; 60, 120, 200 drawn of {documents:,}"
             of = partial(by_chance, cuts, outputs, documents)
-            print_table(f"{title} by the judge's error", simulations, of, (60, 120, 200), 50_000)
+            many = 20_000 if cuts == EVEN else 200_000  # pairs of ratings take n squared
+            print_table(f"{title} by the judge's error", simulations, of, (60, 120, 200), many)
     for n in (15, 100):
         title = f"15, 30, 100 systems on {n} documents"
         print_table(title, simulations, partial(over_systems, n), many=2_000)
