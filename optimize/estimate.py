@@ -31,10 +31,12 @@ def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
         description="Means as people would give them, from few labels and many judgements; of\n"
-        "pass or fail the true rate. The labelled outputs must be a random part of all.",
+        "pass or fail the true rate. The labelled outputs must be a random part of all,\n"
+        "or have the weights that `dspy-judges plan` gave them.",
     )
     add = command_parser.add_argument
-    add_label_flags(command_parser, required="all outputs, some of them rated")
+    add_label_flags(command_parser, required="all outputs, with what labels they have")
+    add("--annotations", metavar="FILE", help="their labels, if in a file of their own")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
     add("--dimension", metavar="NAME", required=True, help="what was rated")
     add("--json", action="store_true", help="print everything as JSON")
@@ -56,6 +58,7 @@ def estimate(flags: argparse.Namespace) -> Result:
     labels = np.array(rated, dtype=float)
     documents = np.array([output.document_id for output in outputs])
     systems = np.array([output.system or "" for output in outputs])
+    weights = np.array([output.weight for output in outputs])
     bounds = (0.0, 1.0) if dimension in labelled.words else _bounds(labels, scores, dimension)
     known, passes = labels[~np.isnan(labels)], verdicts(scores)
     in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
@@ -63,7 +66,8 @@ def estimate(flags: argparse.Namespace) -> Result:
 
     def cell(system: str | None) -> dict[str, Any]:
         rows = np.full(scores.size, True) if system is None else systems == system
-        result = mean_score(labels[rows], scores[rows], documents[rows], bounds=bounds)
+        sides = labels[rows], scores[rows], documents[rows]
+        result = mean_score(*sides, weight=weights[rows], bounds=bounds)
         if is_rate:  # alone, a judge passes what it passes
             result = replace(result, judge_only=float(np.nanmean(passes[rows])))
         return _cell(result)
@@ -82,6 +86,7 @@ def estimate(flags: argparse.Namespace) -> Result:
         "data": {"name": labelled.name, "sha256": labelled.sha256},
         "dimension": dimension,
         "scale": bounds,
+        "weighted": np.unique(weights[~np.isnan(labels)]).size > 1,
         "estimates": {"mean": overall},
         "systems": by_system,
     }
@@ -92,9 +97,9 @@ def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
     names, values = mapping(flags.map) or None, values_of(flags.values)
     shipped = shipped_labels(flags.data)
     if shipped is None:
-        reading: Any = {"map": names, "values": values, "texts": ()}
-        return data.read_labels(flags.data, dimensions=[flags.dimension], **reading)
-    if names or values:
+        reading: Any = {"map": names, "values": values, "annotations": flags.annotations}
+        return data.read_labels(flags.data, dimensions=[flags.dimension], texts=(), **reading)
+    if names or values or flags.annotations:
         raise SettingsError(READING_NEEDS_A_FILE)
     if not isinstance(shipped, data.LabelledSet):
         raise LabelError(f"{shipped.name}: holds pairs, and estimate takes rated outputs")
@@ -113,7 +118,7 @@ def _judged(
     if unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {unknown:,} scores are of outputs that it lacks; --data needs all "
-            "outputs, with empty labels where nobody gave one"
+            "outputs, with empty labels where nobody gave one, or the labels by --annotations FILE"
         )
     if unjudged or unknown:
         print_error(f"{unjudged} outputs have no score and {unknown} scores no output: left out")
@@ -147,6 +152,7 @@ def _cell(estimate: Estimate) -> dict[str, Any]:
         "n_labels": estimate.n_labels,
         "n_judgements": estimate.n_judgements,
         "n_documents": estimate.n_documents,
+        "n_effective": round(estimate.n_effective, 1),
         "n_failed": estimate.n_failed,
         "target_width": target,
         "more_labels_needed": None if needed is None else max(needed - estimate.n_labels, 0),
@@ -166,6 +172,9 @@ def lines(result: Result) -> list[str]:
         f"  labels alone {cell_text(overall['labels_only'])}; the judge alone "
         f"{number_text(overall['judge_only'])}",
     ]
+    if result["weighted"]:
+        effective = f"those with labels count as about {overall['n_effective']:.0f}"
+        text_lines.append(f"  Weighted: drawn with unequal chances; {effective}.")
     if overall["target_width"]:
         more = overall["more_labels_needed"]
         needs = "more outputs than there are" if more is None else counted(more, "more label")

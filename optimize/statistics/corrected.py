@@ -1,9 +1,13 @@
 """What people would say on average, from few human labels and many judgements.
 
 Prediction-powered inference (arXiv:2301.09633, arXiv:2311.01453): the mean of the judge's scores
-where nobody labelled, corrected by how far the judge is off where somebody did. The interval is
-valid however bad the judge is; a good judge makes it narrow. Weighting the judge's part by what it
-is worth (the power tuning of the second paper) means it is hardly ever wider than labels alone.
+corrected by how far the judge is off where somebody labelled. The interval is valid however bad the
+judge is; a good judge makes it narrow. Weighting the judge's part by what it is worth (the power
+tuning of the second paper) means it is hardly ever wider than labels alone.
+
+Documents may be drawn with unequal chances (active inference, arXiv:2403.03208). Labels then weigh
+one over their chance, and the judge's mean is over all outputs, since those without a label do not
+stand for all. With equal chances this is the same.
 
 Sixteen labels that all pass do not show that all outputs do. So two documents are added for the
 interval, one at either end of the scale, as Agresti and Caffo (2000) do for shares.
@@ -17,7 +21,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from optimize.statistics.intervals import Interval, Matrix, Vector, student_quantile
+from optimize.statistics.intervals import (
+    Interval,
+    Matrix,
+    Vector,
+    effective_number,
+    student_quantile,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +35,9 @@ class Estimate:
     """A mean by human standards, and what it was computed from.
 
     `labels_only` is what the labels alone give, `judge_only` what the judge alone would claim,
-    without any guarantee. `weight` is the judge's, in [0, 1]; `label_sd` and `agreement` (the
-    correlation of label and score that the estimate profits from) serve `labels_needed`.
+    without any guarantee. `weight` is the judge's, in [0, 1]. The labelled documents tell as much
+    as `n_effective` drawn with equal chances. `label_sd` and `agreement` (the correlation of label
+    and score that the estimate profits from) serve `labels_needed`.
     """
 
     value: float
@@ -38,6 +49,7 @@ class Estimate:
     n_labels: int
     n_judgements: int
     n_documents: int
+    n_effective: float
     n_failed: int
     label_sd: float
     agreement: float
@@ -48,69 +60,73 @@ def mean_score(
     score: ArrayLike,
     document: ArrayLike | None = None,
     *,
+    weight: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
     """The mean human rating of outputs like these; `label` is NaN where nobody labelled.
 
     `score` is NaN where the judgement failed: such outputs are left out and counted. Labelled
-    outputs must be a random part. `bounds` are the ends of the labels' scale; without them skewed
-    labels have intervals that are too narrow. Raises ValueError with fewer than two labelled
-    documents.
+    outputs must be a random part, or have the `weight` that undoes the chance with which their
+    document was drawn (those without a label have none that counts). `bounds` are the ends of the
+    labels' scale; without them skewed labels have intervals that are too narrow. Raises ValueError
+    with fewer than two labelled documents, or for a weight that is not positive.
     """
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
-    if labels.ndim != 1 or labels.shape != scores.shape or labels.shape != documents.shape:
+    weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
+    shapes = [vector.shape for vector in (labels, scores, documents, weights)]
+    if labels.ndim != 1 or len(set(shapes)) > 1:
         raise ValueError(
-            f"labels, scores and documents must be vectors of one length; their shapes are "
-            f"{labels.shape}, {scores.shape} and {documents.shape}"
+            "labels, scores, documents and weights must be vectors of one length; their shapes are "
+            + ", ".join(map(str, shapes))
         )
     judged = ~np.isnan(scores)
-    labels, scores = labels[judged], scores[judged]
+    labels, scores, weights = labels[judged], scores[judged], weights[judged]
     codes = np.unique(documents[judged], return_inverse=True)[1]
     labelled = ~np.isnan(labels)
-    n_labelled = np.unique(codes[labelled]).size
-    if n_labelled < 2:
+    own = weights[labelled][np.unique(codes[labelled], return_index=True)[1]]
+    if own.size < 2:
         raise ValueError(
-            f"{int(labelled.sum())} labels on {n_labelled} documents: label "
+            f"{int(labelled.sum())} labels on {own.size} documents: label "
             "outputs for two documents or more (twenty, for an interval of use)"
         )
-    total, n = labels.size, int(labelled.sum())
-    # What is summed over outputs in each document: label and score where labelled, score elsewhere.
-    columns = np.stack(
-        [
-            labelled,
-            np.where(labelled, labels, 0),
-            np.where(labelled, scores, 0),
-            ~labelled,
-            np.where(labelled, 0, scores),
-        ]
-    )
-    sums: Matrix = np.stack([np.bincount(codes, c) for c in columns.astype(float)]).astype(float)
+    if not (own > 0).all():
+        raise ValueError("the weight of a labelled document must be positive")
+    total, n, n_effective = labels.size, int(labelled.sum()), effective_number(own)
+    weights, labels = np.where(labelled, weights, 0), np.nan_to_num(labels)
+    weights *= n / weights.sum()
+    # What is summed over outputs in each document: weight, label and score of those with a label,
+    # then one and the score of all.
+    columns = [weights, weights * labels, weights * scores, np.ones(total), scores]
+    sums: Matrix = np.stack([np.bincount(codes, column) for column in columns])
     labels_only, correction = _means(sums)
-    added = _added_documents(sums, labels[labelled], bounds) if bounds else np.empty((5, 0))
+    added = _added_documents(sums, labels, weights, bounds) if bounds else np.empty((5, 0))
     sums = np.hstack([sums, added])
     centre, _ = _means(sums)
     errors = _errors(sums)
     power = float((errors[1] ** 2).sum())
-    weight = float(np.clip(-(errors[0] @ errors[1]) / power, 0, 1)) if power > 0 else 0.0
-    freedom = n_labelled + added.shape[1] - 1
+    # Times this the correction is the judge's mean elsewhere less its mean over the labels.
+    most = total / max(total - n, 1)
+    of_judge = float(np.clip(-(errors[0] @ errors[1]) / power, 0, most)) if power > 0 else 0.0
+    freedom = n_effective + added.shape[1] - 1
     label_error = float(np.sqrt((errors[0] ** 2).sum()))
-    error = float(np.sqrt(((errors[0] + weight * errors[1]) ** 2).sum()))
+    error = float(np.sqrt(((errors[0] + of_judge * errors[1]) ** 2).sum()))
     # Tuning the weight costs one degree of freedom, as fitting a slope does.
-    freedom_left = freedom - (1 if weight > 0 else 0)
+    freedom_left = freedom - (1 if of_judge > 0 else 0)
     wider = error * np.sqrt(freedom / max(freedom_left, 1))
     low, high = bounds or (-np.inf, np.inf)
-    value = float(np.clip(labels_only + weight * correction, low, high))
+    value = float(np.clip(labels_only + of_judge * correction, low, high))
     return Estimate(
         value=value,
-        interval=_interval(value, centre + weight * correction, wider, freedom_left, low, high),
+        interval=_interval(value, centre + of_judge * correction, wider, freedom_left, low, high),
         labels_only=labels_only,
         labels_only_interval=_interval(labels_only, centre, label_error, freedom, low, high),
         judge_only=float(scores.mean()),
-        weight=weight,
+        weight=of_judge / most,
         n_labels=n,
         n_judgements=total - n,
         n_documents=np.unique(codes).size,
+        n_effective=n_effective,
         n_failed=int((~judged).sum()),
         label_sd=label_error * np.sqrt(n),
         agreement=_agreement(label_error, error, n, total),
@@ -135,9 +151,8 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
 
 def _means(sums: Matrix) -> tuple[float, float]:
     """The mean label, and the judge's correction of it."""
-    n, labels, scores, n_others, others = sums.sum(axis=1)
-    correction = others / n_others - scores / n if n_others else 0.0
-    return float(labels / n), float(correction)
+    n, labels, scores, total, of_all = sums.sum(axis=1)
+    return float(labels / n), float(of_all / total - scores / n)
 
 
 def _errors(sums: Matrix) -> Matrix:
@@ -145,20 +160,21 @@ def _errors(sums: Matrix) -> Matrix:
 
     The factor makes their squares unbiased.
     """
-    n, labels, scores, n_others, others = sums
+    n, labels, scores, total, of_all = sums
 
     def parts(counts: Vector, values: Vector) -> Vector:
         number = max(int((counts > 0).sum()), 2)
-        mean = values.sum() / max(counts.sum(), 1)
+        mean = values.sum() / counts.sum()
         factor = np.sqrt(number / (number - 1))
-        added: Vector = factor * (values - mean * counts) / max(counts.sum(), 1)
+        added: Vector = factor * (values - mean * counts) / counts.sum()
         return added
 
-    correction = parts(n_others, others) - parts(n, scores) if n_others.any() else np.zeros(n.size)
-    return np.vstack([parts(n, labels), correction])
+    return np.vstack([parts(n, labels), parts(total, of_all) - parts(n, scores)])
 
 
-def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) -> Matrix:
+def _added_documents(
+    sums: Matrix, labels: Vector, weights: Vector, bounds: tuple[float, float]
+) -> Matrix:
     """One document at either end of the scale, of whose scores nothing is known.
 
     Labels of a document are partly alike, so that it counts as the root of their number. It counts
@@ -166,20 +182,21 @@ def _added_documents(sums: Matrix, labels: Vector, bounds: tuple[float, float]) 
     by their variance over the largest that their mean allows.
     """
     low, high = bounds
-    together = np.concatenate([labels, bounds])
-    mean = together.mean()
+    together, weights = np.append(labels, bounds), np.append(weights, [1, 1])
+    mean = np.average(together, weights=weights)
     largest = (mean - low) * (high - mean)
-    share = together.var() / largest if largest > 0 else 0.0
-    size = float(np.sqrt(labels.size / (sums[0] > 0).sum()) * share)
-    score = sums[2].sum() / labels.size
-    document = np.array([size, 0.0, score * size, 0.0, 0.0])
+    variance = np.average((together - mean) ** 2, weights=weights)
+    n, share = sums[0].sum(), variance / largest if largest > 0 else 0.0
+    size = float(np.sqrt(n / (sums[0] > 0).sum()) * share)
+    score = sums[2].sum() / n
+    document = np.array([size, 0.0, score * size, size, score * size])
     added = np.stack([document, document], axis=1)
     added[1] = [low * size, high * size]
     return added
 
 
 def _interval(
-    value: float, centre: float, error: float, freedom: int, low: float, high: float
+    value: float, centre: float, error: float, freedom: float, low: float, high: float
 ) -> Interval | None:
     """Around the centre, within the scale, with the value always in it."""
     if freedom < 1:

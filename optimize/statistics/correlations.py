@@ -2,13 +2,14 @@
 
 All functions take parallel vectors, one entry an output: the judge's scores (NaN: a failed
 judgement, left out and counted), people's mean ratings (no NaN), and document or system labels of
-any kind. Intervals need no generator; they are for documents like these, at system level for
+any kind. `weight` is what each output's document counts, where documents were drawn with unequal
+chances. Intervals need no generator; they are for documents like these, at system level for
 systems like these. `contrast_judges` compares two judges on the same outputs.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -72,6 +73,7 @@ def dataset_level(
     *,
     coefficient: Coefficient = "spearman",
     undefined: Undefined = PRIMARY,
+    weight: ArrayLike | None = None,
 ) -> Correlation:
     """One correlation over all outputs; `document` matters to the interval only.
 
@@ -79,9 +81,9 @@ def dataset_level(
     default, it gets 0 if the human ratings vary, and NaN if these are constant too; with
     "left_out" it gets NaN. Without `document` each output is its own.
     """
-    rows = read_rows(judge, human, document)
+    rows = read_rows(judge, human, document, weight=weight)
     interval = None
-    value = _over_all(rows.judge, rows.human, coefficient, undefined)
+    value = _over_all(rows, coefficient, undefined)
     if coefficient == "spearman" and enough_contrast(rows):
         interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
@@ -103,6 +105,7 @@ def summary_level(
     *,
     coefficient: Coefficient = "spearman",
     undefined: Undefined = PRIMARY,
+    weight: ArrayLike | None = None,
 ) -> Correlation:
     """Mean over documents of the correlation across the outputs of each (arXiv:2010.07100).
 
@@ -111,11 +114,16 @@ def summary_level(
     nothing where people saw none; "left_out": nothing, as in most published tables. Documents with
     fewer than two scored outputs are missing, and left out in both.
     """
-    rows = read_rows(judge, human, document)
+    rows = read_rows(judge, human, document, weight=weight)
     own = _document_coefficients(rows, coefficient)
     values = _by_convention(own, rows, undefined)
-    values, n_defined = values[~np.isnan(values)], int((~np.isnan(own)).sum())
-    value = float(values.mean()) if values.size else np.nan
+    defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
+    values, weights = values[defined], rows.weight[rows.first_rows][defined]
+    value = np.nan
+    if values.size:
+        value = float(np.average(values, weights=weights))
+        # Their mean is then the value; equal weights leave them as they are, to the last digit.
+        values += (weights / weights.mean() - 1) * (values - value)
     return Correlation(
         value=value,
         coefficient=coefficient,
@@ -138,14 +146,15 @@ def system_level(
     *,
     coefficient: Coefficient = "spearman",
     undefined: Undefined = PRIMARY,
+    weight: ArrayLike | None = None,
 ) -> Correlation:
     """One correlation over per-system means, both sides' over the outputs that the judge scored.
 
     The interval is for systems like these, measured on as many documents; Spearman's rho alone has
     one. A judge whose means are all equal gets 0, as at dataset level.
     """
-    rows = read_rows(judge, human, document, system)
-    value = _over_all(*_system_means(rows), coefficient, undefined)
+    rows = read_rows(judge, human, document, system, weight)
+    value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
     return Correlation(
         value=value,
         coefficient=coefficient,
@@ -167,16 +176,16 @@ def correlation(
     *,
     coefficient: Coefficient = "spearman",
     undefined: Undefined = PRIMARY,
+    weight: ArrayLike | None = None,
 ) -> Correlation:
     """The correlation of a level by its name; ValueError at system level without `system`."""
+    how: Any = {"coefficient": coefficient, "undefined": undefined, "weight": weight}
     if level == "system":
         if system is None:
             raise ValueError("the system level needs each output's system")
-        return system_level(
-            judge, human, system, document, coefficient=coefficient, undefined=undefined
-        )
+        return system_level(judge, human, system, document, **how)
     of_level = summary_level if level == "summary" else dataset_level
-    return of_level(judge, human, document, coefficient=coefficient, undefined=undefined)
+    return of_level(judge, human, document, **how)
 
 
 def rho(
@@ -191,19 +200,22 @@ def rho(
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
-    sides = _system_means(rows) if level == "system" else (rows.judge, rows.human)
-    return _over_all(*sides, "spearman", PRIMARY)
+    if level == "system":
+        rows = read_rows(*_system_means(rows))
+    return _over_all(rows, "spearman", PRIMARY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
     """Outputs with a score, sorted by document; the failed ones are counted.
 
-    `n_documents` have at least one score; `n_unscored_documents` further ones have none.
+    `n_documents` have at least one score; `n_unscored_documents` further ones have none. The mean
+    `weight` is 1.
     """
 
     judge: Vector
     human: Vector
+    weight: Vector
     document: Codes
     system: Codes
     n_documents: int
@@ -222,6 +234,7 @@ def read_rows(
     human: ArrayLike,
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
 ) -> Rows:
     """Check parallel vectors, set failed outputs (NaN in `judge`) aside and number the documents.
 
@@ -231,7 +244,9 @@ def read_rows(
     scores, ratings = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
     documents = np.arange(scores.size) if document is None else np.asarray(document)
     systems = np.zeros(scores.size, dtype=int) if system is None else np.asarray(system)
-    for name, vector in (("human", ratings), ("document", documents), ("system", systems)):
+    weights = np.ones(scores.size) if weight is None else np.asarray(weight, dtype=float)
+    sides = {"human": ratings, "document": documents, "system": systems, "weight": weights}
+    for name, vector in sides.items():
         if scores.ndim != 1 or vector.shape != scores.shape:
             raise ValueError(
                 f"judge and {name} must be vectors of one length; "
@@ -249,9 +264,11 @@ def read_rows(
     present, document_codes = np.unique(all_codes[scored], return_inverse=True)
     system_names, system_codes = np.unique(systems[scored], return_inverse=True)
     order = np.argsort(document_codes, kind="stable")
+    weights = weights[scored][order]
     return Rows(
         judge=scores[scored][order],
         human=ratings[scored][order],
+        weight=weights / weights.mean() if weights.size else weights,
         document=document_codes[order],
         system=system_codes[order],
         n_documents=present.size,
@@ -296,13 +313,14 @@ def _pearson(x: Matrix, y: Matrix) -> Vector:
     return np.where(varied, r, np.nan)
 
 
-def _standard(x: Matrix) -> Matrix:
+def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
     """Each row with mean 0 and sum of squares 1."""
-    centred = x - x.mean(axis=-1, keepdims=True)
+    centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
     # Divided first, because squares of very large or small scores leave the range of floats.
     largest = np.abs(centred).max(axis=-1, keepdims=True)
     centred = centred / np.where(largest > 0, largest, 1)
-    norm = np.sqrt((centred**2).sum(axis=-1, keepdims=True))
+    squares = centred**2 if weight is None else centred**2 * weight
+    norm = np.sqrt(squares.sum(axis=-1, keepdims=True))
     standard: Matrix = centred / np.where(norm > 0, norm, 1)
     return standard
 
@@ -326,21 +344,26 @@ _COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {
 }
 
 
-def _over_all(
-    judge: Vector, human: Vector, coefficient: Coefficient, undefined: Undefined
-) -> float:
+def _over_all(rows: Rows, coefficient: Coefficient, undefined: Undefined) -> float:
     """One coefficient over all entries, 0 for a constant judge where `undefined` says so."""
-    if not judge.size:
+    sides, weight = (rows.judge, rows.human), rows.weight
+    if not weight.size:
         return np.nan
-    if undefined == "judge_zero" and np.ptp(judge) == 0 and np.ptp(human) > 0:
+    if undefined == "judge_zero" and np.ptp(rows.judge) == 0 and np.ptp(rows.human) > 0:
         return 0.0
-    return float(correlate(judge[None], human[None], coefficient)[0])
+    if np.ptp(weight) == 0 or min(map(np.ptp, sides)) == 0:
+        return float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
+    if coefficient == "kendall":
+        raise ValueError("tau-b over all outputs has no weighted form")
+    ranked = coefficient == "spearman"
+    x, y = (_unit(_ranks(side, weight) if ranked else side, weight) for side in sides)
+    return float(np.clip(np.average(x * y, weights=weight), -1, 1))
 
 
 def _system_means(rows: Rows) -> tuple[Vector, Vector]:
-    counts = np.bincount(rows.system, minlength=rows.n_systems)
+    counts = np.bincount(rows.system, rows.weight, rows.n_systems)
     judge, human = (
-        _rounded(np.bincount(rows.system, side, rows.n_systems) / counts)
+        _rounded(np.bincount(rows.system, side * rows.weight, rows.n_systems) / counts)
         for side in (rows.judge, rows.human)
     )
     return judge, human
@@ -407,38 +430,51 @@ def _dataset_terms(rows: Rows) -> Vector:
     With x and y both sides' mid-ranks less their means and divided by their SD, an output moves
     r = E xy by xy - r (xx + yy) / 2, and by its effect on the ranks of all others.
     """
-    n = rows.n_documents
-    x, y = (_unit(midranks(side[None])[0]) for side in (rows.judge, rows.human))
-    r = float((x * y).mean())
+    n, weight = rows.n_documents, rows.weight
+    x, y = (_unit(_ranks(side, weight), weight) for side in (rows.judge, rows.human))
+    r = float(np.average(x * y, weights=weight))
     influence = (
         x * y
         - r * (x * x + y * y) / 2
-        + _on_others(rows.judge, y - r * x)
-        + _on_others(rows.human, x - r * y)
+        + _on_others(rows.judge, y - r * x, weight)
+        + _on_others(rows.human, x - r * y, weight)
     )
-    terms: Vector = r + np.bincount(rows.document, influence, n) * n / influence.size
+    terms: Vector = r + np.bincount(rows.document, influence * weight, n) * n / influence.size
     return terms
 
 
-def _unit(values: Vector) -> Vector:
-    standard: Vector = _standard(values[None])[0] * np.sqrt(values.size)
+def _unit(values: Vector, weight: Vector) -> Vector:
+    standard: Vector = _standard(values[None], weight)[0] * np.sqrt(values.size)
     return standard
 
 
-def _on_others(side: Vector, slope: Vector) -> Vector:
+def _ranks(side: Vector, weight: Vector) -> Vector:
+    """Mid-ranks in which an output counts as `weight` outputs, less what all have in common."""
+    return -_sums_above(side, weight)
+
+
+def _sums_above(side: Vector, values: Vector) -> Vector:
+    """The sum of `values` over all outputs that are higher, and half of those that are equal."""
+    order = np.argsort(side, kind="stable")
+    ascending, total = side[order], np.concatenate([[0.0], np.cumsum(values[order])])
+    first = total[np.searchsorted(ascending, side, "left")]
+    last = total[np.searchsorted(ascending, side, "right")]
+    above: Vector = total[-1] - (first + last) / 2
+    return above
+
+
+def _on_others(side: Vector, slope: Vector, weight: Vector) -> Vector:
     """What each output adds by its effect on the ranks of the others, at mean 0.
 
     It raises the rank of all that are higher by one, of those equal by a half; `slope` is what each
     of these adds to r by a standardised rank.
     """
-    order = np.argsort(side, kind="stable")
-    ascending, total = side[order], np.concatenate([[0.0], np.cumsum(slope[order])])
-    first = total[np.searchsorted(ascending, side, "left")]
-    last = total[np.searchsorted(ascending, side, "right")]
-    scale = midranks(side[None])[0].std()
-    added = (total[-1] - (first + last) / 2) / scale
-    centred: Vector = added - added.mean()
-    return centred
+    ranks = _ranks(side, weight)
+    centred = ranks - np.average(ranks, weights=weight)
+    scale = np.sqrt(np.average(centred**2, weights=weight))
+    added = _sums_above(side, slope * weight) / scale
+    result: Vector = added - np.average(added, weights=weight)
+    return result
 
 
 def contrast_judges(
@@ -478,7 +514,7 @@ def contrast_judges(
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
     """Over system means; scores are standardised first, so that swapping mixes like with like."""
-    sums = (_system_sums(rows, _unit(rows.judge)) for rows in (a, b))
+    sums = (_system_sums(rows, _unit(rows.judge, rows.weight)) for rows in (a, b))
     counts = np.bincount(a.system, minlength=a.n_systems)
     # What each document adds to each system's mean.
     added_a, added_b = (side / counts for side in sums)

@@ -48,6 +48,11 @@ def student_quantile(freedom: float) -> float:
     return float(stdtrit(freedom, 0.975))
 
 
+def effective_number(weight: Vector) -> float:
+    """How many of equal weight would tell as much (Kish): (sum w)^2 / sum w^2."""
+    return float(weight.sum() ** 2 / (weight @ weight))
+
+
 def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None:
     """Student's interval of the mean of one term a document, cut to [-bound, bound].
 
