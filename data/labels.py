@@ -91,6 +91,7 @@ def _output(
         ratings={name: tuple(given.values()) for name, given in ratings.items()},
         annotators={name: tuple(map(str, given)) for name, given in named.items()},
         comments=comments,
+        draw=fields.draw,
     )
 
 

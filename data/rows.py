@@ -86,6 +86,7 @@ class ItemFields(NamedTuple):
     document_id: str
     systems: tuple[str | None, ...]
     texts: dict[str, str]
+    draw: dict[str, object]
 
 
 class RowReader:
@@ -185,7 +186,8 @@ class RowReader:
             no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
             if item is not None and not no_answer and len(self._problems) == n_before:
                 document = group or _document_of(item, texts, self._source)
-                yield ItemFields(item, document, systems, texts)
+                draw = {name: row.cells[name] for name in SAMPLING if name in row.cells}
+                yield ItemFields(item, document, systems, texts, draw)
         for column, lines in self._empty_answers.items():
             if 2 * len(lines) > (n_rows := len(self.columns.table.rows)):
                 fault = f"is empty in {len(lines):,} of {n_rows:,} rows"

@@ -28,7 +28,7 @@ class LabelledOutput:
     `annotators` names who gave them, in the same order, and lacks a dimension of which only the
     mean is known. `comments` are what people wrote of their ratings, by dimension, which is no
     text to judge. `weight` is what its document counts where documents were drawn with unequal
-    chances, 1 on average over those labelled.
+    chances, 1 on average over those labelled; `draw` what the file says of its chance.
     """
 
     id: str
@@ -39,6 +39,7 @@ class LabelledOutput:
     annotators: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight: float = 1.0
+    draw: Mapping[str, object] = field(default_factory=dict)
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""

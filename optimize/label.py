@@ -4,29 +4,26 @@ import argparse
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from data.columns import Columns
 from data.readers import SHIPPED_NAMES, read_items
-from data.rows import SAMPLING, item_key
 from data.tables.atomic_write import in_use
-from data.tables.formats import read_table
-from data.tables.problems import Problems
 from data.tables.xlsx import split_sheet
-from data.types import LabelledPairs
+from data.types import LabelledPair, LabelledPairs
 from judges import loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import NAME, Comparison, Dimension, Subject
 from judges.judge import Judge, kind_of
-from judges.judgement import AnyJudgement
+from judges.judgement import AnyJudgement, Verdict
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.compare import asking_options
 from optimize.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
 from optimize.labelling.server import Server
-from optimize.labelling.session import Session, numbers_of, row_of
+from optimize.labelling.session import Session, State, numbers_of
 from optimize.labels import PASS_FAIL, Labelled, find_subject, judged_texts
 from optimize.measuring.asking import on_labels_scale
 
@@ -78,25 +75,24 @@ def label(flags: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     parts = [f"judge={part}" for part in flags.judge if part in PARTS]
     mapped, pairwise = mapping([*flags.map, *parts]), flags.pairwise is not None
-    labelled = read_items(
-        SHIPPED_NAMES.get(flags.file, flags.file), map=mapped or None, pairwise=pairwise
-    )
-    texts = _texts(labelled, mapped)
+    labelled = read_items(flags.file, map=mapped or None, pairwise=pairwise)
+    if isinstance(labelled, LabelledPairs):
+        names = [name for name in labelled.reading.texts if NAME.match(name)]
+        texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
+        shown, judged = texts, {"A": "response_a", "B": "response_b"}
+    else:
+        texts = judged_texts(labelled, mapped)
+        shown, judged = texts[:-1], {texts[-1]: texts[-1]}
     subject = _subject(flags, labelled, texts)
-    judge, out = _judge(flags, subject), _out(flags, labelled, subject)
+    rows, out = _rows(labelled, subject.name, flags.seed), _out(flags, labelled, subject)
+    judge = _judge_of(flags, subject)
     with in_use(out):
         session = Session(
-            subject=subject,
-            labelled=labelled,
-            texts=texts,
-            path=out,
-            seed=flags.seed,
-            draws=_draws(flags.file, mapped),
+            subject=subject, rows=rows, texts=shown, judged=judged, path=out, seed=flags.seed
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
-        if judge is not None:
-            session.judgements = _ask(judge, labelled, flags)
+        session.judge = judge and _ask(judge, rows, flags)
         with Server(session) as server:
             answers = ", ".join(map(str, numbers_of(subject)))
             lines = (f"{subject.name}: {answers}", f"labels go to {out}", f"open {server.address}")
@@ -112,24 +108,19 @@ def label(flags: argparse.Namespace) -> int:
     return DONE
 
 
-def _texts(labelled: Labelled, mapped: dict[str, Any]) -> list[str]:
-    """The texts that the page shows, the judged one last; of a pair those beside both."""
-    if isinstance(labelled, LabelledPairs):
-        names = [name for name in labelled.reading.texts if NAME.match(name)]
-        return [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
-    return judged_texts(labelled, mapped)
-
-
-def _draws(file: str, mapped: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By id how documents were drawn, as the file of the outputs says."""
-    table = read_table(SHIPPED_NAMES.get(file, file), Problems(file))
-    if table is None or {*SAMPLING}.isdisjoint(name for row in table.rows for name in row.cells):
-        return {}
-    id_in = Columns(table, mapped).find("id")
-    return {
-        item_key(row, id_in): {name: row.cells[name] for name in SAMPLING if name in row.cells}
-        for row in table.rows
-    }
+def _rows(labelled: Labelled, name: str, seed: int) -> list[dict[str, Any]]:
+    """What every line of the file says of its output or pair; A and B change places by chance."""
+    rows: list[dict[str, Any]] = []
+    for item in labelled.items:
+        row = {"id": item.id, "group": item.document_id, **item.texts}
+        if isinstance(item, LabelledPair):
+            for side, own in zip("ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True):
+                row[f"system_{side}"] = getattr(item, f"system_{own}")
+                row[f"response_{side}"] = getattr(item, f"response_{own}")
+        else:
+            row |= {"system": item.system, "dimension": name, **item.draw}
+        rows.append({key: value for key, value in row.items() if value is not None})
+    return rows
 
 
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
@@ -162,7 +153,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     return subject
 
 
-def _judge(flags: argparse.Namespace, subject: Subject) -> Judge | None:
+def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
     """The judge of --judge; SettingsError where it does not answer as people are to."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
@@ -181,24 +172,33 @@ def _judge(flags: argparse.Namespace, subject: Subject) -> Judge | None:
     return judge
 
 
-def _ask(judge: Judge, labelled: Labelled, flags: argparse.Namespace) -> dict[str, AnyJudgement]:
-    """The judge's judgements by id, as many as the limits allow."""
-    rows = [row_of(item, "") for item in labelled.items]
-    columns = judge.find_columns(rows[0])
+def _ask(judge: Judge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace) -> dict[str, State]:
+    """What the judge says of each row, by id, as far as the limits allow."""
+    columns, said = judge.find_columns(rows[0]), dict[str, State]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
-    judged: dict[str, AnyJudgement] = {}
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
         Progress(judge.name, len(rows), sys.stderr, budget=client.account.budget) as progress,
     ):
+        judgements = judge.judge_rows(texts, client, seed=flags.seed)
         try:
-            judgements = judge.judge_rows(texts, client, seed=flags.seed)
             for row, judgement in zip(rows, judgements, strict=True):
-                judged[row["id"]] = judgement
                 progress.step(failed=judgement.failure is not None)
+                if judgement.failure is None:
+                    said[row["id"]] = _said(judgement, numbers_of(judge.subject))
         except BudgetSpentError as error:
-            print_note(f"note: {error}: {len(judged):,} of {len(rows):,} are judged")
-    return judged
+            print_note(f"note: {error}: {len(said):,} of {len(rows):,} are judged")
+    return said
+
+
+def _said(judged: AnyJudgement, numbers: Mapping[Any, float]) -> State:
+    """A judgement as the page shows it."""
+    if isinstance(judged, Verdict):
+        said = judged.preferred, judged.comparison
+    else:
+        nearest = min(numbers, key=lambda value: abs(numbers[value] - judged.score))
+        said = nearest, judged.rationale
+    return {"value": said[0], "score": judged.score, "reason": said[1] or ""}
 
 
 def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
