@@ -182,6 +182,10 @@ class Columns:
             and self.kind(column) in ("text", "label")
         )
 
+    def may_tell(self, column: str) -> bool:
+        """Whether a column may say what people, models or systems' names tell of a label."""
+        return self.kind(column) == "label" or any(map(_COMMENT.fullmatch, tokens(column)))
+
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
 

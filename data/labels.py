@@ -32,11 +32,21 @@ def read_outputs(
     """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
     check_mapping(columns, problems)
     found = find_ratings(columns, options.dimensions)
-    notes = check_ratings(columns, found, options, problems)
+    notes = check_ratings(columns, found, options, problems) if options.labelled else []
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
-    reader = RowReader(columns, problems, roles=roles, rated=found.all(), judged=options.texts)
-    comments = _read_comments(columns, found, options)
-    ratings, rating_notes, words = read_ratings(columns, found, options, problems)
+    reader = RowReader(
+        columns,
+        problems,
+        roles=roles,
+        rated=found.all(),
+        judged=options.texts,
+        labelled=options.labelled,
+    )
+    comments: dict[str, dict[str, tuple[str, ...]]] = {}
+    ratings, rating_notes, words = ReadRatings({}, [], {})
+    if options.labelled:
+        comments = _read_comments(columns, found, options)
+        ratings, rating_notes, words = read_ratings(columns, found, options, problems)
     more = annotations or ReadRatings({}, [], {})
     for item, of_item in more.by_item.items():
         ratings[item] = ratings.get(item, {}) | of_item
@@ -46,7 +56,7 @@ def read_outputs(
         _output(fields, ratings.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()
     )
-    if not problems:
+    if options.labelled and not problems:
         _check_rated(outputs, problems, options, columns, found)
     unknown = sorted({*more.by_item} - {output.id for output in outputs})
     if unknown and not problems:

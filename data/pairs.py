@@ -54,12 +54,13 @@ def holds_pairs(columns: Columns) -> bool:
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
     """Read every pair that somebody voted on."""
     check_mapping(columns, problems)
-    sides, choices = find_sides(columns), _find_choices(columns)
+    sides, voted_in = find_sides(columns), _find_choices(columns)
+    choices = voted_in if options.labelled else ()
     known = joined_names(columns.table.columns)
     if sides is None:
         advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
         problems.add("no-column", f"there are no two candidates in {known}", advice)
-    if not choices:
+    if options.labelled and not choices:
         advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
         problems.add("no-column", f"there are no votes in {known}", advice)
     word, first, second = sides or ("response", "response_a", "response_b")
@@ -67,22 +68,23 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         columns,
         problems,
         roles=_ROLES,
-        rated={*choices, *(c for name in VOTES if (c := columns.find(name)) is not None)},
+        rated={*voted_in, *(c for name in VOTES if (c := columns.find(name)) is not None)},
         judged=options.texts,
         candidates={"response_a": first, "response_b": second} if sides else {},
+        labelled=options.labelled,
     )
     cells = {
         column: VoteCells(columns.values(column), options.values, (first, second))
         for column in choices
     }
     votes = _read_votes(columns, cells, problems) if sides else {}
-    comments = read_comments(columns, lambda column, row: ["votes"])
+    comments = read_comments(columns, lambda column, row: ["votes"]) if options.labelled else {}
     pairs, n_without = [], 0
     for fields in reader.items() if votes else ():
         texts = dict(fields.texts)
         response_a, response_b = texts.pop("response_a"), texts.pop("response_b")
         pair_votes = votes[fields.id]
-        if not pair_votes:
+        if options.labelled and not pair_votes:
             n_without += 1
             continue
         pairs.append(
@@ -98,7 +100,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
                 comments=comments.get(fields.id, {}).get("votes", ()),
             )
         )
-    if not pairs and not problems:
+    if options.labelled and not pairs and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
     notes = [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
     notes += dict.fromkeys(note for of_column in cells.values() for note in of_column.notes())

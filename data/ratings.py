@@ -50,7 +50,7 @@ class ReadOptions:
 
     `texts` are required, and no other; None: every text of a usual name is. `values` are the
     caller's words and what they count, `map` our names and the file's columns, `annotations` a
-    long file of ratings.
+    long file of ratings. Not `labelled`: labels are passed over, and none is needed.
     """
 
     map: Mapping[str, ColumnNames] = field(default_factory=dict)
@@ -59,6 +59,7 @@ class ReadOptions:
     texts: Collection[str] | None = None
     annotations: str | Path | None = None
     values: Values = field(default_factory=dict)
+    labelled: bool = True
 
     def reads(self, dimension: str) -> bool:
         return self.dimensions is None or dimension in self.dimensions

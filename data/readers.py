@@ -79,6 +79,21 @@ def read_pairs(
     return labelled
 
 
+def read_items(
+    path: AnySource, *, map: Mapped | None = None, pairwise: bool = False
+) -> LabelledSet | LabelledPairs:
+    """Read outputs, or pairs, for somebody who is to label them; LabelError has all `problems`.
+
+    Files and names are those of `read_labels`. No label is needed; those of the file are passed
+    over, and neither they nor comments nor what may tell of them are among the texts.
+    """
+    holds = "pairs" if pairwise else "outputs"
+    items: LabelledSet | LabelledPairs = _read(
+        path, holds=holds, map=map, values=None, labelled=False
+    )
+    return items
+
+
 def _read(
     path: AnySource, *, holds: str, map: Mapped | None, values: Values | None, **others: Any
 ) -> Any:
@@ -116,7 +131,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     columns = Columns(table, mapping, options.texts or (), words)
     named = options.dimensions or options.annotations
     if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):
-        if find_sides(columns) is None and columns.holds_ratings:
+        if options.labelled and find_sides(columns) is None and columns.holds_ratings:
             advice = "read it with read_labels, or tune on it with --dimension"
             problems.add("outputs", "holds rated outputs, not pairs", advice)
             return None, tuple(problems)
@@ -136,13 +151,14 @@ def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | N
     """What is wrong, and what to do, where a file that is read as outputs holds pairs."""
     sides = find_sides(columns)
     named = options.dimensions is not None or columns.mapping or columns.holds_ratings
-    if sides is not None and (holds_pairs(columns) or not named):
-        return (
-            f"holds pairs of candidates, {joined_names(sides[1:])}",
-            "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
-            "column of ratings with --dimension COLUMN",
-        )
-    return None
+    if sides is None or (named and not holds_pairs(columns)):
+        return None
+    advice = (
+        "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
+        "column of ratings with --dimension COLUMN"
+    )
+    fault = f"holds pairs of candidates, {joined_names(sides[1:])}"
+    return fault, advice if options.labelled else "label them as such with --pairwise"
 
 
 def _read_long_file(

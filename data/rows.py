@@ -68,6 +68,7 @@ class RowReader:
 
     `rated` are the columns of labels, `roles` what else is no text, `judged` the texts that every
     row must have (None: those of the usual names), `candidates` a pair's two and their columns.
+    Not `labelled`: for somebody who is to label, and sees nothing that may tell of labels.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class RowReader:
         rated: Collection[str],
         judged: Collection[str] | None,
         candidates: Mapping[str, str] | None = None,
+        labelled: bool = True,
     ) -> None:
         self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
@@ -87,6 +89,13 @@ class RowReader:
             self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
+        sure = {*self._candidates, *columns.mapping} if not labelled else {*texts}
+        if telling := [n for n, c in texts.items() if n not in sure and columns.may_tell(c)]:
+            texts = {name: column for name, column in texts.items() if name not in telling}
+            shows = f"{map_flag('context', telling[:1])} shows it"
+            self.notes.append(
+                f"may tell of labels, so not shown: {joined_names(telling)} ({shows})"
+            )
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:

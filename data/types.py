@@ -48,7 +48,7 @@ class LabelledOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPair:
-    """Two outputs for one prompt and the votes of people for A, B or a tie; at least one vote."""
+    """Two outputs for one prompt and people's votes: A, B or a tie; none before it is labelled."""
 
     id: str
     document_id: str
