@@ -13,6 +13,7 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
 from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import effective_number
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -67,6 +68,11 @@ class Items:
     @property
     def documents(self) -> tuple[str, ...]:
         return tuple(self.places)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether documents count differently, as they were drawn with unequal chances."""
+        return np.unique(self.weights).size > 1
 
     @property
     def document_ids(self) -> list[str]:
@@ -144,7 +150,14 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
         "n_systems": len(items.systems),
         "n_outputs": len(items),
         **({"n_tied": n_tied} if (n_tied := n_tied_of(labelled)) else {}),
+        **({"weighted": True, "n_effective": n_effective(items)} if items.is_weighted else {}),
     }
+
+
+def n_effective(items: Items) -> float:
+    """How many documents drawn with equal chances would tell as much."""
+    of_documents = [rows[0] for rows in items.places.values()]
+    return round(effective_number(items.weights[of_documents]), 1)
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:

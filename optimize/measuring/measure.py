@@ -58,7 +58,8 @@ def correlation_of(
 ) -> Correlation:
     """One correlation of the rows."""
     sides = scored.scores, scored.human, scored.documents, scored.systems
-    return correlation(level, *sides, coefficient=coefficient, undefined=undefined)
+    how: Any = {"coefficient": coefficient, "undefined": undefined}
+    return correlation(level, *sides, **how, weight=scored.items.weights)
 
 
 def rho(scored: Scored) -> Correlation:
@@ -70,7 +71,8 @@ def all_correlations(scored: Scored) -> list[Correlation]:
     """Every level that the labels have, the judge's first, times every coefficient.
 
     Summary level is there by both conventions: only documents can be undefined one by one. Pairs
-    have the dataset level only: within a document there are few margins, and no systems.
+    have the dataset level only: within a document there are few margins, and no systems. Tau-b has
+    no weighted form.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     conventions: Sequence[Undefined] = (PRIMARY, "left_out")
@@ -78,6 +80,7 @@ def all_correlations(scored: Scored) -> list[Correlation]:
         correlation_of(scored, level, coefficient, undefined)
         for level in sorted(levels, key=lambda level: level != scored.level)
         for coefficient in COEFFICIENTS
+        if not (coefficient == "kendall" and scored.items.is_weighted)
         for undefined in conventions[: 2 if level == "summary" else 1]
     ]
 
@@ -92,15 +95,19 @@ def order_figures(scored: Scored) -> Cell:
         accuracy = pair_accuracy(scored.scores, scored.human, scored.documents)
         cell = {**_cell(accuracy, "n_ties", "n_documents"), "n_pairs": accuracy.n_decided}
         return {**value_cell(accuracy.value, accuracy.interval, DIGITS), **cell}
-    alike = order_agreement(scored.scores, scored.human, scored.documents, level=scored.level)
+    sides, weight = (scored.scores, scored.human, scored.documents), scored.items.weights
+    alike = order_agreement(*sides, level=scored.level, weight=weight)
     cell = _cell(alike, "n_ties", "n_documents", "n_pairs")
     return {**value_cell(alike.value, alike.interval, DIGITS), **cell}
 
 
 def scale_figures(scored: Scored) -> Cell | None:
-    """Means and standard deviations of scores and ratings; None where they share no scale."""
+    """Means and standard deviations of scores and ratings.
+
+    None where they share no scale, and of weighted labels.
+    """
     scales = compare_scales(scored.scores, scored.human, scored.documents)
-    if scored.is_pairs or scales is None or not scored.within_scale:
+    if scored.is_pairs or scales is None or not scored.within_scale or scored.items.is_weighted:
         return None
     ends = interval_cell(scales.shift_interval, DIGITS)
     names = ("judge_mean", "human_mean", "shift", "judge_sd", "human_sd", "is_shifted")
@@ -137,9 +144,10 @@ def pair_figures(scored: Scored) -> Cell:
 def two_value_figures(scored: Scored) -> Cell:
     """Pass and fail as JSON has them, people's word first; beside it the constant judge's rates."""
     where = scored.human, scored.documents
-    card = two_values(scored.scores, *where)
+    card = two_values(scored.scores, *where, weight=scored.items.weights)
     passes = card.base_rate.value >= 0.5
-    always = two_values(np.where(np.isnan(scored.scores), np.nan, passes), *where)
+    said = np.where(np.isnan(scored.scores), np.nan, passes)
+    always = two_values(said, *where, weight=scored.items.weights)
     return {
         "confusion": dict(card.confusion),
         **_rates(card),
@@ -160,13 +168,15 @@ def _rates(card: TwoValues) -> Cell:
 def people_figures(scored: Scored) -> Cell | None:
     """The judge among the annotators, as JSON has it; None where these are not known.
 
-    Nor are there any where ties were left out: on what is left annotators agree too well.
+    Nor are there any where ties were left out: on what is left annotators agree too well. Of
+    weighted labels there are none either, as these figures have no weights.
 
     `agreement` holds the judge beside each annotator and every two annotators; `one_annotator` is
     null where people do not tell outputs apart. Rho reaches about `bound` at most, the root of the
     `reliability` of the mean label.
     """
-    if scored.n_tied or not scored.outputs or len(scored.outputs) != len(scored.items):
+    left_out = scored.n_tied or scored.items.is_weighted or not scored.outputs
+    if left_out or len(scored.outputs) != len(scored.items):
         return None
     labelled = LabelledSet(name="the labels", sha256="", outputs=scored.outputs)
     try:

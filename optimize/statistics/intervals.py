@@ -54,7 +54,7 @@ def effective_number(weight: Vector) -> float:
 
 
 def weighed(terms: Vector, weight: Vector) -> Vector:
-    """Terms whose mean is the weighted mean of these, each as far from it as its weight moves it."""
+    """Terms whose mean is the weighted mean of these, apart as far as weights make them."""
     gaps = terms - np.average(terms, weights=weight)
     # Equal weights leave the terms as they are, to the last digit.
     result: Vector = terms + (weight / weight.mean() - 1) * gaps

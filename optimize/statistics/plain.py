@@ -77,9 +77,9 @@ def contrast_accuracy(
 class OrderAgreement:
     """Of the pairs of outputs that people order, the share that a judge orders alike, in [0, 1].
 
-    Every such pair weighs the same. A pair that the judge scores alike (one of `n_ties`) is half
-    right, as by tossing a coin; those that people rate alike are left out.
-    `value` is NaN without a pair; `n_documents` have one.
+    Every such pair weighs as its documents do, also where pairs are counted. A pair that the judge
+    scores alike (one of `n_ties`) is half right, as by tossing a coin; those that people rate alike
+    are left out. `value` is NaN without a pair; `n_documents` have one.
     """
 
     value: float
@@ -90,7 +90,12 @@ class OrderAgreement:
 
 
 def order_agreement(
-    judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, level: Level = "summary"
+    judge: ArrayLike,
+    human: ArrayLike,
+    document: ArrayLike,
+    *,
+    level: Level = "summary",
+    weight: ArrayLike | None = None,
 ) -> OrderAgreement:
     """How often the judge (NaN: failed) orders two outputs as people do.
 
@@ -98,17 +103,18 @@ def order_agreement(
     (1 + Somers' D) / 2, given people's order, over all pairs at once. Raises ValueError as
     `read_rows`.
     """
-    rows = read_rows(judge, human, document)
+    rows = read_rows(judge, human, document, weight=weight)
     # Rounded, because what a sum's order adds to a score must not break a tie.
     sides: Matrix = np.stack([rows.judge, rows.human]).round(12)
     across = level == "dataset" or rows.n_documents == rows.judge.size
     if across:
-        beside = _beside_others(sides)
+        beside = _beside_others(sides, rows.weight)
     else:
         documents = np.split(sides, rows.first_rows[1:], axis=1)
-        beside = np.hstack([_beside_others(document) for document in documents])
+        beside = np.hstack([_beside_others(each, np.ones(each.shape[1])) for each in documents])
     alike, ordered, ties = (
-        np.bincount(rows.document, column, rows.n_documents).astype(float) for column in beside
+        np.bincount(rows.document, column, rows.n_documents).astype(float)
+        for column in beside * rows.weight
     )
     has_pair = ordered > 0
     interval = None
@@ -124,10 +130,10 @@ def order_agreement(
     )
 
 
-def _beside_others(sides: Matrix) -> Matrix:
+def _beside_others(sides: Matrix, weight: Vector) -> Matrix:
     """Of each output of judge and human, the pairs with all others, in three rows.
 
-    How many the judge orders alike, people order, the judge alone scores alike.
+    How much those weigh that the judge orders alike, people order, the judge alone scores alike.
     """
     n = sides.shape[1]
     counts = np.empty((3, n))
@@ -135,10 +141,10 @@ def _beside_others(sides: Matrix) -> Matrix:
     for first in range(0, n, step):
         block = slice(first, first + step)
         judge, human = np.sign(sides[:, block, None] - sides[:, None, :])
-        ordered = (human != 0).sum(axis=1)
-        counts[0, block] = (ordered + (judge * human).sum(axis=1)) / 2
+        ordered = (human != 0) @ weight
+        counts[0, block] = (ordered + (judge * human) @ weight) / 2
         counts[1, block] = ordered
-        counts[2, block] = ((judge == 0) & (human != 0)).sum(axis=1)
+        counts[2, block] = ((judge == 0) & (human != 0)) @ weight
     return counts
 
 

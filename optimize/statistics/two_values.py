@@ -5,7 +5,8 @@ fails; their mean is the balanced accuracy, 0.5 for a judge that always says the
 
 A rate has Wilson's interval (1927), with as many outputs as independent ones would tell as much:
 their number by the design effect of documents, as Korn and Graubard (1998) have it. Few documents
-say little of that effect, so it is drawn towards the root of a document's outputs. The interval of
+say little of that effect, so it is drawn towards the root of a document's outputs (times what
+unequal weights cost, by Kish). The interval of
 the balanced accuracy is put together from both rates' (MOVER, Zou and Donner 2008), that of kappa
 stands on Fisher's z. A figure that needs passes or fails has no interval where they are too few.
 """
@@ -17,11 +18,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optimize.statistics.balanced import THRESHOLD
-from optimize.statistics.correlations import read_rows
+from optimize.statistics.correlations import Rows, read_rows
 from optimize.statistics.intervals import (
     Interval,
     Vector,
     correlation_interval,
+    effective_number,
     student_quantile,
 )
 
@@ -48,7 +50,8 @@ class TwoValues:
     """A judge's verdicts beside people's; outputs on which it failed to judge are left out.
 
     `confusion` counts outputs by what people (first) and judge say, "pass_fail" and so on. `n_more`
-    says how many more passes and fails the figures take before they have intervals. `base_rate` is
+    says how many more passes and fails the figures take before they have intervals; neither heeds
+    weights, as rates and kappa do. `base_rate` is
     the share that people pass, `judge_rate` the share that the judge passes.
     """
 
@@ -64,20 +67,22 @@ class TwoValues:
     n_more: Mapping[str, int]
 
 
-def two_values(judge: ArrayLike, human: ArrayLike, document: ArrayLike) -> TwoValues:
+def two_values(
+    judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
+) -> TwoValues:
     """What a judge's scores (P(pass) or 1 and 0; NaN: failed) are worth against labels 1 and 0.
 
-    A score of .5 or more is a pass. Raises ValueError as `read_rows`, and for labels that
-    are neither.
+    A score of .5 or more is a pass; `weight` is that of each output's document. Raises ValueError
+    as `read_rows`, and for labels that are neither.
     """
-    rows = read_rows(judge, human, document)
+    rows = read_rows(judge, human, document, weight=weight)
     people, said = rows.human, (rows.judge >= THRESHOLD).astype(float)
     if not np.isin(people, (0, 1)).all():
         raise ValueError("people's labels are to be 1 (pass) or 0 (fail)")
     right = (said == people).astype(float)
     of = {"pass": people == 1, "fail": people == 0}
     every = np.ones(people.size, bool)
-    tpr, tnr = (_rate(right, rows.document, outputs) for outputs in of.values())
+    tpr, tnr = (_rate(right, rows, outputs) for outputs in of.values())
     has_interval = bool(tpr.interval and tnr.interval)
     return TwoValues(
         confusion={
@@ -85,13 +90,13 @@ def two_values(judge: ArrayLike, human: ArrayLike, document: ArrayLike) -> TwoVa
             for word, outputs in of.items()
             for other in of
         },
-        base_rate=_rate(people, rows.document, every),
-        judge_rate=_rate(said, rows.document, every),
+        base_rate=_rate(people, rows, every),
+        judge_rate=_rate(said, rows, every),
         tpr=tpr,
         tnr=tnr,
-        accuracy=_rate(right, rows.document, every),
-        balanced_accuracy=_balanced(tpr, tnr, right, of["pass"], rows.document),
-        kappa=_kappa(said, people, rows.document, has_interval=has_interval),
+        accuracy=_rate(right, rows, every),
+        balanced_accuracy=_balanced(tpr, tnr, right, of["pass"], rows),
+        kappa=_kappa(said, people, rows, has_interval=has_interval),
         n_documents=rows.n_documents,
         n_more={
             word: max(
@@ -104,25 +109,27 @@ def two_values(judge: ArrayLike, human: ArrayLike, document: ArrayLike) -> TwoVa
     )
 
 
-def _rate(values: Vector, document: Indices, of: Mask) -> Rate:
+def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
     """The share of ones among the outputs `of` which it is a rate."""
-    n, codes = int(of.sum()), np.unique(document[of], return_inverse=True)[1]
+    n, codes = int(of.sum()), np.unique(rows.document[of], return_inverse=True)[1]
     if not n:
         return Rate(np.nan, None, 0)
-    share, sizes = float(values[of].mean()), np.bincount(codes)
-    if n < FEW_OUTPUTS or sizes.size < FEW_DOCUMENTS:
+    values, weight = values[of], rows.weight[of] / rows.weight[of].mean()
+    share = float(np.average(values, weights=weight))
+    if n < FEW_OUTPUTS or np.unique(codes).size < FEW_DOCUMENTS:
         return Rate(share, None, n)
-    effective = n / _design_effect(values[of], codes, sizes)
+    effective = n / _design_effect(values, share, weight, codes)
     return Rate(share, wilson(share, effective), n)
 
 
-def _design_effect(values: Vector, codes: Indices, sizes: Indices) -> float:
+def _design_effect(values: Vector, share: float, weight: Vector, codes: Indices) -> float:
     """By how much the variance of a share is that of as many independent outputs."""
-    n, documents, share = values.size, sizes.size, values.mean()
-    expected = np.sqrt(float(sizes @ sizes) / n)
+    sizes, sums = np.bincount(codes), np.bincount(codes, weight)
+    n, documents = values.size, sizes.size
+    expected = np.sqrt(float(sizes @ sizes) / n) * n / effective_number(weight)
     if not 0 < share < 1:
         return float(expected)
-    errors = np.bincount(codes, values) - share * sizes
+    errors = np.bincount(codes, values * weight) - share * sums
     effect = documents / (documents - 1) * float(errors @ errors) / (n * share * (1 - share))
     prior = PRIOR_DOCUMENTS
     return float((documents * effect + prior * expected) / (documents + prior))
@@ -138,13 +145,13 @@ def wilson(share: float, n: float) -> Interval:
     return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
 
 
-def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, document: Indices) -> Rate:
+def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, rows: Rows) -> Rate:
     """The mean of both rates; one document's outputs err together, which its interval heeds."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, right.size)
-    of_tpr = np.bincount(document, (right - tpr.value) * passes)
-    of_tnr = np.bincount(document, (right - tnr.value) * ~passes)
+    of_tpr = np.bincount(rows.document, (right - tpr.value) * passes * rows.weight)
+    of_tnr = np.bincount(rows.document, (right - tnr.value) * ~passes * rows.weight)
     size = np.sqrt((of_tpr @ of_tpr) * (of_tnr @ of_tnr))
     alike = float(of_tpr @ of_tnr / size) if size > 0 else 0.0
 
@@ -156,18 +163,20 @@ def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, document: Indic
     return Rate(value, Interval(low, high), right.size)
 
 
-def _kappa(said: Vector, people: Vector, document: Indices, *, has_interval: bool) -> Rate:
+def _kappa(said: Vector, people: Vector, rows: Rows, *, has_interval: bool) -> Rate:
     """Cohen's kappa, (agreement - chance) / (1 - chance), chance by how often each says pass."""
-    n = said.size
-    a, b = (float(side.sum() / max(n, 1)) for side in (people, said))
-    chance, alike = a * b + (1 - a) * (1 - b), said == people
-    if not n or chance == 1:
+    n, alike = said.size, said == people
+    if not n:
         return Rate(np.nan, None, n)
-    value = float((alike.mean() - chance) / (1 - chance))
+    a, b, agreed = (float(np.average(s, weights=rows.weight)) for s in (people, said, alike))
+    chance = a * b + (1 - a) * (1 - b)
+    if chance == 1:
+        return Rate(np.nan, None, n)
+    value = (agreed - chance) / (1 - chance)
     if not has_interval or b in (0, 1):
         return Rate(value, None, n)
     # What an output adds: the derivative of kappa by the agreement and by both shares of passes.
     of_chance = (people - a) * (2 * b - 1) + (said - b) * (2 * a - 1)
-    added = (alike - alike.mean() - (1 - value) * of_chance) / (1 - chance)
-    sums = np.bincount(document, added)
+    added = (alike - agreed - (1 - value) * of_chance) / (1 - chance)
+    sums = np.bincount(rows.document, added * rows.weight)
     return Rate(value, correlation_interval(value, sums * sums.size / n), n)
