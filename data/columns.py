@@ -80,7 +80,8 @@ def tokens(name: str) -> tuple[str, ...]:
 class Columns:
     """A table's columns and the user's names for some of them.
 
-    `judged` are texts that a judge reads, whatever they are called; `words` count a number.
+    `judged` are texts that a judge reads, whatever they are called; `words` count a number. Not
+    `labelled`: what may tell of labels is no text, since somebody is to give them.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class Columns:
         mapping: Mapping[str, ColumnNames] | None = None,
         judged: Collection[str] = (),
         words: Collection[str] = (),
+        labelled: bool = True,
     ) -> None:
-        self.table, self.judged, self.words = table, judged, words
+        self.table, self.judged, self.words, self.labelled = table, judged, words, labelled
         self._by_key: dict[str, list[str]] = {}
         for column in table.columns:
             self._by_key.setdefault(name_key(column), []).append(column)
@@ -177,14 +179,10 @@ class Columns:
             column
             for column in (*self.table.columns, *nested)
             if any(map(_COMMENT.fullmatch, tokens(column)))
-            and _MODELS.isdisjoint(tokens(column))
+            and (_MODELS.isdisjoint(tokens(column)) or not self.labelled)
             and column not in {*mapped, *self.judged}
             and self.kind(column) in ("text", "label")
         )
-
-    def may_tell(self, column: str) -> bool:
-        """Whether a column may say what people, models or systems' names tell of a label."""
-        return self.kind(column) == "label" or any(map(_COMMENT.fullmatch, tokens(column)))
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
@@ -202,7 +200,8 @@ class Columns:
             no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
             free = column not in no_text and name not in self.mapping
             # What is called the truth may be the label itself.
-            kinds = ("text",) if is_reference(column) else ("text", "label")
+            no_label = is_reference(column) or not self.labelled
+            kinds = ("text",) if no_label else ("text", "label")
             if free and self.kind(column) in kinds:
                 texts[name] = column
         for name, columns in self.mapping.items():

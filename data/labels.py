@@ -32,24 +32,16 @@ def read_outputs(
     """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
     check_mapping(columns, problems)
     found = find_ratings(columns, options.dimensions)
-    notes = check_ratings(columns, found, options, problems) if options.labelled else []
+    notes = check_ratings(columns, found, options, problems)
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
-    reader = RowReader(
-        columns,
-        problems,
-        roles=roles,
-        rated=found.all(),
-        judged=options.texts,
-        labelled=options.labelled,
-    )
-    comments: dict[str, dict[str, tuple[str, ...]]] = {}
-    ratings, rating_notes, words = ReadRatings({}, [], {})
-    if options.labelled:
-        comments = _read_comments(columns, found, options)
-        ratings, rating_notes, words = read_ratings(columns, found, options, problems)
-    more = annotations or ReadRatings({}, [], {})
+    reader = RowReader(columns, problems, roles=roles, rated=found.all(), judged=options.texts)
+    comments = _read_comments(columns, found, options) if options.labelled else {}
+    ratings, rating_notes, words, _ = read_ratings(columns, found, options, problems)
+    more = annotations or ReadRatings({}, [], {}, columns)
     for item, of_item in more.by_item.items():
         ratings[item] = ratings.get(item, {}) | of_item
+    for item, said in _read_comments(more.columns, found, options).items() if annotations else ():
+        comments[item] = comments.get(item, {}) | said
     others = {name for of_item in more.by_item.values() for name in of_item} - more.words.keys()
     words = {name: two for name, two in (words | more.words).items() if name not in others}
     outputs = tuple(

@@ -71,7 +71,6 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         rated={*voted_in, *(c for name in VOTES if (c := columns.find(name)) is not None)},
         judged=options.texts,
         candidates={"response_a": first, "response_b": second} if sides else {},
-        labelled=options.labelled,
     )
     cells = {
         column: VoteCells(columns.values(column), options.values, (first, second))

@@ -166,7 +166,7 @@ def check_ratings(
     columns: Columns, found: RatingColumns, options: ReadOptions, problems: Problems
 ) -> list[str]:
     """Note where numbers may be ratings that were not taken; say which are an annotator's each."""
-    if columns.is_long or found.nested:
+    if columns.is_long or found.nested or not options.labelled:
         return []
     if found.guessed:
         _ask_about_numbers(columns, found, problems)
@@ -245,7 +245,7 @@ def _are_ratings(columns: Columns, name: str, mapped: tuple[str, ...]) -> bool:
 
 
 class ReadRatings(NamedTuple):
-    """A table's ratings by id of the output, notes on how cells were understood, and the words.
+    """The ratings of a table's `columns` by id of the output, and notes on how cells were read.
 
     `words` are those for 1 and 0, by dimension, where it has these two values alone.
     """
@@ -253,6 +253,7 @@ class ReadRatings(NamedTuple):
     by_item: dict[str, Ratings]
     notes: list[str]
     words: dict[str, tuple[str, str]]
+    columns: Columns
 
 
 class _Entry(NamedTuple):
@@ -274,7 +275,7 @@ def read_ratings(
     Rows of one output are several annotators', named or else numbered in the order of the rows.
     """
     several = columns.is_long or columns.has_annotator_rows
-    entries = list(_entries(columns, found, options, problems))
+    entries = [*_entries(columns, found, options, problems)] if options.labelled else []
     parts: dict[str, list[object]] = {}
     for entry in entries:
         parts.setdefault(entry.dimension, []).append(entry.value)
@@ -317,7 +318,7 @@ def read_ratings(
             flags = [f"--values {good}={i},{bad}={1 - i}" for i in (0, 1)]
             advice = f"say {flags[0]} ({good} is a fail) or {flags[1]}"
             problems.add("which-word", "may name what is bad", advice, value=bad_name)
-    return ReadRatings(ratings, notes, words)
+    return ReadRatings(ratings, notes, words, columns)
 
 
 def _entries(

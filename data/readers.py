@@ -14,12 +14,13 @@ from data.flags import pop_scale, split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
-from data.rows import without_footers
+from data.rows import standing, without_footers
 from data.tables.formats import read_table
 from data.tables.in_memory import Rows, is_in_memory, name_of
 from data.tables.problems import Problem, Problems, joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import Scale, Values, word_of
+from data.weights import weighed
 
 # Our names and the file's columns, `values` and a `scale` beside them; or the file with these.
 Mapped = Mapping[str, Any] | str | Path
@@ -88,14 +89,12 @@ def read_items(
     over, and neither they nor comments nor what may tell of them are among the texts.
     """
     holds = "pairs" if pairwise else "outputs"
-    items: LabelledSet | LabelledPairs = _read(
-        path, holds=holds, map=map, values=None, labelled=False
-    )
+    items: LabelledSet | LabelledPairs = _read(path, holds=holds, map=map, labelled=False)
     return items
 
 
 def _read(
-    path: AnySource, *, holds: str, map: Mapped | None, values: Values | None, **others: Any
+    path: AnySource, *, holds: str, map: Mapped | None, values: Values | None = None, **others: Any
 ) -> Any:
     """The labels; LabelError names the first problem, how many follow, and what lists them."""
     columns, words = split_mapping(map, values)
@@ -119,16 +118,14 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     problems = Problems(name_of(path))
     table = read_table(path, problems)
     long_problems = Problems(str(options.annotations))
-    ratings, sha256 = ReadRatings({}, [], {}), ""
-    if options.annotations is not None:
-        ratings, sha256 = _read_long_file(options.annotations, long_problems, options)
+    long = _read_long_file(options, long_problems)
     if table is None:
         return None, (*problems, *long_problems)
     words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
     mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
     whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
     table = with_texts(without_footers(table), mapping, whole=whole)
-    columns = Columns(table, mapping, options.texts or (), words)
+    columns = standing(Columns(table, mapping, options.texts or (), words, options.labelled))
     named = options.dimensions or options.annotations
     if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):
         if options.labelled and find_sides(columns) is None and columns.holds_ratings:
@@ -136,14 +133,17 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
             problems.add("outputs", "holds rated outputs, not pairs", advice)
             return None, tuple(problems)
         return read_pair_rows(columns, problems, options), tuple(problems)
-    if not ratings.by_item and (refused := _refuse_pairs(columns, options)):
+    if not (long and long.by_item) and (refused := _refuse_pairs(columns, options)):
         problems.add("pairs", *refused)
         return None, tuple(problems)
-    labelled = read_outputs(columns, problems, options, ratings)
-    notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
-    both = hashlib.sha256(f"{labelled.sha256}{sha256}".encode()).hexdigest()
-    sha256 = both if sha256 else labelled.sha256
-    labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
+    labelled = read_outputs(columns, problems, options, long)
+    labelled = weighed(labelled, columns, problems)
+    if long is not None:
+        labelled = weighed(labelled, long.columns, long_problems)
+        notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
+        both = f"{labelled.sha256}{long.columns.table.sha256}"
+        sha256 = hashlib.sha256(both.encode()).hexdigest()
+        labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
     return labelled, (*problems, *long_problems)
 
 
@@ -161,21 +161,19 @@ def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | N
     return fault, advice if options.labelled else "label them as such with --pairwise"
 
 
-def _read_long_file(
-    path: str | Path, problems: Problems, options: ReadOptions
-) -> tuple[ReadRatings, str]:
-    """A long file's ratings, and its sha256."""
-    table, none = read_table(path, problems), ReadRatings({}, [], {})
-    if table is None:
-        return none, ""
-    columns = Columns(table)
+def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:
+    """A long file's ratings; None where there is no such file."""
+    path = options.annotations
+    if path is None or (table := read_table(path, problems)) is None:
+        return None
+    columns = standing(Columns(table))
     if not columns.is_long or columns.find("id") is None:
         advice = "give a file with the columns id, dimension, annotator, rating"
         problems.add("no-column", "is no long file of ratings", advice)
-        return none, ""
+        return None
     ratings = read_ratings(columns, find_ratings(columns, ()), options, problems)
-    problems.notes = [*table.notes, *ratings.notes]
-    return ratings, table.sha256
+    problems.notes = [*columns.table.notes, *ratings.notes]
+    return ratings
 
 
 _STARTER = Path(__file__).with_name("starter")

@@ -25,6 +25,9 @@ from data.tables.text import TableRow
 from data.types import Reading
 from data.values import looks_like_rating
 
+# One over the chance with which a document was drawn, and how many it was drawn from.
+SAMPLING = ("sampling_weight", "sampling_from")
+_TIME, _CHANGED = "labelled_at", "changed_after"
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
 # What sheets call their last row, or column, of means.
@@ -50,6 +53,29 @@ def without_footers(table: Table) -> Table:
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 
 
+def standing(columns: Columns) -> Columns:
+    """The labels that stand: by `labelled_at` an annotator's last one of an output, or its null.
+
+    What rows say of how a label came about stays in their cells, and is no column.
+    """
+    table, rows, notes = columns.table, columns.table.rows, columns.table.notes
+    id_in, annotator_in, dimension_in = map(columns.find, ("id", "annotator", "dimension"))
+    if _TIME in table.columns and id_in and annotator_in:
+        last = {}
+        for row in rows:
+            # Where nobody is named, no row replaces another.
+            who = row.cells.get(annotator_in) or f"{ROW} {row.line}"
+            dimension = row.cells.get(dimension_in or "")
+            last[item_key(row, id_in), str(who).strip(), str(dimension).strip()] = row
+        rows = tuple(last.values())
+    if n_changed := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
+        what = count(n_changed, "label")
+        notes += (f"{what} changed after seeing others': agreement on them is not blind",)
+    names = tuple(name for name in table.columns if name not in (_TIME, _CHANGED, *SAMPLING))
+    table = replace(table, columns=names, rows=rows, notes=notes)
+    return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
+
+
 def _filled(row: TableRow) -> list[str]:
     return [str(value) for value in row.cells.values() if not is_blank(value)]
 
@@ -68,7 +94,6 @@ class RowReader:
 
     `rated` are the columns of labels, `roles` what else is no text, `judged` the texts that every
     row must have (None: those of the usual names), `candidates` a pair's two and their columns.
-    Not `labelled`: for somebody who is to label, and sees nothing that may tell of labels.
     """
 
     def __init__(
@@ -80,7 +105,6 @@ class RowReader:
         rated: Collection[str],
         judged: Collection[str] | None,
         candidates: Mapping[str, str] | None = None,
-        labelled: bool = True,
     ) -> None:
         self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
@@ -89,13 +113,6 @@ class RowReader:
             self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
-        sure = {*self._candidates, *columns.mapping} if not labelled else {*texts}
-        if telling := [n for n, c in texts.items() if n not in sure and columns.may_tell(c)]:
-            texts = {name: column for name, column in texts.items() if name not in telling}
-            shows = f"{map_flag('context', telling[:1])} shows it"
-            self.notes.append(
-                f"may tell of labels, so not shown: {joined_names(telling)} ({shows})"
-            )
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
@@ -213,7 +230,7 @@ class RowReader:
         dropped = {*by_annotator, *differing}
         kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
         table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, kept, columns.judged, columns.words)
+        return Columns(table, kept, columns.judged, columns.words, columns.labelled)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import data
-from data import check
+from optimize import check
 
 
 def labels(tmp_path: Path, *cells: str, header: str = "label", **how: object) -> data.LabelledSet:

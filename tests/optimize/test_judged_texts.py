@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from jsonl import read_jsonl, write_jsonl
 
-from data import check
+from optimize import check
 from data.flags import read_map_file
 from data.types import LabelError
 from optimize.labels import subject_of
