@@ -12,7 +12,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +49,9 @@ def simulated(
     quality += np.sqrt(0.75) * rng.normal(size=document.size)
     cut = {0.5: 0.0, 0.8: -0.8416, 0.95: -1.6449}[rate] * np.sqrt(1.09)
     label = quality + 0.3 * rng.normal(size=document.size) > cut
-    judges = quality + noise * rng.normal(size=(3, document.size)) > cut * np.hypot(1, noise) / 1.044
+    judges = (
+        quality + noise * rng.normal(size=(3, document.size)) > cut * np.hypot(1, noise) / 1.044
+    )
     return Population(label.astype(float), judges.astype(float), document)
 
 
@@ -77,7 +79,7 @@ class Labels:
         order = per_document(people.judges[0], people.document)[left] * (by != "plain")
         rows, chance = draw(sizes[left], order, min(n, left.size), self.rng)
         drawn = zip(left[rows].tolist(), 1 / chance, strict=True)
-        self.draws |= {document: Draw(weight, left.size) for document, weight in drawn}
+        self.draws |= {document: (weight, left.size) for document, weight in drawn}
 
     def known(self) -> tuple[Vector, Vector]:
         """Labels (NaN: none) and weights of all outputs."""
@@ -93,6 +95,7 @@ class Labels:
         return [*figures_of(*sides, target).values()][:2]
 
 
+@cache
 def truth(world: World) -> list[float]:
     everything = Labels(world, MANY, np.random.default_rng(1))
     people = everything.people
@@ -103,7 +106,7 @@ def truth(world: World) -> list[float]:
 def summary(cells: list[dict[str, Any]], value: float) -> tuple[float, float, float]:
     """The mean width, the root of the mean squared error, and the coverage."""
     known = [cell for cell in cells if cell["low"] is not None]
-    if len(known) < len(cells) / 2:
+    if 2 * len(known) <= len(cells):
         return np.nan, np.nan, np.nan
     hits = [cell["low"] - 1e-9 <= value <= cell["high"] + 1e-9 for cell in known]
     errors = [(cell["value"] - value) ** 2 for cell in known]
@@ -116,28 +119,31 @@ def covered(share: float) -> str:
 
 
 def targets(world: World, target: float, repetitions: int) -> Iterator[str]:
-    """What the plan says, and what its labels reach: of the mean, then of the agreement."""
-    true = truth(world)
+    """What the plan says, and what its labels reach: of the mean, then of the agreement.
+
+    Where fails are too few for an interval, it is asked again after the labels that give one.
+    """
     for place in (0, 1):
-        reached, numbers = [], []
+        reached, numbers = list[dict[str, Any]](), list[int]()
         for repetition in range(repetitions):
             labels = Labels(world, DOCUMENTS, np.random.default_rng((3, repetition)))
             labels.add(PILOT, "plain")
             cell = labels.figures(target)[place]
-            if cell["more_documents"] and cell["low"] is not None:
+            while cell["low"] is None and cell["more_documents"]:
                 labels.add(cell["more_documents"])
+                cell = labels.figures(target)[place]
+            if (more := cell["more_documents"]) is not None and cell["low"] is not None:
+                labels.add(more)
                 reached.append(labels.figures(target)[place])
-                numbers.append(PILOT + cell["more_documents"])
-        if len(reached) < repetitions / 2:
-            yield f"{1 - len(reached) / repetitions:>5.0%} no plan    "
-            continue
-        width, _, share = summary(reached, true[place])
-        yield f"{np.median(numbers):>5.0f} {width:.3f} {covered(share)}"
+                numbers.append(len(labels.draws))
+        width, _, share = summary(reached, truth(world)[place])
+        number = np.median(numbers or [0])
+        yield f"{number:>5.0f} {width:.3f} {covered(share)} {len(reached) / repetitions:>4.0%}"
 
 
 def ways(world: World, rounds: dict[str, list[tuple[int, str]]], repetitions: int) -> Iterator[str]:
     """Of the mean, then of the agreement: each way's width and error over the first's, coverage."""
-    true, found = truth(world), dict[str, list[list[dict[str, Any]]]]()
+    found = dict[str, list[list[dict[str, Any]]]]()
     for name, draws in rounds.items():
         for repetition in range(repetitions):
             labels = Labels(world, DOCUMENTS, np.random.default_rng((4, repetition)))
@@ -145,7 +151,10 @@ def ways(world: World, rounds: dict[str, list[tuple[int, str]]], repetitions: in
                 labels.add(n, by)
             found.setdefault(name, []).append(labels.figures())
     for place in (0, 1):
-        figures = [summary([each[place] for each in cells], true[place]) for cells in found.values()]
+        figures = [
+            summary([each[place] for each in cells], truth(world)[place])
+            for cells in found.values()
+        ]
         width, error, share = figures[0]
         yield f"| {covered(share)}"
         for own in figures[1:]:
@@ -178,7 +187,10 @@ def _worlds(
     scores = np.array([[judge[row["id"]] for row in rows] for judge in judges], float)
     bounds = float(scale[0]), float(scale[1])
     scores = np.clip(scores, *bounds)
-    each, groups = np.arange(label.size), np.unique([row["group"] for row in rows], return_inverse=True)[1]
+    each, groups = (
+        np.arange(label.size),
+        np.unique([row["group"] for row in rows], return_inverse=True)[1],
+    )
     verdicts = (label >= passes).astype(float), (scores >= passes).astype(float)
     yield f"{title}, ratings", partial(resampled, real=Population(label, scores, each, bounds))
     yield f"{title}, passes", partial(resampled, real=Population(*verdicts, each))
