@@ -3,7 +3,7 @@
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
 intervals that hold the truth, of those that are not withheld: * is outside 93-97 %, "none" where
-more than nine of ten are withheld.
+more than nine of ten are withheld. Behind a figure without weights is its bias.
 """
 
 import argparse
@@ -108,6 +108,44 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
     return read({"corrected mean": mean, "labels alone": alone})
 
 
+def by_chance(
+    cuts: Cuts, outputs: int, documents: int, rng: np.random.Generator, n: int
+) -> Figures:
+    """Figures where about `n` of the documents are labelled, drawn by the judge's error, 1 to 6."""
+    _, b, ratings, _, document, _ = draw(rng, cuts, max(n, documents), outputs)
+    human, sizes = ratings[:, 0], np.bincount(document)
+    error = np.bincount(document, np.nan_to_num(np.abs(b - human), nan=0.5)) / sizes
+    doubt = np.clip(error / error.max() + 0.2 * rng.normal(size=sizes.size), 0, 1)
+    chance = np.minimum(n * (1 + 5 * doubt) / (1 + 5 * doubt).sum(), 1)
+    if n >= documents:
+        chance[:] = 1
+    # One draw of n along the chances in a random order; whoever is drawn is drawn once.
+    order = rng.permutation(sizes.size)
+    ends = np.floor(np.cumsum(chance[order]) + rng.random())
+    drawn = order[np.diff(ends, prepend=0) > 0]
+    labelled, weight = np.isin(document, drawn), 1 / chance[document]
+    some, how = np.where(labelled, human, np.nan), {"bounds": (1.0, 1.0 + len(cuts))}
+    mean = mean_score(some, b, document, weight=weight, **how)
+    found: dict[str, Any] = {
+        "corrected mean": mean,
+        "labels alone": (mean.labels_only, mean.labels_only_interval),
+        "mean, without weights": mean_score(some, b, document, **how),
+    }
+    rows = b[labelled], human[labelled], document[labelled]
+    for name, of in (("", {"weight": weight[labelled]}), (", without weights", {})):
+        if len(cuts) == 1:
+            card = two_values(rows[0] - 1, rows[1] - 1, rows[2], **of)
+            names = ("base_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa")
+            found |= {f"{each}{name}": getattr(card, each) for each in names}
+            continue
+        found[f"dataset rho{name}"] = correlation("dataset", *rows, **of)
+        found[f"dataset pairs alike{name}"] = order_agreement(*rows, level="dataset", **of)
+        if outputs > 1:
+            found[f"summary rho{name}"] = correlation("summary", *rows, **of)
+            found[f"summary pairs alike{name}"] = order_agreement(*rows, **of)
+    return read(found)
+
+
 def of_two_values(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Figures:
     """What a judge of pass and fail is worth on `n` outputs, and the true rate of others."""
     a, _, ratings, _, document, _ = draw(rng, cuts, n // outputs, outputs)
@@ -140,15 +178,19 @@ def print_table(
     for size in sizes:
         rng = np.random.default_rng((2, size))
         hits: dict[str, list[bool]] = {name: [] for name in truth}
+        gaps: dict[str, list[float]] = {name: [] for name in truth}
         for _ in range(simulations):
-            for name, (_, interval) in figures(rng, size).items():
+            for name, (value, interval) in figures(rng, size).items():
+                gaps[name].append(value - truth[name][0])
                 if interval is not None:
                     low, high = interval.low - 1e-9, interval.high + 1e-9
                     hits[name].append(low <= truth[name][0] <= high)
         for name, found in hits.items():
             share = float(np.mean(found or [0]))
             text = f"{share:.3f}{' ' if 0.93 <= share <= 0.97 else '*'}"
-            texts[name].append(text if len(found) >= simulations / 10 else " none ")
+            text = text if len(found) >= simulations / 10 else " none "
+            biased = f"{np.nanmean(gaps[name]):+.3f}" if "without" in name else ""
+            texts[name].append(text + biased)
     for name, columns in texts.items():
         print(f"  {name:<30}", *columns, flush=True)
 
@@ -163,15 +205,17 @@ def main() -> None:
             title = f"{name}, {outputs} outputs a document; 15, 30, 100 documents"
             print_table(title, simulations, partial(over_documents, cuts, outputs))
     print_table("pairs, three a document", simulations, partial(of_pairs, EVEN))
-    for name, cuts in {
-        "50 % pass": HALF,
-        "80 % pass": FOUR_OF_FIVE,
-        "95 % pass": MOST_PASS,
-    }.items():
+    rates = {"50 % pass": HALF, "80 % pass": FOUR_OF_FIVE, "95 % pass": MOST_PASS}
+    for name, cuts in rates.items():
         for outputs in (1, 4):
             title = f"{name}, {outputs} outputs a document; 60, 120, 400 outputs"
             of = partial(of_two_values, cuts, outputs)
             print_table(title, simulations, of, (60, 120, 400), 200_000)
+    for name, cuts in {**rates, "1 to 5": EVEN}.items():
+        for outputs, documents in ((1, 600), (1, 2000), (3, 600)):
+            title = f"{name}, {outputs} outputs a document; 60, 120, 200 drawn of {documents:,}"
+            of = partial(by_chance, cuts, outputs, documents)
+            print_table(f"{title} by the judge's error", simulations, of, (60, 120, 200), 50_000)
     for n in (15, 100):
         title = f"15, 30, 100 systems on {n} documents"
         print_table(title, simulations, partial(over_systems, n), many=2_000)

@@ -17,7 +17,15 @@ from judges.dimension import Dimension
 from judges.exports import read_scores
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
-from optimize.flags import Parser, Result, SettingsError, add_label_flags, run, values_of
+from optimize.flags import (
+    ANNOTATIONS,
+    Parser,
+    Result,
+    SettingsError,
+    add_label_flags,
+    run,
+    values_of,
+)
 from optimize.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
 from optimize.report.text import cell_text, counted, number_text
 from optimize.statistics.balanced import verdicts
@@ -31,10 +39,12 @@ def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
         description="Means as people would give them, from few labels and many judgements; of\n"
-        "pass or fail the true rate. The labelled outputs must be a random part of all.",
+        "pass or fail the true rate. The labelled outputs must be a random part of all,\n"
+        "or have the weights that `dspy-judges plan` gave them.",
     )
     add = command_parser.add_argument
     add_label_flags(command_parser, required="all outputs, some of them rated")
+    add("--annotations", metavar="FILE", help=ANNOTATIONS)
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
     add("--dimension", metavar="NAME", required=True, help="what was rated")
     add("--json", action="store_true", help="print everything as JSON")
@@ -56,6 +66,7 @@ def estimate(flags: argparse.Namespace) -> Result:
     labels = np.array(rated, dtype=float)
     documents = np.array([output.document_id for output in outputs])
     systems = np.array([output.system or "" for output in outputs])
+    weights = np.array([output.weight for output in outputs])
     bounds = (0.0, 1.0) if dimension in labelled.words else rating_bounds(labels, scores, dimension)
     known, passes = labels[~np.isnan(labels)], verdicts(scores)
     in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
@@ -63,7 +74,8 @@ def estimate(flags: argparse.Namespace) -> Result:
 
     def cell(system: str | None) -> dict[str, Any]:
         rows = np.full(scores.size, True) if system is None else systems == system
-        result = mean_score(labels[rows], scores[rows], documents[rows], bounds=bounds)
+        sides = labels[rows], scores[rows], documents[rows]
+        result = mean_score(*sides, weight=weights[rows], bounds=bounds)
         if is_rate:  # alone, a judge passes what it passes
             result = replace(result, judge_only=float(np.nanmean(passes[rows])))
         return _cell(result)
@@ -82,6 +94,7 @@ def estimate(flags: argparse.Namespace) -> Result:
         "data": {"name": labelled.name, "sha256": labelled.sha256},
         "dimension": dimension,
         "scale": bounds,
+        "weighted": np.unique(weights[~np.isnan(labels)]).size > 1,
         "estimates": {"mean": overall},
         "systems": by_system,
     }
@@ -92,9 +105,9 @@ def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
     names, values = mapping(flags.map) or None, values_of(flags.values)
     shipped = shipped_labels(flags.data)
     if shipped is None:
-        reading: Any = {"map": names, "values": values, "texts": ()}
-        return data.read_labels(flags.data, dimensions=[flags.dimension], **reading)
-    if names or values:
+        reading: Any = {"map": names, "values": values, "annotations": flags.annotations}
+        return data.read_labels(flags.data, dimensions=[flags.dimension], texts=(), **reading)
+    if names or values or flags.annotations:
         raise SettingsError(READING_NEEDS_A_FILE)
     if not isinstance(shipped, data.LabelledSet):
         raise LabelError(f"{shipped.name}: holds pairs, and estimate takes rated outputs")
@@ -113,7 +126,7 @@ def _judged(
     if unknown and all(output.ratings.get(dimension) for output in outputs):
         raise LabelError(
             f"{labelled.name}: {unknown:,} scores are of outputs that it lacks; --data needs all "
-            "outputs, with empty labels where nobody gave one"
+            "outputs, with empty labels where nobody gave one, or the labels by --annotations FILE"
         )
     if unjudged or unknown:
         print_error(f"{unjudged} outputs have no score and {unknown} scores no output: left out")
@@ -147,6 +160,7 @@ def _cell(estimate: Estimate) -> dict[str, Any]:
         "n_labels": estimate.n_labels,
         "n_judgements": estimate.n_judgements,
         "n_documents": estimate.n_documents,
+        "n_effective": round(estimate.n_effective, 1),
         "n_failed": estimate.n_failed,
         "target_width": target,
         "more_labels_needed": None if needed is None else max(needed - estimate.n_labels, 0),
@@ -166,6 +180,11 @@ def lines(result: Result) -> list[str]:
         f"  labels alone {cell_text(overall['labels_only'])}; the judge alone "
         f"{number_text(overall['judge_only'])}",
     ]
+    if result["weighted"]:
+        text_lines.append(
+            "  Weighted: documents were drawn with unequal chances; those with labels count as\n"
+            f"  about {overall['n_effective']:.0f}."
+        )
     if overall["target_width"]:
         more = overall["more_labels_needed"]
         needs = "more outputs than there are" if more is None else counted(more, "more label")

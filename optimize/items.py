@@ -75,6 +75,12 @@ class Items:
         return np.unique(self.weights).size > 1
 
     @property
+    def n_effective(self) -> float:
+        """How many documents drawn with equal chances would tell as much."""
+        first_rows = [rows[0] for rows in self.places.values()]
+        return round(effective_number(self.weights[first_rows]), 1)
+
+    @property
     def document_ids(self) -> list[str]:
         """Each item's document, in order."""
         return [item.document_id for item in self.items]
@@ -150,14 +156,8 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
         "n_systems": len(items.systems),
         "n_outputs": len(items),
         **({"n_tied": n_tied} if (n_tied := n_tied_of(labelled)) else {}),
-        **({"weighted": True, "n_effective": n_effective(items)} if items.is_weighted else {}),
+        **({"weighted": True, "n_effective": items.n_effective} if items.is_weighted else {}),
     }
-
-
-def n_effective(items: Items) -> float:
-    """How many documents drawn with equal chances would tell as much."""
-    of_documents = [rows[0] for rows in items.places.values()]
-    return round(effective_number(items.weights[of_documents]), 1)
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:

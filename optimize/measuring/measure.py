@@ -102,10 +102,7 @@ def order_figures(scored: Scored) -> Cell:
 
 
 def scale_figures(scored: Scored) -> Cell | None:
-    """Means and standard deviations of scores and ratings.
-
-    None where they share no scale, and of weighted labels.
-    """
+    """Means and SDs of scores and ratings; None where they share no scale, or labels weigh."""
     scales = compare_scales(scored.scores, scored.human, scored.documents)
     if scored.is_pairs or scales is None or not scored.within_scale or scored.items.is_weighted:
         return None

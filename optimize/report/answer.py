@@ -548,7 +548,10 @@ def labels_of(result: Summary) -> str:
     systems = f"{counted(data['n_systems'], 'system')}, " if data["n_systems"] else ""
     number = counted(data["n_outputs"], unit_of(result)[:-1])
     name = short_name(data["name"], 40)
-    return f"{counted(data['n_documents'], 'document')}, {systems}{number} of {name}"
+    documents = counted(data["n_documents"], "document")
+    if data.get("weighted"):
+        documents += f" (weighted: as about {data['n_effective']:.0f}; differences are unweighted)"
+    return f"{documents}, {systems}{number} of {name}"
 
 
 def _paragraphs(said: Sequence[Said]) -> list[str]:

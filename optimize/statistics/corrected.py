@@ -5,9 +5,9 @@ corrected by how far the judge is off where somebody labelled. The interval is v
 judge is; a good judge makes it narrow. Weighting the judge's part by what it is worth (the power
 tuning of the second paper) means it is hardly ever wider than labels alone.
 
-Documents may be drawn for labels with unequal chances (active inference, arXiv:2403.03208). Labels
-then weigh one over their chance, and the judge's mean is that over all outputs, since neither those
-with a label nor those without stand for all. With equal chances this is the same.
+Documents may be drawn with unequal chances (active inference, arXiv:2403.03208). Labels then weigh
+one over their chance, and the judge's mean is over all outputs, since those without a label do not
+stand for all. With equal chances this is the same.
 
 Sixteen labels that all pass do not show that all outputs do. So two documents are added for the
 interval, one at either end of the scale, as Agresti and Caffo (2000) do for shares.
@@ -35,9 +35,9 @@ class Estimate:
     """A mean by human standards, and what it was computed from.
 
     `labels_only` is what the labels alone give, `judge_only` what the judge alone would claim,
-    without any guarantee. `weight` is the judge's, in [0, 1]; the labelled documents say as much as
-    `n_effective` drawn with equal chances; `label_sd` and `agreement` (the
-    correlation of label and score that the estimate profits from) serve `labels_needed`.
+    without any guarantee. `weight` is the judge's, in [0, 1]. The labelled documents tell as much
+    as `n_effective` drawn with equal chances. `label_sd` and `agreement` (the correlation of label
+    and score that the estimate profits from) serve `labels_needed`.
     """
 
     value: float
@@ -84,38 +84,30 @@ def mean_score(
     labels, scores, weights = labels[judged], scores[judged], weights[judged]
     codes = np.unique(documents[judged], return_inverse=True)[1]
     labelled = ~np.isnan(labels)
-    of_documents = np.unique(codes[labelled], return_index=True)[1]
-    n_labelled = of_documents.size
-    if n_labelled < 2:
+    own = weights[labelled][np.unique(codes[labelled], return_index=True)[1]]
+    if own.size < 2:
         raise ValueError(
-            f"{int(labelled.sum())} labels on {n_labelled} documents: label "
+            f"{int(labelled.sum())} labels on {own.size} documents: label "
             "outputs for two documents or more (twenty, for an interval of use)"
         )
-    if not (weights[labelled] > 0).all():
-        raise ValueError("the weight of a labelled output must be positive")
-    total, n = labels.size, int(labelled.sum())
-    n_effective = effective_number(weights[labelled][of_documents])
-    weights = np.where(labelled, weights, 0.0)
+    if not (own > 0).all():
+        raise ValueError("the weight of a labelled document must be positive")
+    total, n, n_effective = labels.size, int(labelled.sum()), effective_number(own)
+    weights, labels = np.where(labelled, weights, 0), np.nan_to_num(labels)
     weights *= n / weights.sum()
-    # What is summed over outputs in each document: weight, label and score where labelled, then
-    # one and the score of all.
-    columns = [
-        weights,
-        np.where(labelled, weights * labels, 0.0),
-        weights * scores,
-        np.ones(total),
-        scores,
-    ]
+    # What is summed over outputs in each document: weight, label and score of those with a label,
+    # then one and the score of all.
+    columns = [weights, weights * labels, weights * scores, np.ones(total), scores]
     sums: Matrix = np.stack([np.bincount(codes, column) for column in columns])
-    labels_only, correction = _means(sums, total - n)
-    added = np.empty((5, 0))
-    if bounds:
-        added = _added_documents(sums, labels[labelled], weights[labelled], bounds)
+    labels_only, correction = _means(sums)
+    added = _added_documents(sums, labels, weights, bounds) if bounds else np.empty((5, 0))
     sums = np.hstack([sums, added])
-    centre, _ = _means(sums, total - n)
-    errors = _errors(sums, total - n)
+    centre, _ = _means(sums)
+    errors = _errors(sums)
     power = float((errors[1] ** 2).sum())
-    of_judge = float(np.clip(-(errors[0] @ errors[1]) / power, 0, 1)) if power > 0 else 0.0
+    # Times this the correction is the judge's mean elsewhere less its mean over the labels.
+    most = total / max(total - n, 1)
+    of_judge = float(np.clip(-(errors[0] @ errors[1]) / power, 0, most)) if power > 0 else 0.0
     freedom = n_effective + added.shape[1] - 1
     label_error = float(np.sqrt((errors[0] ** 2).sum()))
     error = float(np.sqrt(((errors[0] + of_judge * errors[1]) ** 2).sum()))
@@ -130,7 +122,7 @@ def mean_score(
         labels_only=labels_only,
         labels_only_interval=_interval(labels_only, centre, label_error, freedom, low, high),
         judge_only=float(scores.mean()),
-        weight=of_judge,
+        weight=of_judge / most,
         n_labels=n,
         n_judgements=total - n,
         n_documents=np.unique(codes).size,
@@ -157,23 +149,13 @@ def labels_needed(estimate: Estimate, width: float) -> int | None:
     return int(sufficient[0]) if sufficient.size and estimate.interval else None
 
 
-def _means(sums: Matrix, n_others: int) -> tuple[float, float]:
-    """The mean label, and the judge's correction of it.
-
-    The judge's mean over all less that over the labels, by the share of `n_others` unlabelled: with
-    equal chances its mean where nobody labelled less that where somebody did.
-    """
+def _means(sums: Matrix) -> tuple[float, float]:
+    """The mean label, and the judge's correction of it."""
     n, labels, scores, total, of_all = sums.sum(axis=1)
-    correction = (of_all / total - scores / n) * _over_share(sums, n_others)
-    return float(labels / n), float(correction)
+    return float(labels / n), float(of_all / total - scores / n)
 
 
-def _over_share(sums: Matrix, n_others: int) -> float:
-    """One over the share of outputs without a label; 0 where all have one, and judges add none."""
-    return float(sums[3].sum() / n_others) if n_others else 0.0
-
-
-def _errors(sums: Matrix, n_others: int) -> Matrix:
+def _errors(sums: Matrix) -> Matrix:
     """(2, documents): what each document adds to the errors of the mean label and the correction.
 
     The factor makes their squares unbiased.
@@ -187,8 +169,7 @@ def _errors(sums: Matrix, n_others: int) -> Matrix:
         added: Vector = factor * (values - mean * counts) / counts.sum()
         return added
 
-    correction = (parts(total, of_all) - parts(n, scores)) * _over_share(sums, n_others)
-    return np.vstack([parts(n, labels), correction])
+    return np.vstack([parts(n, labels), parts(total, of_all) - parts(n, scores)])
 
 
 def _added_documents(
@@ -205,9 +186,9 @@ def _added_documents(
     mean = np.average(together, weights=weights)
     largest = (mean - low) * (high - mean)
     variance = np.average((together - mean) ** 2, weights=weights)
-    share = variance / largest if largest > 0 else 0.0
-    size = float(np.sqrt(labels.size / (sums[0] > 0).sum()) * share)
-    score = sums[2].sum() / sums[0].sum()
+    n, share = sums[0].sum(), variance / largest if largest > 0 else 0.0
+    size = float(np.sqrt(n / (sums[0] > 0).sum()) * share)
+    score = sums[2].sum() / n
     document = np.array([size, 0.0, score * size, size, score * size])
     added = np.stack([document, document], axis=1)
     added[1] = [low * size, high * size]

@@ -25,7 +25,6 @@ from optimize.statistics.intervals import (
     mean_of_differences,
     stream,
     system_interval,
-    weighed,
 )
 
 Coefficient = Literal["spearman", "pearson", "kendall"]
@@ -84,7 +83,7 @@ def dataset_level(
     """
     rows = read_rows(judge, human, document, weight=weight)
     interval = None
-    value = _over_all(rows.judge, rows.human, coefficient, undefined, rows.weight)
+    value = _over_all(rows, coefficient, undefined)
     if coefficient == "spearman" and enough_contrast(rows):
         interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
@@ -119,9 +118,12 @@ def summary_level(
     own = _document_coefficients(rows, coefficient)
     values = _by_convention(own, rows, undefined)
     defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
-    if (values := values[defined]).size:
-        values = weighed(values, rows.weight[rows.first_rows][defined])
-    value = float(values.mean()) if values.size else np.nan
+    values, weights = values[defined], rows.weight[rows.first_rows][defined]
+    value = np.nan
+    if values.size:
+        value = float(np.average(values, weights=weights))
+        # Their mean is then the value; equal weights leave them as they are, to the last digit.
+        values += (weights / weights.mean() - 1) * (values - value)
     return Correlation(
         value=value,
         coefficient=coefficient,
@@ -152,7 +154,7 @@ def system_level(
     one. A judge whose means are all equal gets 0, as at dataset level.
     """
     rows = read_rows(judge, human, document, system, weight)
-    value = _over_all(*_system_means(rows), coefficient, undefined)
+    value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
     return Correlation(
         value=value,
         coefficient=coefficient,
@@ -198,8 +200,9 @@ def rho(
     if level == "summary":
         terms = document_terms(rows, level)
         return float(np.nanmean(terms)) if not np.isnan(terms).all() else np.nan
-    sides = _system_means(rows) if level == "system" else (rows.judge, rows.human)
-    return _over_all(*sides, "spearman", PRIMARY)
+    if level == "system":
+        rows = read_rows(*_system_means(rows))
+    return _over_all(rows, "spearman", PRIMARY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -341,26 +344,19 @@ _COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {
 }
 
 
-def _over_all(
-    judge: Vector,
-    human: Vector,
-    coefficient: Coefficient,
-    undefined: Undefined,
-    weight: Vector | None = None,
-) -> float:
+def _over_all(rows: Rows, coefficient: Coefficient, undefined: Undefined) -> float:
     """One coefficient over all entries, 0 for a constant judge where `undefined` says so."""
-    if not judge.size:
+    sides, weight = (rows.judge, rows.human), rows.weight
+    if not weight.size:
         return np.nan
-    if undefined == "judge_zero" and np.ptp(judge) == 0 and np.ptp(human) > 0:
+    if undefined == "judge_zero" and np.ptp(rows.judge) == 0 and np.ptp(rows.human) > 0:
         return 0.0
-    if weight is None or np.ptp(weight) == 0:
-        return float(correlate(judge[None], human[None], coefficient)[0])
+    if np.ptp(weight) == 0 or min(map(np.ptp, sides)) == 0:
+        return float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
     if coefficient == "kendall":
         raise ValueError("tau-b over all outputs has no weighted form")
-    if np.ptp(judge) == 0 or np.ptp(human) == 0:
-        return np.nan
     ranked = coefficient == "spearman"
-    x, y = (_unit(_ranks(side, weight) if ranked else side, weight) for side in (judge, human))
+    x, y = (_unit(_ranks(side, weight) if ranked else side, weight) for side in sides)
     return float(np.clip(np.average(x * y, weights=weight), -1, 1))
 
 

@@ -53,14 +53,6 @@ def effective_number(weight: Vector) -> float:
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
-def weighed(terms: Vector, weight: Vector) -> Vector:
-    """Terms whose mean is the weighted mean of these, apart as far as weights make them."""
-    gaps = terms - np.average(terms, weights=weight)
-    # Equal weights leave the terms as they are, to the last digit.
-    result: Vector = terms + (weight / weight.mean() - 1) * gaps
-    return result
-
-
 def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None:
     """Student's interval of the mean of one term a document, cut to [-bound, bound].
 

@@ -126,7 +126,7 @@ def _design_effect(values: Vector, share: float, weight: Vector, codes: Indices)
     """By how much the variance of a share is that of as many independent outputs."""
     sizes, sums = np.bincount(codes), np.bincount(codes, weight)
     n, documents = values.size, sizes.size
-    expected = np.sqrt(float(sizes @ sizes) / n) * n / effective_number(weight)
+    expected = np.sqrt(float(sizes @ sizes) / n) * (n / effective_number(weight))
     if not 0 < share < 1:
         return float(expected)
     errors = np.bincount(codes, values * weight) - share * sums
