@@ -123,7 +123,8 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """All outputs with the labels so far, and the dimension of these."""
     names, wanted = mapping(flags.map) or None, flags.dimension
     if not flags.labels:
-        return data.readers.read_items(flags.file, map=names), wanted or ""
+        items: Any = data.readers.read_items(flags.file, map=names)  # of outputs, not pairs
+        return items, wanted or ""
     how: Any = {"annotations": flags.labels, "map": names, "values": values_of(flags.values)}
     labelled = data.read_labels(flags.file, dimensions=wanted and [wanted], texts=(), **how)
     if len(labelled.dimensions) > 1 and not wanted:
@@ -185,7 +186,8 @@ def figures_of(labels: Labels, target: float) -> dict[str, Cell]:
                 needed = labels_needed(mean, target) or math.inf
                 more = max(1, needed * n / mean.n_labels - n)
         elif lack := lacks.get(name, max(lacks.values(), default=0)):
-            more = lack + nbdtrik(0.9, lack, min(max(least - lack, 0.5) / n, 0.99))
+            share = min(max(least - lack, 0.5) / n, 0.99)
+            more = lack + float(nbdtrik(0.9, lack, share))
         cells[name] = value_cell(figure.value, figure.interval) | {
             "width": width,
             "more_documents": None if more > n_all - n else math.ceil(more),
@@ -227,8 +229,8 @@ def _write(
             rows[document].append({**own, **row.cells, **chance})
     written = [row for of_document in rows.values() for row in of_document]
     with RowWriter(out, columns=[*{column: 0 for row in written for column in row}]) as sink:
-        for row in written:
-            sink.write(row)
+        for cells in written:
+            sink.write(cells)
     words = ["dspy-judges", "label", str(out), "--dimension", name]
     words += [word for column in flags.map for word in ("--map", column)]
     words += ["--out", flags.labels or str(file.with_suffix(f".{name}.jsonl"))]

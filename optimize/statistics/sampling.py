@@ -71,7 +71,7 @@ def sizes_by_disagreement(disagreement: Vector, error: Vector) -> Vector:
     others = np.where(np.isnan(disagreement), apart.mean(), disagreement)
     expected = np.maximum(squares.mean() + slope * (others - apart.mean()), 0)
     usual = float(np.sqrt(expected.mean()))
-    return np.clip(np.sqrt(expected), usual / MOST_UNEQUAL, usual * MOST_UNEQUAL)
+    return np.sqrt(expected).clip(usual / MOST_UNEQUAL, usual * MOST_UNEQUAL)
 
 
 def expected_gain(sizes: Vector) -> float:
@@ -83,4 +83,4 @@ def per_document(values: Vector, document: Indices) -> Vector:
     """The mean of each document's values; NaN where it has none."""
     known = ~np.isnan(values)
     sums, n = (np.bincount(document, side) for side in (np.where(known, values, 0), known))
-    return np.divide(sums, n, out=np.full(n.size, np.nan), where=n > 0)
+    return np.where(n > 0, sums / np.maximum(n, 1), np.nan)
