@@ -25,7 +25,7 @@ from optimize.estimate import rating_bounds
 from optimize.figures import value_cell
 from optimize.flags import MAP, VALUES, Parser, Result, SettingsError, run, values_of
 from optimize.items import Indices, Item, Items, Matrix, Vector, choose_level
-from optimize.labels import PASS_FAIL
+from optimize.labels import DEFAULT_SCALE, PASS_FAIL, find_subject, usual_scale
 from optimize.report.text import TOO_FEW, cell_text, counted, wrapped
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
@@ -233,6 +233,9 @@ def _write(
             sink.write(cells)
     words = ["dspy-judges", "label", str(out), "--dimension", name]
     words += [word for column in flags.map for word in ("--map", column)]
+    rated = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
+    if rated and name not in labelled.words and not find_subject(name):
+        words += ["--scale", "{}-{}".format(*usual_scale(rated) or DEFAULT_SCALE)]
     words += ["--out", flags.labels or str(file.with_suffix(f".{name}.jsonl"))]
     return {"out": str(out), "n_outputs": len(written), "next": shlex.join(words)}
 

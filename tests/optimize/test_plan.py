@@ -125,7 +125,9 @@ def test_ratings_have_a_mean_and_a_rho(folder: Path, capsys: pytest.CaptureFixtu
     write_jsonl("tone.jsonl", rows)
     lines = lines_of(capsys, "--labels", "done.jsonl", "--scores", "tone.jsonl")
     assert [line.split("  ")[0] for line in lines[1:3]] == ["true mean", "dataset-level rho"]
-    assert max(map(len, lines)) <= 80
+    # Of a name that no judge has, the command says the scale.
+    assert lines[-1].endswith("--dimension tone --scale 1-5 --out done.jsonl")
+    assert max(map(len, lines[:-1])) <= 80
 
 
 def test_what_is_reached_needs_no_more(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

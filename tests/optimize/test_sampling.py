@@ -1,5 +1,7 @@
 """Draws of documents: exact chances, a fixed number, certain ones, sizes by disagreement."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,7 +49,7 @@ def test_over_all_starts_each_document_is_drawn_exactly_by_its_chance(
     # Between these starts the same documents are drawn.
     edges = np.unique([0, 1, *(np.cumsum(chance[chance < 1]) % 1)])
     drawn = np.zeros(sizes.size)
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         places = systematic(chance, (low + high) / 2)
         assert len(set(places.tolist())) == places.size == n
         drawn[places] += high - low
