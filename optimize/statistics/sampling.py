@@ -71,7 +71,8 @@ def sizes_by_disagreement(disagreement: Vector, error: Vector) -> Vector:
     others = np.where(np.isnan(disagreement), apart.mean(), disagreement)
     expected = np.maximum(squares.mean() + slope * (others - apart.mean()), 0)
     usual = float(np.sqrt(expected.mean()))
-    return np.sqrt(expected).clip(usual / MOST_UNEQUAL, usual * MOST_UNEQUAL)
+    sizes: Vector = np.sqrt(expected).clip(usual / MOST_UNEQUAL, usual * MOST_UNEQUAL)
+    return sizes
 
 
 def expected_gain(sizes: Vector) -> float:
