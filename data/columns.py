@@ -200,8 +200,7 @@ class Columns:
             no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
             free = column not in no_text and name not in self.mapping
             # What is called the truth may be the label itself.
-            no_label = is_reference(column) or not self.labelled
-            kinds = ("text",) if no_label else ("text", "label")
+            kinds = ("text", "label") if self.labelled and not is_reference(column) else ("text",)
             if free and self.kind(column) in kinds:
                 texts[name] = column
         for name, columns in self.mapping.items():

@@ -144,6 +144,7 @@ def _check_rated(
         flags = [map_flag("label", [name]) for name in (leaves or labels)[:3]]
         fault = f"no column is known for labels; there are {joined_names(columns.table.columns)}"
         advice = f"name one, as in {' or '.join(flags) or '--map label=COLUMN'}"
+        advice += ", or give labels: dspy-judges label FILE --dimension NAME"
         cells = () if leaves else (RatingCells(columns.values(name)) for name in labels)
         if len(pairs := [of.values_flag() for of in cells if of.is_unknown_pair]) == 1:
             advice = f"say which word is good, as in {pairs[0]} (or the other way round)"

@@ -116,7 +116,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     annotations it holds outputs.
     """
     problems = Problems(name_of(path))
-    table = read_table(path, problems)
+    table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
     long_problems = Problems(str(options.annotations))
     long = _read_long_file(options, long_problems)
     if table is None:
@@ -136,8 +136,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     if not (long and long.by_item) and (refused := _refuse_pairs(columns, options)):
         problems.add("pairs", *refused)
         return None, tuple(problems)
-    labelled = read_outputs(columns, problems, options, long)
-    labelled = weighed(labelled, columns, problems)
+    labelled = weighed(read_outputs(columns, problems, options, long), columns, problems)
     if long is not None:
         labelled = weighed(labelled, long.columns, long_problems)
         notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
@@ -153,10 +152,8 @@ def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | N
     named = options.dimensions is not None or columns.mapping or columns.holds_ratings
     if sides is None or (named and not holds_pairs(columns)):
         return None
-    advice = (
-        "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
-        "column of ratings with --dimension COLUMN"
-    )
+    advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
+    advice += "column of ratings with --dimension COLUMN"
     fault = f"holds pairs of candidates, {joined_names(sides[1:])}"
     return fault, advice if options.labelled else "label them as such with --pairwise"
 
@@ -178,13 +175,17 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
 
 _STARTER = Path(__file__).with_name("starter")
 
-SHIPPED_NAMES = {"starter": _STARTER / "outputs.jsonl", "starter_pairs": _STARTER / "pairs.jsonl"}
+SHIPPED_NAMES = {
+    "starter": _STARTER / "outputs.jsonl",
+    "starter_pairs": _STARTER / "pairs.jsonl",
+    "starter_unlabelled": _STARTER / "unlabelled.jsonl",
+}
 
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Whether a file's bytes are those of a set that ships, whatever the file is called."""
-    files = SHIPPED_NAMES.values()
+    """Whether a file's bytes are those of labels that ship, whatever the file is called."""
+    files = (SHIPPED_NAMES["starter"], SHIPPED_NAMES["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 
 

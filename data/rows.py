@@ -68,9 +68,8 @@ def standing(columns: Columns) -> Columns:
             dimension = row.cells.get(dimension_in or "")
             last[item_key(row, id_in), str(who).strip(), str(dimension).strip()] = row
         rows = tuple(last.values())
-    if n_changed := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
-        what = count(n_changed, "label")
-        notes += (f"{what} changed after seeing others': agreement on them is not blind",)
+    if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
+        notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     names = tuple(name for name in table.columns if name not in (_TIME, _CHANGED, *SAMPLING))
     table = replace(table, columns=names, rows=rows, notes=notes)
     return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)

@@ -39,9 +39,10 @@ def weighed(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labe
     """The set with its documents' weights by a table's sampling columns; as it is without them."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
+    id_in = columns.find("id")
     for row in columns.table.rows:
         cells = [row.cells.get(name) for name in SAMPLING]
-        document = documents.get(item_key(row, columns.find("id")))
+        document = documents.get(item_key(row, id_in))
         if document is None or all(map(is_blank, cells)):
             continue
         fault = "are no two numbers above 0"

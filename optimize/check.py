@@ -86,7 +86,7 @@ def parser() -> argparse.ArgumentParser:
 def _check(flags: argparse.Namespace) -> int:
     """Print all problems, or what was read and what to know of it; 1 where there are problems."""
     options = _options(flags)
-    labelled, problems = check_file(SHIPPED_NAMES.get(flags.file, flags.file), options)
+    labelled, problems = check_file(flags.file, options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
     bearing = {} if labelled is None or problems else _bearing(labelled, flags, options)
     if labelled is not None and flags.write_map is not None and not problems:

@@ -12,7 +12,6 @@ import data
 from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
 from data.conversations import CONVERSATION, JUDGED
 from data.flags import split_mapping
-from data.readers import SHIPPED_NAMES
 from data.tables.in_memory import Rows, is_in_memory
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
@@ -152,7 +151,7 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
 
 def shipped_labels(source: object) -> Labelled | None:
     """The starter outputs or pairs, by the names that check takes; None for any other source."""
-    if not isinstance(source, str) or source not in SHIPPED_NAMES:
+    if not isinstance(source, str) or source not in ("starter", "starter_pairs"):
         return None
     return data.starter() if source == "starter" else data.starter_pairs()
 

@@ -1,5 +1,7 @@
 """Build, check or describe the starter set: every system's output for every document, and pairs.
 
+A part of it has no labels, for a first try at giving some.
+
 The ratings and votes are computed from known faults; `data/starter/README.md` explains them.
 """
 
@@ -20,6 +22,9 @@ from starter.rate import choose, preferred, ratings, votes
 from starter.systems import SYSTEMS
 
 SEED = 20
+# In the set without labels: every third document, and three systems under names that tell nothing.
+UNLABELLED = {"north": "mixed", "east": "careful", "west": "inventive"}
+N_UNLABELLED = 10
 DIMENSIONS = ("coherence", "consistency", "fluency", "relevance")
 Row = dict[str, object]
 Measure = Callable[[Row], float]
@@ -53,6 +58,16 @@ def output_rows(sources: Iterable[Source]) -> list[Row]:
     ]
 
 
+def unlabelled_rows(sources: Sequence[Source]) -> list[Row]:
+    rows = []
+    for number, source in enumerate(sources[::3][:N_UNLABELLED], start=1):
+        summaries = summarize(source)
+        for name, system in UNLABELLED.items():
+            texts = {"document": source.document, "summary": text(summaries[system])}
+            rows.append({"id": f"{number}-{name}", "group": str(number), "system": name, **texts})
+    return rows
+
+
 def pair_rows(sources: Iterable[Source]) -> list[Row]:
     return [row for source in sources for row in _pairs(source, summarize(source))]
 
@@ -80,6 +95,7 @@ def files() -> dict[Path, str]:
     return {
         STARTER / "outputs.jsonl": _lines(output_rows(sources)),
         STARTER / "pairs.jsonl": _lines(pair_rows(sources)),
+        STARTER / "unlabelled.jsonl": _lines(unlabelled_rows(sources)),
     }
 
 

@@ -57,7 +57,7 @@ def test_times_and_an_object_of_labels_are_no_texts_and_its_leaf_is_named() -> N
     cells = ('{"user": "a", "feedback": "pass"}', '{"user": "b", "feedback": "fail"}')
     times, none = ("2024-03-01T10:00:00Z", "2024-03-02"), (None, None)
     nested = rows(metadata=cells, ts=times, latency_s=none, tokens=none)
-    with pytest.raises(LabelError, match=r"no column is .*; .* --map label=metadata\.feedback$"):
+    with pytest.raises(LabelError, match=r"no column is .*; .* --map label=metadata\.feedback, or"):
         data.read_labels(nested)
     labelled = data.read_labels(nested, map={"label": "metadata.feedback"})
     assert [*labelled.reading.texts] == ["input", "output"]

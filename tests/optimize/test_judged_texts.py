@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from jsonl import read_jsonl, write_jsonl
 
-from optimize import check
 from data.flags import read_map_file
 from data.types import LabelError
+from optimize import check
 from optimize.labels import subject_of
 
 SECRET = {
