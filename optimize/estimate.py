@@ -181,10 +181,8 @@ def lines(result: Result) -> list[str]:
         f"{number_text(overall['judge_only'])}",
     ]
     if result["weighted"]:
-        text_lines.append(
-            "  Weighted: documents were drawn with unequal chances; those with labels count as\n"
-            f"  about {overall['n_effective']:.0f}."
-        )
+        effective = f"those with labels count as about {overall['n_effective']:.0f}"
+        text_lines.append(f"  Weighted: drawn with unequal chances; {effective}.")
     if overall["target_width"]:
         more = overall["more_labels_needed"]
         needs = "more outputs than there are" if more is None else counted(more, "more label")

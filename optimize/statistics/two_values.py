@@ -5,10 +5,10 @@ fails; their mean is the balanced accuracy, 0.5 for a judge that always says the
 
 A rate has Wilson's interval (1927), with as many outputs as independent ones would tell as much:
 their number by the design effect of documents, as Korn and Graubard (1998) have it. Few documents
-say little of that effect, so it is drawn towards the root of a document's outputs (times what
-unequal weights cost, by Kish). The interval of
-the balanced accuracy is put together from both rates' (MOVER, Zou and Donner 2008), that of kappa
-stands on Fisher's z. A figure that needs passes or fails has no interval where they are too few.
+say little of that effect, so it is drawn towards the root of a document's outputs, times what
+unequal weights cost (Kish). The interval of the balanced accuracy is put together from both rates'
+(MOVER, Zou and Donner 2008), that of kappa stands on Fisher's z and is withheld of unequal weights.
+A figure that needs passes or fails has no interval where they are too few.
 """
 
 from collections.abc import Mapping
@@ -83,7 +83,8 @@ def two_values(
     of = {"pass": people == 1, "fail": people == 0}
     every = np.ones(people.size, bool)
     tpr, tnr = (_rate(right, rows, outputs) for outputs in of.values())
-    has_interval = bool(tpr.interval and tnr.interval)
+    # Of weights kappa's interval would be too narrow.
+    has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
     return TwoValues(
         confusion={
             f"{word}_{other}": int((said[outputs] == (other == "pass")).sum())
@@ -118,15 +119,19 @@ def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
     share = float(np.average(values, weights=weight))
     if n < FEW_OUTPUTS or np.unique(codes).size < FEW_DOCUMENTS:
         return Rate(share, None, n)
-    effective = n / _design_effect(values, share, weight, codes)
+    # Outputs that weigh little tell little of what was seldom drawn, however many they are.
+    telling = rows.weight[of].sum() * effective_number(rows.weight) / rows.weight.size
+    effective = n / _design_effect(values, share, weight, codes, telling)
     return Rate(share, wilson(share, effective), n)
 
 
-def _design_effect(values: Vector, share: float, weight: Vector, codes: Indices) -> float:
+def _design_effect(
+    values: Vector, share: float, weight: Vector, codes: Indices, telling: float
+) -> float:
     """By how much the variance of a share is that of as many independent outputs."""
     sizes, sums = np.bincount(codes), np.bincount(codes, weight)
     n, documents = values.size, sizes.size
-    expected = np.sqrt(float(sizes @ sizes) / n) * (n / effective_number(weight))
+    expected = np.sqrt(float(sizes @ sizes) / n) * (n / min(telling, effective_number(weight)))
     if not 0 < share < 1:
         return float(expected)
     errors = np.bincount(codes, values * weight) - share * sums
