@@ -64,7 +64,8 @@ def parser() -> argparse.ArgumentParser:
     add("--scores", metavar="FILE", help=about, **many)
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
     add("--target-width", metavar="W", type=float, default=0.1, help="of the intervals (0.1)")
-    about = "random, or disagreement: more often where judges differ, with weights (random)"
+    about = "random, or disagreement: more often where judges differ, with weights that keep "
+    about += "figures right; on most real sets it made no interval narrower (random)"
     add("--by", choices=("random", "disagreement"), default="random", metavar="WAY", help=about)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
     add("--map", metavar="NAME=COLUMN", help=MAP, **many)
