@@ -203,7 +203,12 @@ def main() -> None:
     }
     for name, world in worlds.items() if "1" in flags.tables else ():
         for target in (0.1, 0.15):
-            print(f"(1) {name}, {target}", *targets(world, target, flags.repetitions), sep=" | ", flush=True)
+            print(
+                f"(1) {name}, {target}",
+                *targets(world, target, flags.repetitions),
+                sep=" | ",
+                flush=True,
+            )
     if flags.data.is_dir():
         worlds |= dict(real_worlds(flags.data))
     else:
