@@ -13,6 +13,7 @@ import numpy as np
 import data
 from data.cells import value_in
 from data.columns import ROW
+from data.readers import read_items
 from data.tables.formats import RowWriter, read_table
 from data.tables.problems import Problems, joined_names
 from data.types import LabelError, LabelledSet
@@ -124,7 +125,7 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """All outputs with the labels so far, and the dimension of these."""
     names, wanted = mapping(flags.map) or None, flags.dimension
     if not flags.labels:
-        items: Any = data.readers.read_items(flags.file, map=names)  # of outputs, not pairs
+        items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
         return items, wanted or ""
     how: Any = {"annotations": flags.labels, "map": names, "values": values_of(flags.values)}
     labelled = data.read_labels(flags.file, dimensions=wanted and [wanted], texts=(), **how)
@@ -248,11 +249,13 @@ def lines(result: Result) -> list[str]:
     if result["figures"]:
         texts[0] += f"; how many more give a width of {result['target_width']:g}:"
     else:
-        texts[0] += f"; a plan takes {FEWEST}, so a random round comes first."
+        fewest = f"{FEWEST} with scores" if result["n_labelled"] >= FEWEST else FEWEST
+        texts[0] += f"; a plan takes {fewest}, so a random round comes first."
     for name, cell in result["figures"].items():
         width, more = cell["width"], cell["more_documents"]
         now = TOO_FEW if width is None else f"width {width:.3f}"
-        then = f"not by all {left:,} left" if more is None else f"about {more:,} more"
+        all_left = f"not by all {left:,} left" if left else "not reached"
+        then = all_left if more is None else f"about {more:,} more"
         then = "reached" if more == 0 else then
         texts.append(f"{name:<17}  {cell_text(cell)}, {now}: {then}")
     if (gain := result["expected_gain"]) is not None:
