@@ -17,15 +17,7 @@ from judges.dimension import Dimension
 from judges.exports import read_scores
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
-from optimize.flags import (
-    ANNOTATIONS,
-    Parser,
-    Result,
-    SettingsError,
-    add_label_flags,
-    run,
-    values_of,
-)
+from optimize.flags import Parser, Result, SettingsError, add_label_flags, run, values_of
 from optimize.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
 from optimize.report.text import cell_text, counted, number_text
 from optimize.statistics.balanced import verdicts
@@ -43,8 +35,8 @@ def parser() -> argparse.ArgumentParser:
         "or have the weights that `dspy-judges plan` gave them.",
     )
     add = command_parser.add_argument
-    add_label_flags(command_parser, required="all outputs, some of them rated")
-    add("--annotations", metavar="FILE", help=ANNOTATIONS)
+    add_label_flags(command_parser, required="all outputs, with what labels they have")
+    add("--annotations", metavar="FILE", help="their labels, if in a file of their own")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
     add("--dimension", metavar="NAME", required=True, help="what was rated")
     add("--json", action="store_true", help="print everything as JSON")

@@ -160,11 +160,11 @@ def test_a_rho_of_weighted_documents_is_that_of_all_and_its_interval_covers() ->
     rng = np.random.default_rng(3)
     levels: tuple[Level, ...] = ("summary", "dataset")
     for level in levels:
-        *sides, weight = world(200_000, 50_000)
+        *sides, weight = world(60_000, 15_000)
         truth = correlation(level, *sides, weight=weight).value
         assert truth > correlation(level, *sides).value + 0.1
         held = []
-        for _ in range(300):
+        for _ in range(200):
             *sides, weight = world(400, 100)
             interval = correlation(level, *sides, weight=weight).interval
             assert interval is not None
