@@ -59,7 +59,7 @@ def estimate(flags: argparse.Namespace) -> Result:
     documents = np.array([output.document_id for output in outputs])
     systems = np.array([output.system or "" for output in outputs])
     weights = np.array([output.weight for output in outputs])
-    bounds = (0.0, 1.0) if dimension in labelled.words else _bounds(labels, scores, dimension)
+    bounds = (0.0, 1.0) if dimension in labelled.words else rating_bounds(labels, scores, dimension)
     known, passes = labels[~np.isnan(labels)], verdicts(scores)
     in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
     is_rate = bounds == (0, 1) and in_range and np.isin(known, (0, 0.5, 1)).all()
@@ -125,7 +125,7 @@ def _judged(
     return outputs, np.array([scores_by_id[output.id] for output in outputs])
 
 
-def _bounds(labels: Vector, scores: Vector, dimension: str) -> tuple[float, float]:
+def rating_bounds(labels: Vector, scores: Vector, dimension: str) -> tuple[float, float]:
     """The ends of the labels' scale; of a dimension that is not known, what the file shows."""
     labels, scores = labels[~np.isnan(labels)], scores[~np.isnan(scores)]
     subject = find_subject(dimension)
