@@ -30,6 +30,7 @@ from optimize.measuring.asking import on_labels_scale
 COMMAND = "dspy-judges label"
 MOST_ANSWERS = 10
 PARTS = ("turn", "conversation")
+Row = dict[str, Any]
 ABOUT = """\
 Open a page on this machine to give labels: one output (or pair) at a time,
 without its system, the outputs of a document together. Every label is in the
@@ -108,9 +109,9 @@ def label(flags: argparse.Namespace) -> int:
     return DONE
 
 
-def _rows(labelled: Labelled, name: str, seed: int) -> list[dict[str, Any]]:
+def _rows(labelled: Labelled, name: str, seed: int) -> list[Row]:
     """What every line of the file says of its output or pair; A and B change places by chance."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for item in labelled.items:
         row = {"id": item.id, "group": item.document_id, **item.texts}
         if isinstance(item, LabelledPair):
@@ -172,7 +173,9 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
     return judge
 
 
-def _ask(judge: Judge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace) -> dict[str, State]:
+def _ask(
+    judge: Judge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
+) -> dict[str, State]:
     """What the judge says of each row, by id, as far as the limits allow."""
     columns, said = judge.find_columns(rows[0]), dict[str, State]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)

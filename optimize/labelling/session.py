@@ -124,7 +124,12 @@ class Session:
         groups = chance.sample([*documents.values()], len(documents))
         self.rows = [row for group in groups for row in chance.sample(group, len(group))]
         self._places = [
-            {"document": number, "documents": len(groups), "place": place, "of_document": len(group)}
+            {
+                "document": number,
+                "documents": len(groups),
+                "place": place,
+                "of_document": len(group),
+            }
             for number, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]

@@ -234,8 +234,9 @@ def test_of_a_pair_the_one_that_was_chosen_on_the_page_is_preferred(
         for _ in range(4):
             chosen.append(output(page))
             press(page, "a")
-    preferred = [sides[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
+    preferred = [row[f"response_{row['preferred'].lower()}"] for row in read_jsonl(labels(path))]
     assert preferred == chosen
+    assert {*chosen} == {*sides.values()}  # whichever stands first in the file
 
 
 def test_the_keyboard_does_all_and_a_held_or_modified_key_nothing(

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
+from jsonl import read_jsonl
 
-from data.readers import read_items
 from judges import loading
 from optimize.labelling.server import Server
 from optimize.labelling.session import Session
@@ -24,11 +23,13 @@ CLICK = {"annotator": "Anna", "item": 0, "value": 4, "comment": "", "before": No
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    rows = [{"id": f"o{i}", "document": f"Text {i}.", "summary": MARKUP} for i in range(3)]
-    labelled = read_items(write_jsonl(tmp_path / "outputs.jsonl", rows))
+    texts = {"summary": MARKUP, "dimension": "helpful"}
+    rows = [{"id": f"o{i}", "group": f"d{i}", "document": f"Text {i}.", **texts} for i in range(3)]
     subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
-    session = Session(subject=subject, labelled=labelled, texts=TEXTS, path=path)
+    session = Session(
+        subject=subject, rows=rows, texts=TEXTS[:1], judged={"summary": "summary"}, path=path
+    )
     with Server(session) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
