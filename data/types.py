@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from data.tables.problems import DataError, Problem
 
@@ -40,6 +40,12 @@ class LabelledOutput:
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weight: float = 1.0
     draw: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """What a file without labels says of it."""
+        names = {"id": self.id, "group": self.document_id, "system": self.system}
+        return {name: value for name, value in names.items() if value} | {**self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
         """Return the mean human rating; KeyError where this output has none on `dimension`."""

@@ -113,14 +113,15 @@ def _rows(labelled: Labelled, name: str, seed: int) -> list[Row]:
     """What every line of the file says of its output or pair; A and B change places by chance."""
     rows: list[Row] = []
     for item in labelled.items:
+        if not isinstance(item, LabelledPair):
+            rows.append({**item.row, "dimension": name})
+            continue
         row = {"id": item.id, "group": item.document_id, **item.texts}
-        if isinstance(item, LabelledPair):
-            for side, own in zip("ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True):
-                row[f"system_{side}"] = getattr(item, f"system_{own}")
-                row[f"response_{side}"] = getattr(item, f"response_{own}")
-        else:
-            row |= {"system": item.system, "dimension": name, **item.draw}
-        rows.append({key: value for key, value in row.items() if value is not None})
+        for side, own in zip("ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True):
+            row[f"response_{side}"] = getattr(item, f"response_{own}")
+            if system := getattr(item, f"system_{own}"):
+                row[f"system_{side}"] = system
+        rows.append(row)
     return rows
 
 

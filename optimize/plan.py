@@ -1,6 +1,7 @@
 """The command `plan`: which documents to label next, and how many."""
 
 import argparse
+import json
 import math
 import shlex
 import sys
@@ -11,11 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import data
-from data.cells import value_in
-from data.columns import ROW
 from data.readers import read_items
-from data.tables.formats import RowWriter, read_table
-from data.tables.problems import Problems, joined_names
+from data.tables.atomic_write import write_atomically
+from data.tables.problems import joined_names
 from data.types import LabelError, LabelledSet
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
@@ -151,11 +150,9 @@ def _scores(files: Sequence[str], labelled: LabelledSet, dimension: str) -> Matr
 def figures_of(labels: Labels, target: float) -> dict[str, Cell]:
     """The mean and the judge's agreement, and how many more documents give each the target width.
 
-    `more_documents` is None where all that are left do not; without an interval, what gives one in
-    nine cases of ten. A judge with one score for all has no agreement.
+    `more_documents` is None where all that are left do not; without an interval, about what gives
+    one. A judge with one score for all has no agreement.
     """
-    from scipy.special import nbdtrik
-
     label, score, document, weight, bounds = labels
     known = ~np.isnan(label)
     n, n_all = (np.unique(document[rows]).size for rows in (known, slice(None)))
@@ -188,8 +185,7 @@ def figures_of(labels: Labels, target: float) -> dict[str, Cell]:
                 needed = labels_needed(mean, target) or math.inf
                 more = max(1, needed * n / mean.n_labels - n)
         elif lack := lacks.get(name, max(lacks.values(), default=0)):
-            share = min(max(least - lack, 0.5) / n, 0.99)
-            more = lack + float(nbdtrik(0.9, lack, share))
+            more = lack * n / max(1, least - lack)
         cells[name] = value_cell(figure.value, figure.interval) | {
             "width": width,
             "more_documents": None if more > n_all - n else math.ceil(more),
@@ -213,28 +209,17 @@ def sizes_of(labels: Labels, judges: Matrix) -> Vector:
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: dict[str, float], n_from: int
 ) -> Cell:
-    """Writes whole documents in the order drawn; where, how many outputs, and what labels them."""
+    """Write whole documents in the order drawn; where, how many outputs, and what labels them."""
     file, name = Path(flags.file), flags.dimension or "".join(labelled.dimensions) or "NAME"
     out = flags.out or file.with_suffix(".next.jsonl")
-    if out.exists():
-        raise LabelError(f"{out} exists already: name another --out")
-    table = read_table(flags.file, Problems(flags.file))
-    assert table is not None  # it was read before
-    id_in = labelled.reading.rows.get("id", (ROW,))[0]
-    document_of = {output.id: output.document_id for output in labelled.outputs}
-    rows: dict[str, list[Cell]] = {document: [] for document in drawn}
-    for row in table.rows:
-        own = {"id": str(row.number)} if id_in == ROW else {}
-        document = document_of.get(own.get("id") or str(value_in(row, id_in)).strip(), "")
-        if document in drawn:
-            chance = {"sampling_weight": drawn[document], "sampling_from": n_from} if n_from else {}
-            rows[document].append({**own, **row.cells, **chance})
-    written = [row for of_document in rows.values() for row in of_document]
-    with RowWriter(out, columns=[*{column: 0 for row in written for column in row}]) as sink:
-        for cells in written:
-            sink.write(cells)
+    of_document: dict[str, list[Cell]] = {document: [] for document in drawn}
+    for output in labelled.outputs:
+        if (chance := drawn.get(output.document_id)) is not None:
+            draw = {"sampling_weight": chance, "sampling_from": n_from} if n_from else {}
+            of_document[output.document_id].append(output.row | draw)
+    written = [row for rows in of_document.values() for row in rows]
+    write_atomically(out, "".join(f"{json.dumps(row)}\n" for row in written).encode())
     words = ["dspy-judges", "label", str(out), "--dimension", name]
-    words += [word for column in flags.map for word in ("--map", column)]
     rated = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
     if rated and name not in labelled.words and not find_subject(name):
         words += ["--scale", "{}-{}".format(*usual_scale(rated) or DEFAULT_SCALE)]
