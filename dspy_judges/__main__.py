@@ -31,9 +31,9 @@ END = """\
 options: --help, --version
 
 Python starts the same commands where no script is installed: `python -m
-dspy_judges WORD`, or `python -m optimize` for tune, `python -m optimize.WORD`
-for plan, verify, compare, panel and estimate, `python -m judges WORD` for
-score, winrate, list, show and export, `python -m data WORD` for check and label.
+dspy_judges WORD`, or `python -m data WORD` for check and label, `python -m
+optimize` for tune, `python -m optimize.WORD` for plan, verify, compare, panel
+and estimate, `python -m judges WORD` for score, winrate, list, show, export.
 
 examples:
   dspy-judges check labels.csv
