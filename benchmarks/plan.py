@@ -145,7 +145,8 @@ def ways(
         first, *others = (
             summary([cells[place] for cells in way], truth(world)[place]) for way in found
         )
-        own = [f"{w / first[0]:.3f} {e / first[1]:.3f} {share}" for w, e, share in others]
+        width, error = (of or np.nan for of in first[:2])  # where all labels are one
+        own = [f"{w / width:.3f} {e / error:.3f} {share}" for w, e, share in others]
         yield " | ".join([first[2], *own])
 
 
