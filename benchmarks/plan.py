@@ -143,7 +143,8 @@ def ways(
         found.append([[*figures_of(each, ANY).values()] for each in labels])
     for place in (0, 1):
         first, *others = (
-            summary([cells[place] for cells in way], truth(world)[place]) for way in found
+            summary([cells[place] for cells in way if cells[place:]], truth(world)[place])
+            for way in found
         )
         width, error = (of or np.nan for of in first[:2])  # where all labels are one
         own = [f"{w / width:.3f} {e / error:.3f} {share}" for w, e, share in others]
