@@ -152,7 +152,6 @@ def _cell(estimate: Estimate) -> dict[str, Any]:
         "n_labels": estimate.n_labels,
         "n_judgements": estimate.n_judgements,
         "n_documents": estimate.n_documents,
-        "n_effective": round(estimate.n_effective, 1),
         "n_failed": estimate.n_failed,
         "target_width": target,
         "more_labels_needed": None if needed is None else max(needed - estimate.n_labels, 0),
@@ -173,8 +172,7 @@ def lines(result: Result) -> list[str]:
         f"{number_text(overall['judge_only'])}",
     ]
     if result["weighted"]:
-        effective = f"those with labels count as about {overall['n_effective']:.0f}"
-        text_lines.append(f"  Weighted: drawn with unequal chances; {effective}.")
+        text_lines.append("  Weighted: documents were drawn with unequal chances.")
     if overall["target_width"]:
         more = overall["more_labels_needed"]
         needs = "more outputs than there are" if more is None else counted(more, "more label")

@@ -13,7 +13,6 @@ from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
 from optimize.statistics.correlations import Level
-from optimize.statistics.intervals import effective_number
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -73,12 +72,6 @@ class Items:
     def is_weighted(self) -> bool:
         """Whether documents count differently, as they were drawn with unequal chances."""
         return np.unique(self.weights).size > 1
-
-    @property
-    def n_effective(self) -> float:
-        """How many documents drawn with equal chances would tell as much."""
-        first_rows = [rows[0] for rows in self.places.values()]
-        return round(effective_number(self.weights[first_rows]), 1)
 
     @property
     def document_ids(self) -> list[str]:
@@ -156,7 +149,7 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
         "n_systems": len(items.systems),
         "n_outputs": len(items),
         **({"n_tied": n_tied} if (n_tied := n_tied_of(labelled)) else {}),
-        **({"weighted": True, "n_effective": items.n_effective} if items.is_weighted else {}),
+        **({"weighted": True} if items.is_weighted else {}),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from data.readers import SHIPPED_NAMES, read_items
 from data.tables.atomic_write import in_use
+from data.tables.problems import count
 from data.tables.xlsx import split_sheet
 from data.types import LabelledPair, LabelledPairs
 from judges import loading
@@ -93,7 +94,7 @@ def label(flags: argparse.Namespace) -> int:
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
-        session.judge = judge and _ask(judge, rows, flags)
+        session.judge = _ask(judge, rows, flags) if judge else None
         with Server(session) as server:
             answers = ", ".join(map(str, numbers_of(subject)))
             lines = (f"{subject.name}: {answers}", f"labels go to {out}", f"open {server.address}")
@@ -103,9 +104,12 @@ def label(flags: argparse.Namespace) -> int:
             except KeyboardInterrupt:
                 n_labels = session.close()
     kind = "--pairwise" if pairwise else "--dimension"
-    words = ["dspy-judges", "tune", "--data", str(out), kind, flags.pairwise or flags.dimension]
+    spec = flags.pairwise or flags.dimension
+    spec = spec if find_subject(spec) else "=".join([subject.name, *spec.split("=", 1)[1:]])
+    words = ["dspy-judges", "tune", "--data", str(out), kind, spec]
     words += ["--scale", flags.scale] if flags.scale else []
-    print_lines(["", f"{n_labels:,} labels in {out}", f"next: {shlex.join(words)}"])
+    last = [f"next: {shlex.join(words)}"] if n_labels else []
+    print_lines(["", f"{count(n_labels, 'label')} in {out}", *last])
     return DONE
 
 
@@ -133,9 +137,9 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
         raise SettingsError(f"--scale {flags.scale}: of ratings, and as in 1-5")
     if equals and not definition:
         raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
-    subject = None if equals else find_subject(written)
+    name = re.sub("[^a-z0-9]+", "_", written.casefold()).strip("_")
+    subject = None if equals else find_subject(written) or find_subject(name)
     if subject is None:
-        name = re.sub("[^a-z0-9]+", "_", written.casefold()).strip("_")
         ratings = whole_ratings(bounds) if bounds else ()
         answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
         if isinstance(labelled, LabelledPairs):

@@ -134,7 +134,7 @@ def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int,
     if scale is not None and (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
-    usual = usual_scale(ratings) or (DEFAULT_SCALE if scale == ANY_SCALE else None)
+    usual = _usual_scale(ratings) or (DEFAULT_SCALE if scale == ANY_SCALE else None)
     if usual is None:
         raise LabelError(f"{labelled.name}: {_scale_advice(ratings)}")
     return usual
@@ -310,7 +310,7 @@ def _read_outputs(
         raise LabelError(f"{error}; {_scale_advice(ratings)}", error.problems) from error
 
 
-def usual_scale(ratings: list[float]) -> tuple[int, int] | None:
+def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
     """The narrowest usual scale that holds the ratings; None where a judge would tie too many."""
     low, high = min(ratings), max(ratings)
     usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
@@ -323,7 +323,7 @@ def usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 def _scale_advice(ratings: list[float]) -> str:
     """Which scale to state, by what the file holds."""
     advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
-    if usual := usual_scale(ratings):
+    if usual := _usual_scale(ratings):
         ends = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
         advice = f"add --scale {ends} (or --scale any, and the judge keeps its own)"
     low, high = min(ratings), max(ratings)

@@ -25,12 +25,12 @@ from optimize.estimate import rating_bounds
 from optimize.figures import value_cell
 from optimize.flags import MAP, VALUES, Parser, Result, SettingsError, run, values_of
 from optimize.items import Indices, Item, Items, Matrix, Vector, choose_level
-from optimize.labels import DEFAULT_SCALE, PASS_FAIL, find_subject, usual_scale
+from optimize.labels import PASS_FAIL, find_subject
 from optimize.report.text import TOO_FEW, cell_text, counted, wrapped
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, stream
-from optimize.statistics.sampling import draw, expected_gain, per_document, sizes_by_disagreement
+from optimize.statistics.sampling import draw, per_document, sizes_by_disagreement
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
@@ -101,7 +101,6 @@ def plan(flags: argparse.Namespace) -> Result:
         "n_labelled": n_done,
         "target_width": flags.target_width,
         "figures": {},
-        "expected_gain": None,
     }
     n_ready = np.unique(document[~np.isnan(label + judges[0])]).size
     n, sizes = FIRST_ROUND - n_ready, np.ones(names.size)
@@ -111,13 +110,13 @@ def plan(flags: argparse.Namespace) -> Result:
         n = max((m for m in more if m), default=left.size if None in more else 0)
         if flags.by == "disagreement":
             sizes = sizes_of(labels, judges)
-            result["expected_gain"] = expected_gain(sizes[left])
     order, rng = per_document(judges[0], document)[left], stream(flags.seed, "plan", left.size)
     rows, chance = draw(sizes[left], order, min(n, left.size), rng)
     drawn = dict(zip(names[left[rows]].tolist(), (1 / chance).tolist(), strict=True))
     is_weighed = bool(np.ptp(sizes) or np.ptp(weight))
     written = _write(flags, labelled, drawn, left.size if is_weighed else 0) if drawn else {}
-    return result | {"n_next": len(drawn), **written}
+    way = "by disagreement" if np.ptp(sizes) else "at random"
+    return result | {"n_next": len(drawn), "drawn": way, **written}
 
 
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -218,11 +217,11 @@ def _write(
             draw = {"sampling_weight": chance, "sampling_from": n_from} if n_from else {}
             of_document[output.document_id].append(output.row | draw)
     written = [row for rows in of_document.values() for row in rows]
-    write_atomically(out, "".join(f"{json.dumps(row)}\n" for row in written).encode())
+    content = "".join(f"{json.dumps(row)}\n" for row in written).encode()
+    write_atomically(out, content, overwrite=not flags.out)
     words = ["dspy-judges", "label", str(out), "--dimension", name]
-    rated = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
-    if rated and name not in labelled.words and not find_subject(name):
-        words += ["--scale", "{}-{}".format(*usual_scale(rated) or DEFAULT_SCALE)]
+    if name in {*labelled.dimensions} - labelled.words.keys() and not find_subject(name):
+        words += ["--scale", "LOW-HIGH"]  # which the labels alone do not tell
     words += ["--out", flags.labels or str(file.with_suffix(f".{name}.jsonl"))]
     return {"out": str(out), "n_outputs": len(written), "next": shlex.join(words)}
 
@@ -243,16 +242,13 @@ def lines(result: Result) -> list[str]:
         then = all_left if more is None else f"about {more:,} more"
         then = "reached" if more == 0 else then
         texts.append(f"{name:<17}  {cell_text(cell)}, {now}: {then}")
-    if (gain := result["expected_gain"]) is not None:
-        none = "Disagreement tells nothing of the errors here: random is as good."
-        some = f"By disagreement the mean's interval should be {gain:.0%} narrower."
-        texts.append(some if gain >= 0.005 else none)
     if not result["n_next"]:
         return wrapped(
             *texts, "Nothing is left to label." if not left else "Nothing more to label."
         )
     counts = f"{counted(result['n_next'], 'document')}, {counted(result['n_outputs'], 'output')}"
-    return [*wrapped(*texts, f"{result['out']}: {counts} in random order; next:"), result["next"]]
+    written = f"{result['out']}: {counts}, drawn {result['drawn']}; next:"
+    return [*wrapped(*texts, written), result["next"]]
 
 
 if __name__ == "__main__":

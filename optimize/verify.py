@@ -418,10 +418,7 @@ def verify_answer(result: Mapping[str, Any]) -> list[str]:
         f"{data['n_outputs']:,} {unit}, {counted(data['n_documents'], 'document')}{failed}"
     ]
     if data.get("weighted"):
-        lines.append(
-            f"Weighted: documents were drawn with unequal chances; {data['n_documents']:,} count "
-            f"as about {data['n_effective']:.0f}."
-        )
+        lines.append("Weighted: documents were drawn with unequal chances.")
     if has_constructed_labels(result):
         lines.append("The labels are constructed from known faults: no person gave them.")
     if result["tuned_on_these_labels"]:

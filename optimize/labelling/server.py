@@ -29,6 +29,8 @@ HEADERS = {
 class Server(ThreadingHTTPServer):
     """Serves one session; each connection has a thread that nobody waits for."""
 
+    request_queue_size = 128  # of 5, the system resets what comes at once
+
     def __init__(self, session: Session) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.session, self.token = session, secrets.token_urlsafe()
@@ -45,7 +47,7 @@ class Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
-    timeout = 20  # seconds for which a connection may be silent
+    timeout = 5  # seconds for which a connection may be silent
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
@@ -71,7 +73,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             click = msgspec.json.decode(self.rfile.read(int(length)), type=Click)
             return self._answer(200, getattr(self.server.session, word)(click))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             return self._answer(400, {"error": f"this is no click: {error}"})
         except RefusedError as error:
             about = {"state": error.state} if error.state else {}

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from data.rows import SAMPLING
 from data.tables.problems import count
 from data.types import LabelError
 from data.values import says_nothing
@@ -123,13 +125,9 @@ class Session:
             documents.setdefault(row["group"], []).append(row)
         groups = chance.sample([*documents.values()], len(documents))
         self.rows = [row for group in groups for row in chance.sample(group, len(group))]
+        names = "document", "documents", "place", "of_document"
         self._places = [
-            {
-                "document": number,
-                "documents": len(groups),
-                "place": place,
-                "of_document": len(group),
-            }
+            dict(zip(names, (number, len(groups), place, len(group)), strict=True))
             for number, group in enumerate(groups, 1)
             for place in range(1, len(group) + 1)
         ]
@@ -164,7 +162,7 @@ class Session:
             own = {} if item is None else self.rows[item]
             if item is None or row.get("dimension") != own.get("dimension"):
                 return False
-            differing = [name for name in own if row.get(name) != own[name]]
+            differing = [n for n in own if n not in SAMPLING and row.get(n) != own[n]]
             if differing or not (label.value is None or label.value in self._numbers):
                 fault = f"{differing[0] if differing else label.value!r:.60} is not of this FILE"
                 raise LookupError
@@ -201,7 +199,19 @@ class Session:
             return sum(len(given.standing) for given in self._given.values())
 
     def _of(self, annotator: str) -> _Given:
-        return self._given.get(annotator, _Given())
+        return self._given.get(self._spelled(annotator), _Given())
+
+    def _spelled(self, annotator: str) -> str:
+        """A name as the file has it, however it is written this time."""
+        name = unicodedata.normalize("NFC", " ".join(annotator.split()))
+        names = (own for own in self._given if own.casefold() == name.casefold())
+        return name if name in self._given else next(names, name)
+
+    def _name_of(self, annotator: str) -> str:
+        name = self._spelled(annotator)
+        if says_nothing(name) or len(name) > LONGEST_NAME or not name.isprintable():
+            raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
+        return name
 
     def _shown(self, item: int) -> State:
         """An item as the page has it."""
@@ -213,6 +223,7 @@ class Session:
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
         """What the page shows this annotator: this item, or the next one without a label."""
         with self._lock:
+            annotator = self._spelled(annotator)
             standing, n = self._of(annotator).standing, len(self.rows)
             if item is None:
                 item = next((at for at in range(n) if at not in standing), None)
@@ -235,7 +246,7 @@ class Session:
     def label(self, click: Click) -> State:
         """Save a label, and return the next state; one that stands already is not written again."""
         with self._lock:
-            who, item, comment = _name_of(click.annotator), click.item, click.comment.strip()
+            who, item, comment = self._name_of(click.annotator), click.item, click.comment.strip()
             if click.value not in self._numbers or not 0 <= item < len(self.rows):
                 raise RefusedError(f"{click.value!r:.40} is no answer, or the item is none")
             stands = self._of(who).standing.get(item)
@@ -249,7 +260,7 @@ class Session:
     def undo(self, click: Click) -> State:
         """Take back the annotator's last label that stands; the state, with its item again."""
         with self._lock:
-            who = _name_of(click.annotator)
+            who = self._name_of(click.annotator)
             item, label = next(reversed(self._of(who).standing.items()), (None, None))
             if item is not None:
                 self._append(item, Label(who, self.now(), None))
@@ -258,6 +269,7 @@ class Session:
     def review(self, annotator: str) -> State:
         """The items of this annotator's disagreements, with others first, then with the judge."""
         with self._lock:
+            annotator = self._spelled(annotator)
             own, items = self._of(annotator).standing, []
             others = sorted(self._given.keys() - {annotator})
             for item, after in self._disagreements(annotator):
@@ -324,11 +336,3 @@ def _task(subject: Subject) -> State:
     ]
     about = {"name": subject.name, "kind": kind, "definition": subject.definition}
     return {**about, "answers": answers}
-
-
-def _name_of(annotator: str) -> str:
-    """An annotator's name as the file has it."""
-    name = " ".join(annotator.split())
-    if says_nothing(name) or len(name) > LONGEST_NAME or not name.isprintable():
-        raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
-    return name

@@ -550,7 +550,7 @@ def labels_of(result: Summary) -> str:
     name = short_name(data["name"], 40)
     documents = counted(data["n_documents"], "document")
     if data.get("weighted"):
-        documents += f" (weighted: as about {data['n_effective']:.0f}; differences are unweighted)"
+        documents += " (weighted; differences are unweighted)"
     return f"{documents}, {systems}{number} of {name}"
 
 

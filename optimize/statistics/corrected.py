@@ -7,7 +7,7 @@ tuning of the second paper) means it is hardly ever wider than labels alone.
 
 Documents may be drawn with unequal chances (active inference, arXiv:2403.03208). Labels then weigh
 one over their chance, and the judge's mean is over all outputs, since those without a label do not
-stand for all. With equal chances this is the same.
+stand for all. With equal chances it is the same but for the order of 1 / n.
 
 Sixteen labels that all pass do not show that all outputs do. So two documents are added for the
 interval, one at either end of the scale, as Agresti and Caffo (2000) do for shares.
@@ -35,9 +35,8 @@ class Estimate:
     """A mean by human standards, and what it was computed from.
 
     `labels_only` is what the labels alone give, `judge_only` what the judge alone would claim,
-    without any guarantee. `weight` is the judge's, in [0, 1]. The labelled documents tell as much
-    as `n_effective` drawn with equal chances. `label_sd` and `agreement` (the correlation of label
-    and score that the estimate profits from) serve `labels_needed`.
+    without any guarantee. `weight` is the judge's, in [0, 1]; `label_sd` and `agreement` (the
+    correlation of label and score that the estimate profits from) serve `labels_needed`.
     """
 
     value: float
@@ -49,7 +48,6 @@ class Estimate:
     n_labels: int
     n_judgements: int
     n_documents: int
-    n_effective: float
     n_failed: int
     label_sd: float
     agreement: float
@@ -126,7 +124,6 @@ def mean_score(
         n_labels=n,
         n_judgements=total - n,
         n_documents=np.unique(codes).size,
-        n_effective=n_effective,
         n_failed=int((~judged).sum()),
         label_sd=label_error * np.sqrt(n),
         agreement=_agreement(label_error, error, n, total),

@@ -75,11 +75,6 @@ def sizes_by_disagreement(disagreement: Vector, error: Vector) -> Vector:
     return sizes
 
 
-def expected_gain(sizes: Vector) -> float:
-    """By what share an interval is narrower than with equal chances, if sizes are right."""
-    return 1 - float(sizes.mean() / np.sqrt((sizes**2).mean()))
-
-
 def per_document(values: Vector, document: Indices) -> Vector:
     """The mean of each document's values; NaN where it has none."""
     known = ~np.isnan(values)

@@ -61,7 +61,7 @@ def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(
     assert int(balanced.split()[-2]) == pytest.approx(60 * (width / 0.15) ** 2 - 60, abs=1)
     assert tpr.endswith(": reached")
     assert tnr.endswith(": not by all 140 left")
-    assert written.endswith("outputs in random order; next:")
+    assert written.endswith("outputs, drawn at random; next:")
     n = int(written.split()[1])
     assert n == max(int(line.split()[-2]) for line in (rate, balanced, tpr, tnr) if "about" in line)
     assert command == "dspy-judges label outputs.next.jsonl --dimension ok --out done.jsonl"
@@ -69,7 +69,7 @@ def test_each_figure_has_a_line_and_the_last_line_labels_what_was_written(
     assert len(rows) == n
     assert all(int(row["id"][1:]) >= 60 for row in rows)
     assert set(rows[0]) == {"id", "group", "output"}
-    assert lines_of(capsys, *LINE, code=1)[0].endswith("exists already; name another file")
+    assert lines_of(capsys, *LINE)[-1] == command
 
 
 def test_whole_documents_are_written_together(
@@ -88,7 +88,7 @@ def test_without_labels_a_first_round_is_drawn_at_random(
 ) -> None:
     said, written, command = lines_of(capsys)
     assert said == "0 of 200 documents labelled; a plan takes 20, so a random round comes first."
-    assert written == "outputs.next.jsonl: 30 documents, 30 outputs in random order; next:"
+    assert written == "outputs.next.jsonl: 30 documents, 30 outputs, drawn at random; next:"
     assert command.endswith("label outputs.next.jsonl --dimension NAME --out outputs.NAME.jsonl")
     write_labels(range(12))
     written = lines_of(capsys, *LINE, "--out", "next.jsonl")[1]
@@ -141,8 +141,8 @@ def test_ratings_have_a_mean_and_a_rho(folder: Path, capsys: pytest.CaptureFixtu
     write_jsonl("tone.jsonl", rows)
     lines = lines_of(capsys, "--labels", "done.jsonl", "--scores", "tone.jsonl")
     assert [line.split("  ")[0] for line in lines[1:3]] == ["true mean", "dataset-level rho"]
-    # Of a name that no judge has, the command says the scale.
-    assert lines[-1].endswith("--dimension tone --scale 1-5 --out done.jsonl")
+    # Of a name that no judge has, the labels do not tell the scale.
+    assert lines[-1].endswith("--dimension tone --scale LOW-HIGH --out done.jsonl")
     assert max(map(len, lines[:-1])) <= 80
 
 
