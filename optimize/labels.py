@@ -19,7 +19,7 @@ from dspy_judges.column_names import name_key
 from judges import loading
 from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
 from optimize.flags import ANY_SCALE, Level, SettingsError, bounds_of, whole_ratings
-from optimize.items import AnnotationsError, Items, annotation_matrix, levels_of
+from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.human import annotator_agreement
 
 Labelled = LabelledSet | LabelledPairs
@@ -131,7 +131,7 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
     """The ends of the scale that a judge of these ratings has; LabelError where none is usual."""
-    if scale is not None and (bounds := bounds_of(scale)) is not None:
+    if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
     usual = usual_scale(ratings) or (DEFAULT_SCALE if scale == ANY_SCALE else None)
@@ -218,7 +218,7 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
     """How far annotators say the same, ties among it; empty where they are not known."""
     try:
         ratings, names = annotation_matrix(labelled, name)
-    except AnnotationsError:
+    except LabelError:
         return ""
     if len(names) > MANY_ANNOTATORS:
         # Few of them share outputs: an output's first label stands beside its second, and so on.
@@ -276,7 +276,7 @@ def _read_outputs(
     annotations: AnyPath | None,
 ) -> LabelledSet:
     """Outputs rated on one dimension; where off the scale, LabelError says how to state theirs."""
-    bounds = None if scale is None else bounds_of(scale)
+    bounds = bounds_of(scale)
     if scale is None and isinstance(subject, Dimension):
         bounds = float(subject.scale[0]), float(subject.scale[-1])
     if isinstance(subject, Dimension) and subject.words:

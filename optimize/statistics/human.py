@@ -5,7 +5,7 @@ Ratings are a matrix (outputs, annotators), NaN where unrated.
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -261,11 +261,8 @@ def reliability(
     return float(k * r / (1 + (k - 1) * r))
 
 
-def krippendorff_alpha(
-    annotations: ArrayLike,
-    level_of_measurement: Literal["nominal", "ordinal", "interval", "ratio"] = "interval",
-) -> float:
-    """Krippendorff's alpha of (outputs, annotators); NaN where it does not exist.
+def krippendorff_alpha(annotations: ArrayLike) -> float:
+    """Krippendorff's alpha of (outputs, annotators), by intervals; NaN where it does not exist.
 
     It does not where no output has two ratings, or all ratings are equal.
     """
@@ -275,4 +272,4 @@ def krippendorff_alpha(
     ratings = known.values[known.rated_twice]
     if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan
-    return float(krippendorff.alpha(ratings.T, level_of_measurement=level_of_measurement))
+    return float(krippendorff.alpha(ratings.T, level_of_measurement="interval"))
