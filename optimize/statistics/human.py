@@ -172,7 +172,9 @@ def one_annotator(
     documents = np.unique(known.document, return_inverse=True)[1]
     values, terms = [], []
     for column, own in enumerate(known.values.T):
-        others = mean_of_others(known.values, column)
+        rest = np.delete(known.values, column, axis=1)
+        # Rounded, because the order of a sum must not break a tie.
+        others = np.round(np.nanmean(rest, axis=1), 10)
         sides = [np.where(np.isnan(own + others), np.nan, side) for side in (scores, own)]
         rhos = [known.rho(side, others, level) for side in sides]
         if not np.isnan(rhos).any():
@@ -195,15 +197,6 @@ def one_annotator(
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
     )
-
-
-def mean_of_others(ratings: Matrix, annotator: int) -> Vector:
-    """The mean rating of all but one annotator; NaN where nobody else rated an output."""
-    rest = np.delete(ratings, annotator, axis=1)
-    n = (~np.isnan(rest)).sum(axis=1)
-    # Rounded, because the order of a sum must not break a tie.
-    means = np.round(np.nansum(rest, axis=1) / np.maximum(n, 1), 10)
-    return np.where(n > 0, means, np.nan)
 
 
 def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vector:
