@@ -15,7 +15,7 @@ from data.columns import NESTED, is_known_text
 from data.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
-from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split, with_ratings
+from data.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
@@ -245,14 +245,14 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
             map=options.map,
             values=options.values,
             dimensions=[name],
-            scales={} if scale is None else {"*": scale},
             texts=inputs,
         )
         split(tried, seed=0)
     except LabelError as error:
         wanting = str(error.problems[0] if error.problems else error)
         return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {wanting}")
-    if is_constant(labelled, name):
+    rated = with_ratings(tried, name)
+    if len({rated.label(output, name) for output in rated.outputs}) == 1:
         return []
     given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]
     given = [("--map", str(flags.write_map))] if flags.write_map else given

@@ -224,8 +224,7 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
         # Few of them share outputs: an output's first label stands beside its second, and so on.
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
-    if not (rows := annotator_agreement(ratings)):
-        return ""
+    rows = annotator_agreement(ratings)
     sizes = [row.n_outputs for row in rows]
     figures = [(row.equal, row.kappa, row.rho) for row in rows]
     equal, *others = np.average(figures, axis=0, weights=sizes)
