@@ -28,8 +28,6 @@ AnyPath = str | os.PathLike[str]
 
 AnyLevel = Level | Literal["auto"]
 
-READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
-
 MANY_ANNOTATORS = 10
 # What a judge says where labels of two values have no words that it could say.
 PASS_FAIL = ("pass", "fail")
@@ -81,8 +79,8 @@ def subject_of(
     if name_key(name) != name_key(written) and not pairwise:
         how["map"] = {name: written, **how["map"]}
     try:
-        labelled = shipped_labels(source) or source
-        if not isinstance(labelled, LabelledSet | LabelledPairs):
+        labelled = source
+        if not isinstance(source, LabelledSet | LabelledPairs):
             own: Any = {} if pairwise else {"dimensions": [name]}
             labelled = (data.read_pairs if pairwise else data.read_labels)(source, **own, **how)
     except LabelError as error:
@@ -149,13 +147,6 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
     return words if words is None or are_words(words) else PASS_FAIL
 
 
-def shipped_labels(source: object) -> Labelled | None:
-    """The starter outputs or pairs, by the names that check takes; None for any other source."""
-    if not isinstance(source, str) or source not in ("starter", "starter_pairs"):
-        return None
-    return data.starter() if source == "starter" else data.starter_pairs()
-
-
 def load_labels(
     source: AnyPath | Labelled | Rows | None,
     name: str,
@@ -176,12 +167,11 @@ def load_labels(
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
-    source = shipped_labels(source) or source
     how: dict[str, Any] = {"map": mapping, "values": values}
     if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
         mapping or values or annotations
     ):
-        raise SettingsError(READING_NEEDS_A_FILE)
+        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
     if source is None:
         labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
     elif isinstance(source, LabelledSet | LabelledPairs):
