@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield a Parquet file's rows; UnreadableError for what is damaged."""
     import pyarrow.parquet
 
-    number = 0
     try:
         # The metadata of its columns is not looked at: of a damaged file that ends the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
@@ -27,10 +27,9 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             if twice := {name for name in names if names.count(name) > 1}:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(twice))
-            for batch in parquet.iter_batches(batch_size=_READ_BATCH):
-                for cells in batch.to_pylist(maps_as_pydicts="lossy"):
-                    number += 1
-                    yield TableRow(number, cells)
+            batches = parquet.iter_batches(batch_size=_READ_BATCH)
+            rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
+            yield from starmap(TableRow, enumerate(rows, start=1))
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"
         advice = "write it anew, for instance with DataFrame.to_parquet"

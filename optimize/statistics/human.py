@@ -174,7 +174,7 @@ def one_annotator(
     for column, own in enumerate(known.values.T):
         rest = np.delete(known.values, column, axis=1)
         # Rounded, because the order of a sum must not break a tie.
-        others: Vector = np.round(np.nanmean(rest, axis=1), 10)
+        others: Vector = np.nanmean(rest, axis=1).round(10)
         sides = [np.where(np.isnan(own + others), np.nan, side) for side in (scores, own)]
         rhos = [known.rho(side, others, level) for side in sides]
         if not np.isnan(rhos).any():
