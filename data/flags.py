@@ -16,7 +16,6 @@ from data.values import Scale, Values
 
 # In a mapping file, beside names and columns: words and what they count, and the scale.
 VALUES, SCALE = "values", "scale"
-_MAX_MAP = 2**20
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
@@ -75,9 +74,8 @@ def read_map_file(path: str | Path) -> dict[str, Any]:
     import yaml
 
     try:
-        with Path(path).open("rb") as file:
-            # All words stay as they are written: no, 1 and null are words of labels.
-            content = yaml.load(file.read(_MAX_MAP), Loader=yaml.BaseLoader)
+        # All words stay as they are written: no, 1 and null are words of labels.
+        content = yaml.load(Path(path).read_bytes(), Loader=yaml.BaseLoader)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, ValueError) as error:

@@ -124,6 +124,8 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
     mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
     whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
+    if problems.file in SHIPPED_NAMES:
+        table = replace(table, name=problems.file)
     table = with_texts(without_footers(table), mapping, whole=whole)
     columns = standing(Columns(table, mapping, options.texts or (), words, options.labelled))
     named = options.dimensions or options.annotations
@@ -191,9 +193,9 @@ def is_constructed(sha256: str) -> bool:
 
 def starter() -> LabelledSet:
     """Return the starter outputs, whose ratings are constructed and nobody's."""
-    return replace(read_labels(SHIPPED_NAMES["starter"]), name="starter")
+    return read_labels("starter")
 
 
 def starter_pairs() -> LabelledPairs:
     """Return the starter pairs, whose votes are constructed and nobody's."""
-    return replace(read_pairs(SHIPPED_NAMES["starter_pairs"]), name="starter_pairs")
+    return read_pairs("starter_pairs")

@@ -43,12 +43,6 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
     return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
 
 
-def is_constant(labelled: LabelledSet, dimension: str) -> bool:
-    """Whether there are ratings on `dimension` and all are the same."""
-    rated = (output for output in labelled.outputs if dimension in output.ratings)
-    return len({output.rating(dimension) for output in rated}) == 1
-
-
 @dataclass(frozen=True, slots=True)
 class Splits(Generic[Labels]):
     """Train for demos and feedback, dev for the choice, test reported once.

@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from data.tables.problems import DataError, Problem
+from data.tables.problems import Problem
+from dspy_judges.errors import JudgesError
 
 Vote = Literal["A", "B", "tie"]
 
 
-class LabelError(DataError, ValueError):
+class LabelError(JudgesError, ValueError):
     """A label file is unusable; the message names file, line, field, value and the way out.
 
     `problems` holds all there are, the message names the first and how many follow.

@@ -109,10 +109,7 @@ def looks_like_rating(value: object, *, typed: bool) -> bool:
 def _parse(value: object) -> _Cell:
     """What a cell may be, on its own."""
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        try:
-            return _Cell(_NUMBER, float(value))
-        except OverflowError:
-            return _Cell(_NUMBER, math.inf)
+        return _Cell(_NUMBER, float(value))
     text = plain_text(value)
     word = text.casefold()
     if word in _NOTHING:

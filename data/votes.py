@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from data.cells import read_json
+from data.cells import rating_parts
 from data.tables.problems import UnreadableError
 from data.types import Vote
 from data.values import Values, says_nothing, word_of
@@ -34,7 +34,7 @@ class VoteCells:
         for value in values:
             # What cannot be read is refused where it stands.
             with suppress(UnreadableError):
-                texts |= {word_of(part) for part in _parts(value)} - self._words.keys()
+                texts |= {word_of(part) for _, part in rating_parts(value)} - self._words.keys()
         self._numbers = {float(text) for text in texts if _NUMBER.fullmatch(text)}
         self._signed = any(number < 0 for number in self._numbers)
         numbered = {str(side)[-1:] for side in sides} == {"1", "2"} or self._numbers != {1}
@@ -42,7 +42,8 @@ class VoteCells:
 
     def read(self, value: object, systems: Sides) -> tuple[Vote, ...]:
         """Every vote of a cell, none where nobody voted; raises UnreadableError."""
-        parts = [part for part in _parts(value) if self._words.get(word_of(part), "") is not None]
+        parts = [part for _, part in rating_parts(value)]
+        parts = [part for part in parts if self._words.get(word_of(part), "") is not None]
         said = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
         return tuple(self._vote(part, systems) for part in said)
 
@@ -76,10 +77,3 @@ def _by_name(text: str, names: Sides) -> Vote | None:
     keys = [re.sub(r"[\s_]+", "", word_of(name or "")) for name in names]
     key = re.sub(r"[\s_]+", "", text)
     return None if keys[0] == keys[1] or key not in keys else "A" if keys[0] == key else "B"
-
-
-def _parts(value: object) -> Iterator[object]:
-    """A cell's votes as written: a list, a JSON list, or one vote."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        value = read_json(value)
-    yield from value if isinstance(value, list | tuple) else [value]

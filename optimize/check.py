@@ -12,28 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from data.columns import NESTED, is_known_text
-from data.flags import (
-    SCALE,
-    VALUES,
-    Parser,
-    pop_scale,
-    read_bounds,
-    read_mapping,
-    read_values,
-    split_mapping,
-)
+from data.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
-from data.splits import MIN_UNITS_TO_SPLIT, is_constant, split, with_ratings
+from data.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from data.tables.atomic_write import write_atomically
 from data.tables.formats import READ_ENDINGS
 from data.tables.problems import count
 from data.types import LabelError, LabelledPairs, LabelledSet, Reading
 from data.values import USUAL_SCALES, Scale
-from dspy_judges.errors import UsageError
 from judges import catalog
+from judges.cli.flags import mapping
 from judges.dimension import NAME, Dimension
 from judges.terminal import print_output, run_command
+from optimize.flags import bounds_of, values_of
 
 _WIDTH = 80
 _MOST_OF_A_KIND = 10
@@ -118,15 +110,9 @@ def _check(flags: argparse.Namespace) -> int:
 
 
 def _options(flags: argparse.Namespace) -> ReadOptions:
-    scale = None if flags.scale is None else read_bounds(flags.scale)
-    if flags.scale is not None and scale is None:
-        raise UsageError(f"--scale {flags.scale}: expected LOW-HIGH, such as 1-5, 0-100 or -1:1")
-    try:
-        columns, values = split_mapping(read_mapping(flags.map), read_values(flags.values))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    columns, values = split_mapping(mapping(flags.map), values_of(flags.values))
     kept = pop_scale(columns)
-    scale = scale or kept
+    scale = bounds_of(flags.scale) or kept
     return ReadOptions(
         map=columns,
         values=values,
@@ -259,14 +245,14 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
             map=options.map,
             values=options.values,
             dimensions=[name],
-            scales={} if scale is None else {"*": scale},
             texts=inputs,
         )
         split(tried, seed=0)
     except LabelError as error:
         wanting = str(error.problems[0] if error.problems else error)
         return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {wanting}")
-    if is_constant(labelled, name):
+    rated = with_ratings(tried, name)
+    if len({rated.label(output, name) for output in rated.outputs}) == 1:
         return []
     given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]
     given = [("--map", str(flags.write_map))] if flags.write_map else given

@@ -17,8 +17,8 @@ from judges.dimension import Dimension
 from judges.exports import read_scores
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
-from optimize.flags import Parser, Result, SettingsError, add_label_flags, run, values_of
-from optimize.labels import READING_NEEDS_A_FILE, find_subject, shipped_labels
+from optimize.flags import Parser, Result, add_label_flags, run, values_of
+from optimize.labels import find_subject
 from optimize.report.text import cell_text, counted, number_text
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
@@ -50,8 +50,15 @@ def command(arguments: Sequence[str]) -> int:
 
 def estimate(flags: argparse.Namespace) -> Result:
     """What --json prints; a system with labels on fewer than two documents has null."""
-    labelled = _read_labels(flags)
     dimension = flags.dimension
+    labelled = data.read_labels(
+        flags.data,
+        map=mapping(flags.map),
+        dimensions=[dimension],
+        texts=(),
+        annotations=flags.annotations,
+        values=values_of(flags.values),
+    )
     metric, file = split_name(flags.scores)
     outputs, scores = _judged(labelled, Path(file), dimension, metric)
     rated = [labelled.label(o, dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
@@ -90,20 +97,6 @@ def estimate(flags: argparse.Namespace) -> Result:
         "estimates": {"mean": overall},
         "systems": by_system,
     }
-
-
-def _read_labels(flags: argparse.Namespace) -> data.LabelledSet:
-    """All outputs, with the labels of those that have one."""
-    names, values = mapping(flags.map) or None, values_of(flags.values)
-    shipped = shipped_labels(flags.data)
-    if shipped is None:
-        reading: Any = {"map": names, "values": values, "annotations": flags.annotations}
-        return data.read_labels(flags.data, dimensions=[flags.dimension], texts=(), **reading)
-    if names or values or flags.annotations:
-        raise SettingsError(READING_NEEDS_A_FILE)
-    if not isinstance(shipped, data.LabelledSet):
-        raise LabelError(f"{shipped.name}: holds pairs, and estimate takes rated outputs")
-    return shipped
 
 
 def _judged(

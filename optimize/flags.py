@@ -43,9 +43,9 @@ class SettingsError(UsageError):
     """A setting makes no sense; the message says which and why."""
 
 
-def bounds_of(scale: str) -> Bounds | None:
-    """The scale's ends; None for "any". Raises SettingsError."""
-    if scale == ANY_SCALE:
+def bounds_of(scale: str | None) -> Bounds | None:
+    """The scale's ends; None for "any", and where none is given. Raises SettingsError."""
+    if scale is None or scale == ANY_SCALE:
         return None
     bounds = read_bounds(scale)
     if bounds is None:

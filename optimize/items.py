@@ -1,6 +1,6 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -158,11 +158,6 @@ def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:
     return labelled.n_tied if isinstance(labelled, LabelledSet) else 0
 
 
-def rows_to_judge(items: Items) -> Iterator[Mapping[str, str]]:
-    """The items' texts."""
-    return (item.texts for item in items.items)
-
-
 def text_key(texts: Mapping[str, str]) -> str:
     """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order."""
     words = sorted(" ".join(text.split()) for text in texts.values())
@@ -171,8 +166,9 @@ def text_key(texts: Mapping[str, str]) -> str:
 
 def tuned_keys(items: Items, subject: Subject) -> list[str]:
     """The keys of rows and of documents, by which a judge tells those that it was tuned on."""
-    given = (given_texts(item.texts, subject) for item in items.items)
-    return sorted({text_key(texts) for texts in (*rows_to_judge(items), *given) if texts})
+    rows = [item.texts for item in items.items]
+    given = (given_texts(texts, subject) for texts in rows)
+    return sorted({text_key(texts) for texts in (*rows, *given) if texts})
 
 
 def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
@@ -208,15 +204,11 @@ def _texts(
     )
 
 
-class AnnotationsError(LabelError):
-    """Ratings that are not known by annotator."""
-
-
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
     """(outputs, annotators) ratings, NaN where unrated, and the annotators' names.
 
     Ratings without names are taken by their order, if every output with several has as many. A
-    single rating by nobody named may be a mean: NaN. Raises AnnotationsError where only such are
+    single rating by nobody named may be a mean: NaN. Raises LabelError where only such are
     known, or who gave a rating is not.
     """
     names_of = [output.annotators.get(dimension, ()) for output in labelled.outputs]
@@ -227,7 +219,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     ]
     sizes = {len(values) for values in ratings if values}
     if max(sizes, default=0) < 2:
-        raise AnnotationsError(
+        raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's, in `annotations` or a long file (--annotations)"
         )
@@ -237,7 +229,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     matrix = np.full((len(ratings), len(names)), np.nan)
     for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
         if values and len(annotators) != len(values):
-            raise AnnotationsError(
+            raise LabelError(
                 f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings "
                 f"on {dimension!r} and {len(annotators)} annotators' names: say who gave which"
             )

@@ -19,7 +19,7 @@ from dspy_judges.column_names import name_key
 from judges import loading
 from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
 from optimize.flags import ANY_SCALE, Level, SettingsError, bounds_of, whole_ratings
-from optimize.items import AnnotationsError, Items, annotation_matrix, levels_of
+from optimize.items import Items, annotation_matrix, levels_of
 from optimize.statistics.human import annotator_agreement
 
 Labelled = LabelledSet | LabelledPairs
@@ -27,8 +27,6 @@ Labelled = LabelledSet | LabelledPairs
 AnyPath = str | os.PathLike[str]
 
 AnyLevel = Level | Literal["auto"]
-
-READING_NEEDS_A_FILE = "map, values and annotations say how a file is read: name it (--data)"
 
 MANY_ANNOTATORS = 10
 # What a judge says where labels of two values have no words that it could say.
@@ -81,8 +79,8 @@ def subject_of(
     if name_key(name) != name_key(written) and not pairwise:
         how["map"] = {name: written, **how["map"]}
     try:
-        labelled = shipped_labels(source) or source
-        if not isinstance(labelled, LabelledSet | LabelledPairs):
+        labelled = source
+        if not isinstance(source, LabelledSet | LabelledPairs):
             own: Any = {} if pairwise else {"dimensions": [name]}
             labelled = (data.read_pairs if pairwise else data.read_labels)(source, **own, **how)
     except LabelError as error:
@@ -131,7 +129,7 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
     """The ends of the scale that a judge of these ratings has; LabelError where none is usual."""
-    if scale is not None and (bounds := bounds_of(scale)) is not None:
+    if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
     usual = _usual_scale(ratings) or (DEFAULT_SCALE if scale == ANY_SCALE else None)
@@ -147,13 +145,6 @@ def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
     """
     words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
     return words if words is None or are_words(words) else PASS_FAIL
-
-
-def shipped_labels(source: object) -> Labelled | None:
-    """The starter outputs or pairs, by the names that check takes; None for any other source."""
-    if not isinstance(source, str) or source not in ("starter", "starter_pairs"):
-        return None
-    return data.starter() if source == "starter" else data.starter_pairs()
 
 
 def load_labels(
@@ -176,12 +167,11 @@ def load_labels(
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judged = None if recorded else subject
-    source = shipped_labels(source) or source
     how: dict[str, Any] = {"map": mapping, "values": values}
     if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
         mapping or values or annotations
     ):
-        raise SettingsError(READING_NEEDS_A_FILE)
+        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
     if source is None:
         labelled: Labelled = data.starter_pairs() if pairwise else data.starter()
     elif isinstance(source, LabelledSet | LabelledPairs):
@@ -218,14 +208,13 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
     """How far annotators say the same, ties among it; empty where they are not known."""
     try:
         ratings, names = annotation_matrix(labelled, name)
-    except AnnotationsError:
+    except LabelError:
         return ""
     if len(names) > MANY_ANNOTATORS:
         # Few of them share outputs: an output's first label stands beside its second, and so on.
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
-    if not (rows := annotator_agreement(ratings)):
-        return ""
+    rows = annotator_agreement(ratings)
     sizes = [row.n_outputs for row in rows]
     figures = [(row.equal, row.kappa, row.rho) for row in rows]
     equal, *others = np.average(figures, axis=0, weights=sizes)
@@ -276,7 +265,7 @@ def _read_outputs(
     annotations: AnyPath | None,
 ) -> LabelledSet:
     """Outputs rated on one dimension; where off the scale, LabelError says how to state theirs."""
-    bounds = None if scale is None else bounds_of(scale)
+    bounds = bounds_of(scale)
     if scale is None and isinstance(subject, Dimension):
         bounds = float(subject.scale[0]), float(subject.scale[-1])
     if isinstance(subject, Dimension) and subject.words:

@@ -29,7 +29,7 @@ from judges.terminal import FAILED, print_note
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell, judgement_rows
 from optimize.flags import MOST_FAILED, Parser, SettingsError, refuse_secret, run, values_of
-from optimize.items import data_counts, is_two_valued, rows_to_judge
+from optimize.items import data_counts, is_two_valued
 from optimize.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.measuring.asking import (
     Task,
@@ -224,7 +224,7 @@ def measure(
     judge, items = judge.with_model(asking.pop("lm", None), asking.pop("api_base", None)), None
     items = task.items(judge)
     with judge.open_client(keep_going=keep_going, **asking) as client:
-        judgements = list(judge.judge_rows(rows_to_judge(items), client, seed=seed))
+        judgements = list(judge.judge_rows((item.texts for item in items.items), client, seed=seed))
     by_id = dict(zip((item.id for item in items.items), judgements, strict=True))
     return Measured.of(task.scored(name, by_id, judge), task.labelled)
 

@@ -25,9 +25,6 @@ def in_use(path: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout:
         raise InUseError(f"{path} is in use by another run: wait for its end") from None
-    except OSError as error:
-        # It names the lock's file, which the user does not know.
-        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         yield
     finally:

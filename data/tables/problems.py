@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from dspy_judges.errors import JudgesError
 
 
-class DataError(JudgesError):
-    """What is wrong with a table or with labels: file, line, field and value, and the advice."""
-
-
-class RowsError(DataError, ValueError):
+class RowsError(JudgesError, ValueError):
     """A table that cannot be read or written; the message names file, line and what to do."""
 
 
@@ -22,7 +18,7 @@ _REPR.maxother = 60
 NO_VALUE = object()
 
 
-class UnreadableError(DataError):
+class UnreadableError(JudgesError):
     """A file or a cell cannot be read; `Problems` knows which file."""
 
     def __init__(

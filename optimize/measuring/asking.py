@@ -30,7 +30,7 @@ from judges.recorded import judgement, read_pair_replies, read_replies, verdict
 from judges.terminal import Progress
 from optimize.figures import DIGITS, json_number
 from optimize.flags import bounds_of, rescale, whole_ratings
-from optimize.items import Items, choose_level, items_of, n_tied_of, rows_to_judge
+from optimize.items import Items, choose_level, items_of, n_tied_of
 from optimize.labels import PASS_FAIL, AnyLevel, Labelled, check_level, load_labels, words_of
 from optimize.measuring.scored import Scored, labelled_in_order, rows_met
 from optimize.statistics.correlations import Level
@@ -94,7 +94,7 @@ class Task:
 
 def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
     """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
-    bounds = bounds_of(scale) if scale else None
+    bounds = bounds_of(scale)
     if bounds is None or not isinstance(judge.subject, Dimension) or judge.is_frozen:
         return judge
     return Judge.of(rescale(judge.subject, bounds), lm=judge.lm)
@@ -154,8 +154,7 @@ def from_replies(
 
 def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...]:
     """The whole ratings of --scale, else the subject's; none where neither is known."""
-    bounds = bounds_of(scale) if scale else None
-    if bounds is not None:
+    if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)
     return tuple(subject.scale) if subject else ()
 
@@ -255,7 +254,7 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
     started = time.monotonic()
     with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as progress:
         try:
-            judgements = judge.judge_rows(rows_to_judge(items), client, seed=seed)
+            judgements = judge.judge_rows((item.texts for item in items.items), client, seed=seed)
             for item, result in zip(items.items, judgements, strict=True):
                 judged[item.id] = result
                 progress.step(failed=result.failure is not None)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from data.types import LabelledSet
+from data.types import LabelError, LabelledSet
 from judges.judgement import Verdict
 from optimize.figures import DIGITS, cell, interval_cell, json_number, value_cell
-from optimize.items import AnnotationsError, Vector, annotation_matrix, levels_of
+from optimize.items import Vector, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
     PRIMARY,
@@ -178,7 +178,7 @@ def people_figures(scored: Scored) -> Cell | None:
     labelled = LabelledSet(name="the labels", sha256="", outputs=scored.outputs)
     try:
         ratings, names = annotation_matrix(labelled, scored.dimension)
-    except AnnotationsError:
+    except LabelError:
         return None
     where: Any = {"level": scored.level, "system": scored.systems}
     scale = scored.scale if scored.within_scale else None

@@ -154,8 +154,7 @@ def labelled_in_order(
     labelled: LabelledSet | LabelledPairs, items: Items
 ) -> tuple[AnyLabelled, ...]:
     """The labelled outputs or pairs of the items, in the items' order; unknown ids are left out."""
-    labels = labelled.pairs if isinstance(labelled, LabelledPairs) else labelled.outputs
-    known: Mapping[str, AnyLabelled] = {label.id: label for label in labels}
+    known: Mapping[str, AnyLabelled] = {label.id: label for label in labelled.items}
     return tuple(known[item.id] for item in items.items if item.id in known)
 
 

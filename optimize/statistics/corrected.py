@@ -67,17 +67,11 @@ def mean_score(
     outputs must be a random part, or have the `weight` that undoes the chance with which their
     document was drawn (those without a label have none that counts). `bounds` are the ends of the
     labels' scale; without them skewed labels have intervals that are too narrow. Raises ValueError
-    with fewer than two labelled documents, or for a weight that is not positive.
+    with fewer than two labelled documents.
     """
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
-    shapes = [vector.shape for vector in (labels, scores, documents, weights)]
-    if labels.ndim != 1 or len(set(shapes)) > 1:
-        raise ValueError(
-            "labels, scores, documents and weights must be vectors of one length; their shapes are "
-            + ", ".join(map(str, shapes))
-        )
     judged = ~np.isnan(scores)
     labels, scores, weights = labels[judged], scores[judged], weights[judged]
     codes = np.unique(documents[judged], return_inverse=True)[1]
@@ -88,8 +82,6 @@ def mean_score(
             f"{int(labelled.sum())} labels on {own.size} documents: label "
             "outputs for two documents or more (twenty, for an interval of use)"
         )
-    if not (own > 0).all():
-        raise ValueError("the weight of a labelled document must be positive")
     total, n, n_effective = labels.size, int(labelled.sum()), effective_number(own)
     weights, labels = np.where(labelled, weights, 0), np.nan_to_num(labels)
     weights *= n / weights.sum()

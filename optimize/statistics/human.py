@@ -5,7 +5,7 @@ Ratings are a matrix (outputs, annotators), NaN where unrated.
 
 import itertools
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -172,7 +172,9 @@ def one_annotator(
     documents = np.unique(known.document, return_inverse=True)[1]
     values, terms = [], []
     for column, own in enumerate(known.values.T):
-        others = mean_of_others(known.values, column)
+        rest = np.delete(known.values, column, axis=1)
+        # Rounded, because the order of a sum must not break a tie.
+        others: Vector = np.nanmean(rest, axis=1).round(10)
         sides = [np.where(np.isnan(own + others), np.nan, side) for side in (scores, own)]
         rhos = [known.rho(side, others, level) for side in sides]
         if not np.isnan(rhos).any():
@@ -195,15 +197,6 @@ def one_annotator(
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
     )
-
-
-def mean_of_others(ratings: Matrix, annotator: int) -> Vector:
-    """The mean rating of all but one annotator; NaN where nobody else rated an output."""
-    rest = np.delete(ratings, annotator, axis=1)
-    n = (~np.isnan(rest)).sum(axis=1)
-    # Rounded, because the order of a sum must not break a tie.
-    means = np.round(np.nansum(rest, axis=1) / np.maximum(n, 1), 10)
-    return np.where(n > 0, means, np.nan)
 
 
 def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vector:
@@ -261,11 +254,8 @@ def reliability(
     return float(k * r / (1 + (k - 1) * r))
 
 
-def krippendorff_alpha(
-    annotations: ArrayLike,
-    level_of_measurement: Literal["nominal", "ordinal", "interval", "ratio"] = "interval",
-) -> float:
-    """Krippendorff's alpha of (outputs, annotators); NaN where it does not exist.
+def krippendorff_alpha(annotations: ArrayLike) -> float:
+    """Krippendorff's alpha of (outputs, annotators), by intervals; NaN where it does not exist.
 
     It does not where no output has two ratings, or all ratings are equal.
     """
@@ -275,4 +265,4 @@ def krippendorff_alpha(
     ratings = known.values[known.rated_twice]
     if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan
-    return float(krippendorff.alpha(ratings.T, level_of_measurement=level_of_measurement))
+    return float(krippendorff.alpha(ratings.T, level_of_measurement="interval"))

@@ -450,7 +450,7 @@ def test_constructed_labels_stay_marked(capsys: pytest.CaptureFixture[str]) -> N
     assert lines[1] == "The labels are constructed from known faults: no person gave them."
     assert lines[2].startswith("relevance ")
     assert command(["relevance", "--data", "starter_pairs"]) == 1
-    assert "starter_pairs: holds pairs, and relevance rates outputs" in capsys.readouterr().err
+    assert "starter_pairs: holds pairs of candidates" in capsys.readouterr().err
 
 
 def test_results_of_another_tool_are_verified_as_they_are(
