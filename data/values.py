@@ -109,7 +109,10 @@ def looks_like_rating(value: object, *, typed: bool) -> bool:
 def _parse(value: object) -> _Cell:
     """What a cell may be, on its own."""
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
-        return _Cell(_NUMBER, float(value))
+        try:
+            return _Cell(_NUMBER, float(value))
+        except OverflowError:
+            return _Cell(_NUMBER, math.inf)
     text = plain_text(value)
     word = text.casefold()
     if word in _NOTHING:

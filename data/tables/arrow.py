@@ -3,33 +3,44 @@
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+from data.tables.encoding import MAX_BYTES
 from data.tables.problems import Problems, RowsError, UnreadableError, excerpt, joined_names
 from data.tables.text import Row, TableRow, check_columns
 
 # Few at a time are unpacked, since each may be long.
 _READ_BATCH = 100
+# Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
+_MAX_EXPANSION = 2000
+_CELL_BYTES = 32  # what any value takes as an object
 HUB = "hf:"
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield a Parquet file's rows; UnreadableError for what is damaged."""
+    """Yield a Parquet file's rows; UnreadableError for what is damaged, or unpacks to too much."""
     import pyarrow.parquet
 
+    limit = max(MAX_BYTES, _MAX_EXPANSION * path.stat().st_size)
+    number = 0
     try:
         # The metadata of its columns is not looked at: of a damaged file that ends the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
+            size = _CELL_BYTES * parquet.metadata.num_rows * parquet.metadata.num_columns
             names = parquet.schema_arrow.names
             if twice := {name for name in names if names.count(name) > 1}:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(twice))
-            batches = parquet.iter_batches(batch_size=_READ_BATCH)
-            rows = (row for batch in batches for row in batch.to_pylist(maps_as_pydicts="lossy"))
-            yield from starmap(TableRow, enumerate(rows, start=1))
+            for batch in parquet.iter_batches(batch_size=_READ_BATCH):
+                size += batch.nbytes
+                if size > limit:
+                    fault = f"unpacks to more than {limit / 2**20:,.0f} MiB"
+                    raise UnreadableError("too-long", fault, "write it anew, or in parts")
+                for cells in batch.to_pylist(maps_as_pydicts="lossy"):
+                    number += 1
+                    yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"
         advice = "write it anew, for instance with DataFrame.to_parquet"

@@ -8,7 +8,7 @@ from typing import BinaryIO, TextIO
 
 from data.tables.problems import Problems, UnreadableError, excerpt
 
-# The most that is read of a JSON file that holds one value, and of one cell.
+# The most that is held in memory at once: one line, a JSON file, what a workbook unpacks to.
 MAX_BYTES = 256 * 2**20
 _WESTERN = "cp1252"
 _SAMPLE = 2**20
@@ -43,7 +43,12 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
 
 def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> str:
     """UTF-8 if every line is; else Windows-1252, with a note, or UnreadableError."""
-    for number, line in enumerate(file, 1):
+    lines = iter(lambda: file.readline(MAX_BYTES + 1), b"")
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_BYTES:
+            fault = f"the line is longer than {MAX_BYTES // 2**20} MiB"
+            advice = "end every row with a line break, or use Parquet"
+            raise UnreadableError("too-long", fault, advice, line=number)
         try:
             # A file that begins in UTF-8 and goes on otherwise is damaged.
             western = line.decode().isascii() and western

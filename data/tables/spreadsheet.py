@@ -88,7 +88,10 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
 def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
     """The largest share of rows that the delimiter cuts into equally many cells, and how many."""
-    records = csv.reader(sample, delimiter=delimiter)
+    try:
+        records = list(csv.reader(sample, delimiter=delimiter))
+    except csv.Error:
+        return 0, 0
     widths = Counter(len(cells) for cells in records if any(map(str.strip, cells)))
     shares = ((n / widths.total(), width) for width, n in widths.items() if width > 1)
     return max(shares, default=(0, 0))

@@ -2,10 +2,12 @@
 
 import re
 import warnings
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from data.tables.encoding import MAX_BYTES
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.tables.spreadsheet import GridRow, is_empty, n_filled, rows_under_header
 from data.tables.text import TableRow
@@ -34,6 +36,11 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 
     file, sheet = split_sheet(path)
     try:
+        with zipfile.ZipFile(file) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_BYTES:
+            fault = f"unpacks to {size / 2**20:,.0f} MiB, more than {MAX_BYTES / 2**20:,.0f}"
+            raise UnreadableError("too-long", fault, "export it as CSV")
         with warnings.catch_warnings():
             # Of what a table does not need, such as print areas.
             warnings.simplefilter("ignore")

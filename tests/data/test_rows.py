@@ -194,6 +194,16 @@ def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str, tmp_path
     assert str(caught.value).startswith(f"{tmp_path / name}{why}")
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "tsv"])
+def test_a_line_without_end_is_refused_with_the_way_out(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("data.tables.encoding.MAX_BYTES", 2**20)
+    path = tmp_path / f"x.{form}"
+    path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
+    assert ", line 2: the line is longer than 1 MiB; end every row" in fault(path)
+
+
 @pytest.mark.parametrize("form", [*FORMATS, "xlsx"])
 def test_what_may_never_end_is_not_read(form: str, tmp_path: Path) -> None:
     pipe, device = tmp_path / f"pipe.{form}", tmp_path / f"zero.{form}"
@@ -243,6 +253,10 @@ BOMBS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         ),
         "merges more cells than are read; export it as CSV",
     ),
+    "blanks": (
+        lambda xml: xml.replace(b"</sheetData>", b" " * 2**28 + b"</sheetData>"),
+        "unpacks to 256 MiB, more than 256; export it as CSV",
+    ),
 }
 
 
@@ -269,3 +283,23 @@ def test_a_workbook_that_claims_to_be_huge_is_read_or_refused_in_little_memory(
     problems, growth = child.submit(peak_of_reading, str(path)).result()
     assert [refusal in problem for problem in problems] == ([True] if refusal else [])
     assert growth < 200_000
+
+
+@pytest.mark.parametrize("kind", ["texts", "rows"])
+def test_a_small_parquet_file_does_not_fill_the_memory(
+    kind: str, tmp_path: Path, child: ProcessPoolExecutor
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "x.parquet"
+    if kind == "rows":
+        pq.write_table(pa.table({"x": pa.nulls(20_000_000)}), path)
+    else:
+        texts = pa.DictionaryArray.from_arrays(pa.array([0] * 10_000), ["a" * 1_000_000])
+        pq.write_table(pa.table({"x": texts}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 50_000
+    problems, growth = child.submit(peak_of_reading, str(path)).result()
+    assert "unpacks to more than 256 MiB; write it anew" in problems[0]
+    # 10 GB if it were unpacked.
+    assert growth < 700_000
