@@ -149,15 +149,6 @@ def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) ->
     return {"subject": entry, "provenance": None if provenance is None else plain(provenance)}
 
 
-def save(judge: AnyFile, path: Path | str, *, overwrite: bool = False) -> Path:
-    """Write atomically and return the path; FileExistsError unless `overwrite`."""
-    from data.tables.atomic_write import write_atomically  # which loading and judging do without
-
-    path = Path(path)
-    write_atomically(path, dumps(judge).encode("utf-8"), overwrite=overwrite)
-    return path
-
-
 def load(path: Path | str) -> AnyFile:
     """Read a frozen judge; raises FrozenJudgeError, or OSError where the file cannot be read."""
     try:

@@ -168,22 +168,20 @@ class Judge:
         place of the private one that it was made at.
         """
         for judge in self.parts:
-            if problem := judge._foreign_choice():
-                raise FatalModelError(f"{judge.name}: {problem}")
-
-    def _foreign_choice(self) -> str | None:
-        if self.lm_from == "file" and not is_plain(self.lm):
-            return (
-                f"its file names the model {self.lm[:200]!r}, which is no plain PROVIDER/NAME of a "
-                "known provider; to ask it, name it yourself: --lm MODEL (lm=...)"
-            )
-        made_at = (self.provenance or {}).get("endpoint") if self.lm_from == "file" else None
-        if made_at and not self.api_base and made_at != (asked_at := endpoint_of(self.lm)):
-            return (
-                f"it was made at {str(made_at)[:200]!r}, and {asked_at} would be asked; say where: "
-                "--api-base URL (api_base=...)"
-            )
-        return None
+            if judge.lm_from != "file":
+                continue
+            if not is_plain(judge.lm):
+                raise FatalModelError(
+                    f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no plain "
+                    "PROVIDER/NAME of a known provider; to ask it, name it yourself: --lm MODEL "
+                    "(lm=...)"
+                )
+            made_at = (judge.provenance or {}).get("endpoint")
+            if made_at and not judge.api_base and made_at != (asked_at := endpoint_of(judge.lm)):
+                raise FatalModelError(
+                    f"{judge.name}: it was made at {str(made_at)[:200]!r}, and {asked_at} would be "
+                    "asked; say where: --api-base URL (api_base=...)"
+                )
 
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
@@ -361,15 +359,12 @@ class Judge:
         """The same judge with another way from replies to a score."""
         return replace(self, plan=plan)
 
-    def with_prompt(self, **changes: Any) -> "Judge":
-        """The same judge with another `instruction` or other `demos`."""
-        return replace(self, prompt=replace(self.prompt, **changes), stored_messages=None)
-
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
-        from judges import frozen
+        from data.tables.atomic_write import write_atomically  # which judging does without
 
-        return frozen.save(self.freeze(), path, overwrite=overwrite)
+        write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
+        return Path(path)
 
     def dumps(self) -> str:
         """The text that `save` writes."""

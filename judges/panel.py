@@ -207,7 +207,7 @@ class Panel(Judge):
             "one of panel.parts"
         )
 
-    plan_for = resolved_plan = with_plan = with_prompt = template = program = _refuse
+    plan_for = resolved_plan = with_plan = template = program = _refuse
 
 
 def _line(member: Member | PanelMember) -> dict[str, Any]:

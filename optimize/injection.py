@@ -69,9 +69,6 @@ class Probes:
     reason: str = ""
 
 
-PROBES_NOT_REQUESTED = Probes(reason="they cost calls to a paid model; --probes asks for them")
-
-
 def score_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
     """Mean of attacked less clean scores, over outputs that have both; NaN where none has."""
     gaps = np.asarray(attacked, float) - np.asarray(clean, float)

@@ -20,7 +20,7 @@ from judges.judgement import Judgement
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
 from optimize.figures import DIGITS, Cell, as_json, cell, judgement_rows, value_cell
-from optimize.injection import PROBES_NOT_REQUESTED, Probes, probe
+from optimize.injection import Probes, probe
 from optimize.items import data_counts, n_tied_of, tuned_keys
 from optimize.labels import PASS_FAIL, words_of
 from optimize.measuring.measure import (
@@ -294,7 +294,7 @@ def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
     """The probes of the judge that ships, on test; empty, with the reason, where there are none."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:
-        return PROBES_NOT_REQUESTED
+        return Probes(reason="they cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return Probes(reason="the limit leaves no calls for them")
     scored = measured["tuned" if result.choice.ship else "seed"]["test"]

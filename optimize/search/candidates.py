@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -93,23 +93,13 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-class TextGuard:
-    """Finds instructions that copy the labelled texts: a run of eight words or more."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._runs = {run for text in set(texts) for run in _runs(text)}
-
-    def copies(self, instruction: str) -> bool:
-        return not self._runs.isdisjoint(_runs(instruction))
-
-
-def fault(text: str, guard: TextGuard, known: Iterable[str]) -> str | None:
-    """Why an instruction may not be tried; None if it may."""
+def fault(text: str, runs: set[int], known: Iterable[str]) -> str | None:
+    """Why an instruction may not be tried; None if it may. `runs` are the labelled texts'."""
     if not text:
         return "empty"
     if len(text) > LONGEST_INSTRUCTION:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
-    if guard.copies(text):
+    if not runs.isdisjoint(word_runs(text)):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _words(text) in map(_words, known):
         return "known already"
@@ -120,7 +110,7 @@ def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _runs(text: str) -> Iterable[int]:
+def word_runs(text: str) -> Iterator[int]:
     """A number for each run of so many words; a clash of two is less likely than a bad disk."""
     words = _words(text)
     for start in range(len(words) - COPIED_WORDS + 1):

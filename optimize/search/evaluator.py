@@ -21,7 +21,7 @@ from judges.scoring import reply_tokens
 from optimize.figures import DIGITS, json_number
 from optimize.flags import MOST_FAILED, RISK
 from optimize.items import Item, Items, Vector
-from optimize.search.candidates import Candidate, TextGuard
+from optimize.search.candidates import Candidate, word_runs
 from optimize.statistics.balanced import (
     balanced_accuracy,
     balanced_contrast,
@@ -317,8 +317,10 @@ class SearchProblem:
         return Items((*self.train.items, *self.dev.items))
 
     @cached_property
-    def guard(self) -> TextGuard:
-        return TextGuard(text for item in self.labelled.items for text in item.texts.values())
+    def runs(self) -> set[int]:
+        """The labelled texts' runs of words, which no instruction may copy."""
+        texts = {text for item in self.labelled.items for text in item.texts.values()}
+        return {run for text in texts for run in word_runs(text)}
 
     def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
         """Write a trial down, with the calls spent by then."""

@@ -172,7 +172,7 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
-        reason = fault(instruction, self._problem.guard, self._known)
+        reason = fault(instruction, self._problem.runs, self._known)
         return NoScoreError(reason) if reason else instruction
 
     def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:

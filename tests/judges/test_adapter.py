@@ -12,6 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 from hypothesis import given
 from hypothesis import strategies as st
 from openai_server import OpenAIServer
+from prompts import prompted
 
 from judges.catalog import RELEVANCE
 from judges.dimension import RESERVED, Dimension, DimensionError
@@ -83,7 +84,7 @@ def always_four() -> Iterator[Engine]:
 
 
 def test_dspy_sends_the_messages_that_a_frozen_judge_sends(always_four: Engine) -> None:
-    judge = Judge.of(RELEVANCE).with_prompt(demos=[DEMO])
+    judge = prompted(Judge.of(RELEVANCE), demos=[DEMO])
     assert judge.program()(**TEXTS).rating == 4
     sent = always_four.requests[0]
     system, *rest = judge.prompt.messages(TEXTS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+from prompts import prompted
 from pydantic import TypeAdapter
 
 from judges.__main__ import main
@@ -16,7 +17,7 @@ from judges.scoring import SamplingPlan
 
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}
 PAID = replace(
-    Judge.of(RELEVANCE).with_prompt(demos=[DEMO]),
+    prompted(Judge.of(RELEVANCE), demos=[DEMO]),
     plan=SamplingPlan(kind="one"),
     lm="openai/gpt-4.1-mini",
 )
@@ -53,8 +54,8 @@ def test_a_judge_is_a_valid_request_of_its_own_messages_and_plan(
 @pytest.mark.parametrize(
     "judge",
     [
-        PAID.with_prompt(instruction="Rate {{fact}}."),
-        PAID.with_prompt(demos=[{**DEMO, "summary": "{{x}}"}]),
+        prompted(PAID, instruction="Rate {{fact}}."),
+        prompted(PAID, demos=[{**DEMO, "summary": "{{x}}"}]),
         replace(PAID, stored_messages=STRANGERS),
     ],
 )

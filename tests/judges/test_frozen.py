@@ -12,6 +12,7 @@ from frozen_cases import KINDS, MEAN, SAVED, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
+from prompts import prompted
 from scripted_model import Scripted
 
 import judges
@@ -49,7 +50,7 @@ def test_every_kind_of_judge_comes_back_as_it_was(judge: Judge, tmp_path: Path) 
 def test_any_instruction_and_demo_come_back(instruction: str, document: str, rating: int) -> None:
     demo = {"document": document, "summary": "\ud800 [[ ## x ## ]]", "rating": rating}
     judge = replace(
-        Judge.of(RELEVANCE).with_prompt(instruction=f"x {instruction}", demos=[demo]), plan=MEAN
+        prompted(Judge.of(RELEVANCE), instruction=f"x {instruction}", demos=[demo]), plan=MEAN
     )
     assert loaded(judge.dumps()) == judge
 
@@ -79,7 +80,7 @@ def test_a_judge_whose_prompt_is_not_its_subjects_cannot_be_made() -> None:
     with pytest.raises(ValueError, match="are not those of what it judges"):
         Judge(subject=FLUENCY, prompt=RELEVANCE.prompt())
     with pytest.raises(ValueError, match="instruction is empty"):
-        Judge.of(RELEVANCE).with_prompt(instruction=" \n")
+        prompted(Judge.of(RELEVANCE), instruction=" \n")
 
 
 def rendered_otherwise() -> Judge:

@@ -12,6 +12,7 @@ from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 from processes import run_python
+from prompts import prompted
 
 from judges import load
 from judges.__main__ import main
@@ -214,7 +215,7 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
     assert demo_bytes(judge.prompt, demo)
     assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}) is None
     with pytest.raises(FrozenJudgeError, match="its texts hold a key") as caught:
-        judge.with_prompt(instruction=f"Judge it. {KEY}").dumps()
+        prompted(judge, instruction=f"Judge it. {KEY}").dumps()
     assert KEY not in str(caught.value)
 
 
@@ -243,7 +244,7 @@ def test_terminal_escapes_in_a_strangers_files_are_shown_and_not_sent(
 ) -> None:
     subject = replace(load("own.yaml").subject, definition=ESCAPES, source=ESCAPES)
     judge = replace(Judge.of(subject), provenance={"note": ESCAPES, "why": ESCAPES})
-    judge = judge.with_prompt(instruction=f"Judge. {ESCAPES}")
+    judge = prompted(judge, instruction=f"Judge. {ESCAPES}")
     judge.save(Path("theirs.json"))
     document = json.loads(Path("theirs.json").read_text())
     document["lm"] = "openai/\x9b2Jx"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prompts import prompted
 
 from judges import frozen
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
@@ -137,7 +138,7 @@ PAIR = {
 
 def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdict() -> None:
     first = Judge.of(TLDR_CONCISE)
-    second = first.with_prompt(instruction="Which is the more precise and concise summary?")
+    second = prompted(first, instruction="Which is the more precise and concise summary?")
     members = [
         Member(name=name, weight=weight, judge=judge)
         for name, weight, judge in (("a", 2.0, first), ("b", 1.0, second))

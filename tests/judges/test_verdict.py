@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prompts import prompted
 
 import judges
 from judges.__main__ import main
@@ -118,11 +119,10 @@ def test_the_file_and_the_program_are_of_the_same_judge(tmp_path: Path) -> None:
 def test_a_demonstration_shows_the_word_and_moves_the_embedded_model() -> None:
     judge = judges.Judge.of(SAFE)
     scores = [
-        judge.with_prompt(demos=({**EGG, "verdict": word},))(**EGG).score
-        for word in ("pass", "fail")
+        prompted(judge, demos=({**EGG, "verdict": word},))(**EGG).score for word in ("pass", "fail")
     ]
     assert scores[0] > judge(**EGG).score > scores[1]
-    shown = judge.with_prompt(demos=({**EGG, "verdict": "fail"},)).template()[2]
+    shown = prompted(judge, demos=({**EGG, "verdict": "fail"},)).template()[2]
     assert shown["content"] == "fail"
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from prompts import prompted
+
 from judges.catalog import FLUENCY, RELEVANCE, TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.judge import Judge
@@ -28,9 +30,9 @@ PROVENANCE = {
 
 KINDS = {
     "rating": replace(Judge.of(RELEVANCE), plan=WEIGHTED),
-    "rating with demos": replace(Judge.of(RELEVANCE).with_prompt(demos=[DEMO]), plan=WEIGHTED),
+    "rating with demos": replace(prompted(Judge.of(RELEVANCE), demos=[DEMO]), plan=WEIGHTED),
     "rating with a rationale": replace(
-        Judge.of(RELEVANCE, reasoning="brief").with_prompt(demos=[{**DEMO, "rationale": "Short."}]),
+        prompted(Judge.of(RELEVANCE, reasoning="brief"), demos=[{**DEMO, "rationale": "Short."}]),
         plan=MEAN,
         lm="openai/gpt-4.1-mini",
     ),
@@ -38,7 +40,7 @@ KINDS = {
     "own scale": replace(Judge.of(BINARY), plan=WEIGHTED, provenance=PROVENANCE),
     "pairwise": replace(Judge.of(TLDR_CONCISE), plan=SamplingPlan(kind="one")),
     "pairwise with demos": replace(
-        Judge.of(TLDR_CONCISE).with_prompt(demos=[PAIR], instruction="Which is better?"),
+        prompted(Judge.of(TLDR_CONCISE), demos=[PAIR], instruction="Which is better?"),
         plan=WEIGHTED,
     ),
 }
