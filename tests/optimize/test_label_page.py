@@ -132,9 +132,9 @@ def label_all(page: Page, key: str, number: int) -> None:
 def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
     browser: Browser, tmp_path: Path
 ) -> None:
-    path, pages = outputs(tmp_path, 5, 4), {name: browser.page() for name in ("Anna", "Ben")}
+    path, pages = outputs(tmp_path, 5, 2), {name: browser.page() for name in ("Anna", "Ben")}
     saved: list[tuple[str, str, int]] = []
-    for stop in (7, 13, 20):
+    for stop in (4, 7, 10):
         with serve(path) as (address, running):
             for page_name, page in pages.items():
                 begin(page, address, page_name)
@@ -143,10 +143,10 @@ def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
                 key, shown = str(1 + len(saved) % 5), output(pages[name])
                 press(pages[name], key)
                 saved.append((name, shown, int(key)))
-                if len(saved) % 9 == 0:
+                if len(saved) % 5 == 0:
                     pages[name].send("Page.reload")
                     shows(pages[name], "work")
-            if stop < 20:
+            if stop < 10:
                 page = pages["Anna"]
                 page.press("c")
                 page.write("kept")
@@ -159,8 +159,8 @@ def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
                 assert page.run(f"[{pressed}, document.getElementById('comment').value]") == [
                     *("3", "kept")
                 ]
-    assert "20 of 20" in pages["Ben"].run("document.title")
-    assert "20 labelled by both" in text(pages["Ben"], "agreement")
+    assert "10 of 10" in pages["Ben"].run("document.title")
+    assert "10 labelled by both" in text(pages["Ben"], "agreement")
     rows = read_jsonl(labels(path))
     assert [(row["annotator"], row["id"], row["rating"]) for row in rows] == saved
 

@@ -110,7 +110,7 @@ def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> No
 
 
 @every
-@pytest.mark.parametrize("after", [1, 150, 300])
+@pytest.mark.parametrize("after", [1, 150])
 def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> None:
     kept: dict[tuple[str, str], Judged] = {}
 
