@@ -143,7 +143,7 @@ def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
                 key, shown = str(1 + len(saved) % 5), output(pages[name])
                 press(pages[name], key)
                 saved.append((name, shown, int(key)))
-                if len(saved) % 5 == 0:
+                if len(saved) % 6 == 0:
                     pages[name].send("Page.reload")
                     shows(pages[name], "work")
             if stop < 10:
