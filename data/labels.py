@@ -29,7 +29,7 @@ def read_outputs(
     options: ReadOptions,
     annotations: ReadRatings | None = None,
 ) -> LabelledSet:
-    """Read a wide or long table; `annotations` are another file's ratings by id, and go first."""
+    """Read a wide or long table; `annotations`, another file's ratings, replace a dimension's."""
     check_mapping(columns, problems)
     found = find_ratings(columns, options.dimensions)
     notes = check_ratings(columns, found, options, problems)
@@ -38,12 +38,13 @@ def read_outputs(
     comments = _read_comments(columns, found, options) if options.labelled else {}
     ratings, rating_notes, words, _ = read_ratings(columns, found, options, problems)
     more = annotations or ReadRatings({}, [], {}, columns)
-    for item, of_item in more.by_item.items():
-        ratings[item] = ratings.get(item, {}) | of_item
+    replaced = {name for of_item in more.by_item.values() for name in of_item}
+    for item in {*ratings, *more.by_item}:
+        own = {name: of for name, of in ratings.get(item, {}).items() if name not in replaced}
+        ratings[item] = own | more.by_item.get(item, {})
     for item, said in _read_comments(more.columns, found, options).items() if annotations else ():
         comments[item] = comments.get(item, {}) | said
-    others = {name for of_item in more.by_item.values() for name in of_item} - more.words.keys()
-    words = {name: two for name, two in (words | more.words).items() if name not in others}
+    words = {name: two for name, two in words.items() if name not in replaced} | more.words
     outputs = tuple(
         _output(fields, ratings.get(fields.id, {}), comments.get(fields.id, {}))
         for fields in reader.items()

@@ -120,7 +120,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     long_problems = Problems(str(options.annotations))
     long = _read_long_file(options, long_problems)
     if table is None:
-        return None, (*problems, *long_problems)
+        return None, (*long_problems, *problems)
     words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
     mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
     whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
@@ -145,7 +145,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
         both = f"{labelled.sha256}{long.columns.table.sha256}"
         sha256 = hashlib.sha256(both.encode()).hexdigest()
         labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
-    return labelled, (*problems, *long_problems)
+    return labelled, (*long_problems, *problems)
 
 
 def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | None:
@@ -157,7 +157,10 @@ def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | N
     advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
     advice += "column of ratings with --dimension COLUMN"
     fault = f"holds pairs of candidates, {joined_names(sides[1:])}"
-    return fault, advice if options.labelled else "label them as such with --pairwise"
+    return (
+        fault,
+        advice if options.labelled else "label takes pairs by --pairwise NAME, plan takes none",
+    )
 
 
 def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:

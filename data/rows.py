@@ -27,7 +27,7 @@ from data.values import looks_like_rating
 
 # One over the chance with which a document was drawn, and how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
-_TIME, _CHANGED = "labelled_at", "changed_after"
+_HOW = _TIME, _CHANGED, _ = "labelled_at", "changed_after", "rating_scale"
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
 # What sheets call their last row, or column, of means.
@@ -70,7 +70,7 @@ def standing(columns: Columns) -> Columns:
         rows = tuple(last.values())
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
-    names = tuple(name for name in table.columns if name not in (_TIME, _CHANGED, *SAMPLING))
+    names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
     table = replace(table, columns=names, rows=rows, notes=notes)
     return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
 
@@ -216,7 +216,9 @@ class RowReader:
             cells = merged.setdefault(item_key(row, id_in), row._replace(cells={})).cells
             for column in item_columns:
                 value = row.cells.get(column)
-                if is_blank(value) or cells.setdefault(column, value) == value:
+                if is_blank(cells.get(column)):
+                    cells[column] = value
+                if is_blank(value) or cells[column] == value:
                     continue
                 if column in must_agree:
                     fault = f"differs from another row of the id {item_key(row, id_in)!r:.60}"

@@ -86,7 +86,7 @@ def label(flags: argparse.Namespace) -> int:
         texts = judged_texts(labelled, mapped)
         shown, judged = texts[:-1], {texts[-1]: texts[-1]}
     subject = _subject(flags, labelled, texts)
-    rows, out = _rows(labelled, subject.name, flags.seed), _out(flags, labelled, subject)
+    rows, out = _rows(labelled, flags.seed), _out(flags, labelled, subject)
     judge = _judge_of(flags, subject)
     with in_use(out):
         session = Session(
@@ -113,12 +113,12 @@ def label(flags: argparse.Namespace) -> int:
     return DONE
 
 
-def _rows(labelled: Labelled, name: str, seed: int) -> list[Row]:
+def _rows(labelled: Labelled, seed: int) -> list[Row]:
     """What every line of the file says of its output or pair; A and B change places by chance."""
     rows: list[Row] = []
     for item in labelled.items:
         if not isinstance(item, LabelledPair):
-            rows.append({**item.row, "dimension": name})
+            rows.append(item.row)
             continue
         row = {"id": item.id, "group": item.document_id, **item.texts}
         for side, own in zip("ab", Random(f"{seed} {item.id}").sample("ab", 2), strict=True):

@@ -126,11 +126,14 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
         return items, wanted or ""
     how: Any = {"annotations": flags.labels, "map": names, "values": values_of(flags.values)}
-    labelled = data.read_labels(flags.file, dimensions=wanted and [wanted], texts=(), **how)
-    if len(labelled.dimensions) > 1 and not wanted:
-        known = joined_names(labelled.dimensions)
+    labelled = data.read_labels(flags.file, dimensions=wanted and [wanted], **how)
+    # Of the file of outputs, other labels may be known.
+    named = {name for output in labelled.outputs for name in output.annotators}
+    names_of = [wanted] if wanted else sorted(named) or labelled.dimensions
+    if len(names_of) > 1:
+        known = joined_names(names_of)
         raise SettingsError(f"{flags.labels}: holds labels on {known}: name one by --dimension")
-    return labelled, wanted or labelled.dimensions[0]
+    return labelled, names_of[0]
 
 
 def _scores(files: Sequence[str], labelled: LabelledSet, dimension: str) -> Matrix:
@@ -240,7 +243,7 @@ def lines(result: Result) -> list[str]:
         now = TOO_FEW if width is None else f"width {width:.3f}"
         all_left = f"not by all {left:,} left" if left else "not reached"
         then = all_left if more is None else f"about {more:,} more"
-        then = "reached" if more == 0 else then
+        then = "reached" if more == 0 else f"{then} for one" if more and width is None else then
         texts.append(f"{name:<17}  {cell_text(cell)}, {now}: {then}")
     if not result["n_next"]:
         return wrapped(

@@ -32,7 +32,7 @@ from optimize.figures import json_number
 from optimize.items import VOTES
 from optimize.statistics.human import annotator_agreement
 
-Value = int | str
+Value = int | float | str
 After = Literal["annotators", "judge"]
 State = dict[str, Any]
 # The time that a label takes is the median of so many, known from so few.
@@ -119,7 +119,12 @@ class Session:
 
     def __post_init__(self) -> None:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
-        self._key = "preferred" if isinstance(self.subject, Comparison) else "rating"
+        kind, self._about = kind_of(self.subject), dict[str, Any]()
+        self._key = "preferred" if kind == "pairwise" else "rating"
+        if kind != "pairwise":
+            self._about = {"dimension": self.subject.name}
+        if kind == "rating":
+            self._about["rating_scale"] = f"{min(self._numbers)}-{max(self._numbers)}"
         chance, documents = random.Random(self.seed), dict[str, list[Mapping[str, Any]]]()
         for row in self.rows:
             documents.setdefault(row["group"], []).append(row)
@@ -159,25 +164,31 @@ class Session:
             row = msgspec.json.decode(line)
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
             item = self._index.get(row["id"])
-            own = {} if item is None else self.rows[item]
-            if item is None or row.get("dimension") != own.get("dimension"):
+            if row.get("dimension") != self._about.get("dimension"):
                 return False
-            differing = [n for n in own if n not in SAMPLING and row.get(n) != own[n]]
-            if differing or not (label.value is None or label.value in self._numbers):
-                fault = f"{differing[0] if differing else label.value!r:.60} is not of this FILE"
+            own = {**self._about, **({} if item is None else self.rows[item])}
+            shared = own.keys() & row.keys() - {*SAMPLING}
+            if differing := [name for name in shared if row[name] != own[name]]:
+                name = min(differing)
+                fault = f"{name} is {row[name]!r:.40}, and here {own[name]!r:.40}"
+                raise LookupError
+            if label.value is not None and label.value not in self._numbers:
+                fault = f"{label.value!r:.40} is no answer here"
                 raise LookupError
         except (ValueError, LookupError, TypeError):
             fault = f"{self.path}, line {number}: {fault}; name another file by --out"
             raise LabelError(fault) from None
-        self._given.setdefault(label.annotator, _Given()).add(item, label)
-        return True
+        if item is not None:
+            self._given.setdefault(label.annotator, _Given()).add(item, label)
+        return item is not None
 
     def _append(self, item: int, label: Label) -> None:
         """Write a line and remember it; RefusedError, and the file is as it was."""
         said = msgspec.to_builtins(label)
         said[self._key] = said.pop("value")
         said = {name: of for name, of in said.items() if of or name == self._key}
-        line = f"{json.dumps({**self.rows[item], **said}, ensure_ascii=False)}\n".encode()
+        row = {**self.rows[item], **self._about, **said}
+        line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         if self._file.closed:
             raise RefusedError("not saved: the command has ended; start it again", 507)
         end = self._file.seek(0, os.SEEK_END)
@@ -238,7 +249,10 @@ class Session:
                 "seconds_left": round(median(gaps) * (n - len(standing))) if known else None,
                 "agreement": self._agreement(),
                 "annotators": sorted(self._given),
-                "disagreements": len(self._disagreements(annotator)),
+                # Of the judge nothing shows while labels are given.
+                "disagreements": sum(
+                    item is None or after != "judge" for _, after in self._disagreements(annotator)
+                ),
                 "has_judge": self.judge is not None,
                 "item": shown or None,
             }

@@ -92,7 +92,8 @@ def test_a_long_file_joins_a_file_of_outputs_and_replaces_its_ratings(tmp_path: 
     labelled = data.read_labels(outputs, annotations=long)
     assert labelled.outputs[0].ratings == {"relevance": (4.0, 2.0), "coherence": (2.0,)}
     assert labelled.outputs[1].ratings == {"relevance": (5.0,)}
-    assert labelled.outputs[2].ratings == {"relevance": (3.0,)}
+    # Two files' labels on one dimension are never mixed.
+    assert labelled.outputs[2].ratings == {}
     assert labelled.sha256 != data.read_labels(outputs).sha256
 
 

@@ -221,6 +221,7 @@ def test_a_line_holds_the_output_the_label_and_how_its_document_was_drawn(tmp_pa
         "document": f"Text {number // 2}.",
         "summary": f"<b>Summary</b> {number}.",
         "dimension": "helpful",
+        "rating_scale": "1-5",
         "annotator": "Anna",
         "rating": 4,
         "comment": "Fine.",
@@ -271,18 +272,21 @@ def test_the_review_shows_annotators_first_and_the_judge_to_who_differs_alone(
     assert shown[1]["judge"] == {"value": 2, "score": 2.0, "reason": "why"}
     assert (shown[1]["others"], shown[1]["own"]["value"]) == ([], 1)
     state = session.state("Anna")
-    assert (state["disagreements"], state["has_judge"]) == (2, True)
+    # Of the judge nothing shows while labels are given.
+    assert (state["disagreements"], state["has_judge"]) == (1, True)
     assert "why" not in str(state)
     # Whoever comes to agree with the other is done.
-    assert label(session, "Anna", 0, 3, before=4, after="annotators")["disagreements"] == 2
-    assert label(session, "Anna", 0, 2, before=3, after="annotators")["disagreements"] == 1
+    assert label(session, "Anna", 0, 2, before=4, after="annotators")["disagreements"] == 0
+    assert label(session, "Anna", 5, 2)["disagreements"] == 1
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"summary": "Another."}, "'summary' is not"),
-        ({"rating": 9}, "9 is not"),
+        ({"summary": "Another."}, "summary is 'Another.', and here '<b>S"),
+        ({"rating": 9}, "9 is no answer here"),
+        ({"rating_scale": "1-7"}, "rating_scale is '1-7', and here '1-5'"),
+        ({"id": "x", "rating_scale": "1-7"}, "rating_scale is '1-7'"),
         ({"labelled_at": "today"}, "is no label"),
         ({"annotator": None}, "is no label"),
     ],
