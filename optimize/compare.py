@@ -258,7 +258,7 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
             print_error(
                 f"warning: {scored.judge}: every score is people's own label; is it theirs?"
             )
-        if scored.n_unjudged or scored.n_unknown:
+        if scored.n_unjudged:
             print_error(
                 f"warning: {scored.judge}: {scored.n_unjudged} labelled outputs have no record, "
                 f"and {scored.n_unknown} records no labelled output: both are left out"
