@@ -207,6 +207,8 @@ class Session:
         """How many labels stand, after the one that is being saved; no more are taken."""
         with self._lock:
             self._file.close()
+            if self.path.exists() and not self.path.stat().st_size:
+                self.path.unlink()  # which no command could read
             return sum(len(given.standing) for given in self._given.values())
 
     def _of(self, annotator: str) -> _Given:
