@@ -288,9 +288,18 @@ def correlate(x: Matrix, y: Matrix, coefficient: Coefficient = "spearman") -> Ve
 
 def midranks(x: Matrix) -> Matrix:
     """Mid-ranks within each row, from 1: ties share the mean of the places they take."""
-    from scipy.stats import rankdata
-
-    ranks: Matrix = rankdata(x, axis=-1)
+    order = np.argsort(x, axis=-1, kind="stable")
+    ascending = np.take_along_axis(x, order, -1)
+    place = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
+    new = np.ones(x.shape, dtype=bool)
+    new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
+    last = np.ones(x.shape, dtype=bool)
+    last[..., :-1] = new[..., 1:]
+    first_place = np.maximum.accumulate(np.where(new, place, 0.0), axis=-1)
+    last_place = np.where(last, place, np.inf)[..., ::-1]
+    last_place = np.minimum.accumulate(last_place, axis=-1)[..., ::-1]
+    ranks = np.empty(x.shape)
+    np.put_along_axis(ranks, order, (first_place + last_place) / 2, -1)
     return ranks
 
 
