@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
+from processes import run_python
 
 from data.readers import read_labels, read_pairs
 from data.types import LabelError
@@ -237,6 +238,14 @@ def test_time_left_is_the_median_of_recent_labels_times_those_left(tmp_path: Pat
     left = [label(session, "Anna", item, 3)["seconds_left"] for item in range(4)]
     # Gaps of 10, 2990 (a break) and 20 seconds, and two outputs are left.
     assert left == [None, None, None, 40]
+
+
+def test_the_first_agreement_waits_for_no_library() -> None:
+    code = "import sys; from optimize.labelling.session import annotator_agreement as agreement; "
+    code += (
+        "agreement([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]); sys.exit('scipy.stats' in sys.modules)"
+    )
+    assert run_python("-c", code).returncode == 0
 
 
 def test_agreement_is_of_labels_given_before_seeing_the_others(tmp_path: Path) -> None:
