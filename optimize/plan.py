@@ -6,6 +6,7 @@ import math
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     add = command_parser.add_argument
     many: dict[str, Any] = {"action": "append", "default": []}
     add("file", metavar="FILE", help="all outputs")
-    add("--labels", metavar="FILE", help="labels so far: id, dimension, annotator, rating")
+    add("--labels", metavar="FILE", help="labels so far, by the same ids")
     about = "the judge's scores for all; repeatable, for disagreement with others"
     add("--scores", metavar="FILE", help=about, **many)
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
@@ -122,18 +123,25 @@ def plan(flags: argparse.Namespace) -> Result:
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """All outputs with the labels so far, and the dimension of these."""
     names, wanted = mapping(flags.map) or None, flags.dimension
+    items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
     if not flags.labels:
-        items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
         return items, wanted or ""
-    how: Any = {"annotations": flags.labels, "map": names, "values": values_of(flags.values)}
-    labelled = data.read_labels(flags.file, dimensions=wanted and [wanted], **how)
-    # Of the file of outputs, other labels may be known.
-    named = {name for output in labelled.outputs for name in output.annotators}
-    names_of = [wanted] if wanted else sorted(named) or labelled.dimensions
-    if len(names_of) > 1:
-        known = joined_names(names_of)
+    how: Any = {"dimensions": wanted and [wanted], "values": values_of(flags.values)}
+    done = data.read_labels(flags.labels, texts=(), **how)
+    if len(done.dimensions) > 1:
+        known = joined_names(done.dimensions)
         raise SettingsError(f"{flags.labels}: holds labels on {known}: name one by --dimension")
-    return labelled, names_of[0]
+    given = {output.id: output for output in done.outputs if output.ratings}
+    outputs = [
+        replace(output, ratings=given[output.id].ratings, weight=given[output.id].weight)
+        if output.id in given
+        else output
+        for output in items.outputs
+    ]
+    if unknown := given.keys() - {output.id for output in outputs}:
+        raise LabelError(f"{flags.labels}: {min(unknown)!r} is labelled, and {flags.file} lacks it")
+    about: Any = {"words": done.words, "reading": done.reading}
+    return replace(items, outputs=tuple(outputs), **about), done.dimensions[0]
 
 
 def _scores(files: Sequence[str], labelled: LabelledSet, dimension: str) -> Matrix:
@@ -225,7 +233,9 @@ def _write(
     words = ["dspy-judges", "label", str(out), "--dimension", name]
     if name in {*labelled.dimensions} - labelled.words.keys() and not find_subject(name):
         words += ["--scale", "LOW-HIGH"]  # which the labels alone do not tell
-    words += ["--out", flags.labels or str(file.with_suffix(f".{name}.jsonl"))]
+    # Only a file of the page's own form can grow by the page.
+    grows = flags.labels and "rating" in labelled.reading.ratings
+    words += ["--out", flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))]
     return {"out": str(out), "n_outputs": len(written), "next": shlex.join(words)}
 
 

@@ -83,6 +83,16 @@ def test_whole_documents_are_written_together(
     assert groups == [group for group in dict.fromkeys(groups) for _ in range(4)]
 
 
+def test_labels_may_have_any_form(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_labels(range(60))
+    long = lines_of(capsys, *LINE)
+    wide = [{"id": row["id"], "ok": row["rating"]} for row in read_jsonl("done.jsonl")]
+    write_jsonl("done.jsonl", wide)
+    *figures, command = lines_of(capsys, *LINE)
+    assert figures == long[:-1]
+    assert command.endswith("--out outputs.ok.jsonl")  # this file cannot grow by the page
+
+
 def test_without_labels_a_first_round_is_drawn_at_random(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
