@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from data.tables.atomic_write import in_use
 from data.tables.problems import count
 from data.tables.xlsx import split_sheet
 from data.types import LabelledPair, LabelledPairs
-from judges import loading
+from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import NAME, Comparison, Dimension, Subject
@@ -140,6 +141,8 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     name = re.sub("[^a-z0-9]+", "_", written.casefold()).strip("_")
     subject = None if equals else find_subject(written) or find_subject(name)
     if subject is None:
+        if not equals and (near := get_close_matches(name, catalog.JUDGES, n=1, cutoff=0.8)):
+            print_note(f"note: {name} is a name of your own; the catalogue has {near[0]}")
         ratings = whole_ratings(bounds) if bounds else ()
         answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
         if isinstance(labelled, LabelledPairs):
