@@ -5,6 +5,7 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -47,11 +48,10 @@ def ask(
     content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     given = {"Content-Type": "application/json"} if body is not None else {}
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, f"/{token or server.token}/{word}", content, given)
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return answer.status, text, answer.headers
+    with closing(connection):
+        connection.request(method, f"/{token or server.token}/{word}", content, given)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), answer.headers
 
 
 def test_the_page_comes_with_a_nonce_of_its_own_and_nothing_else_may_run(server: Server) -> None:
