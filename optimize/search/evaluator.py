@@ -267,14 +267,13 @@ class SearchOptions:
     A set of demonstrations holds at most `max_demos` and so many characters of texts: every later
     call pays for them again. `max_item_cost` is what an item may cost with the dearest candidate,
     in the budget's unit; `reasoning` are the forms that may be tried beside the untuned judge's
-    own. The search ends after `patience` rounds without a new leader. `risk` is the chance that a
-    judge ships which is no better than the untuned one.
+    own. A search has at most so many `rounds`. `risk` is the chance that a judge ships which is no
+    better than the untuned one.
     """
 
     seed: int = 0
     rounds: int = 8
     proposals: int = 4
-    patience: int = 3
     max_demos: int = 16
     longest_demos: int = 40_000
     max_item_cost: float = math.inf

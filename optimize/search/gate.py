@@ -125,18 +125,37 @@ class CrossFit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastRound:
+    """What a search's last round brought: by how much the best candidate on train became better.
+
+    `error` is the standard error of its gain there; `cost` is in the budget's unit.
+    """
+
+    gain: float
+    error: float
+    cost: float
+
+    @property
+    def pays(self) -> bool:
+        """Whether it brought more than the labels may tell by chance."""
+        return self.gain > self.error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
     """What an optimizer ends with: finalists, best first.
 
     `tried` are the ids of all candidates scored. `n_too_dear` candidates did better than the
     untuned judge on train and cost too much to be finalists. With `cross_fit` the one finalist
-    shows labels of dev as well, and versions of it are judged.
+    shows labels of dev as well, and versions of it are judged. `last_round` is None where rounds
+    are not counted.
     """
 
     finalists: Sequence[Candidate]
     tried: Collection[str]
     cross_fit: CrossFit | None = None
     n_too_dear: int = 0
+    last_round: LastRound | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,12 +210,14 @@ class SearchResult:
     """What a search ends with: the tuned judge, whether to ship it, and why.
 
     `tuned` is the untuned judge where there is no other; `untuned` has its threshold.
+    `last_rounds` are of either half, where rounds are counted.
     """
 
     tuned: Candidate
     untuned: Candidate
     choice: Choice
     n_tried: int
+    last_rounds: Sequence[LastRound] = ()
 
 
 UNTUNED = "Shipped: the untuned judge."
@@ -234,7 +255,13 @@ def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     taught = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
     untuned = replace(problem.seed, threshold=problem.threshold(problem.seed, taught))
     tuned = untuned if tuned.id == untuned.id else tuned
-    return SearchResult(tuned=tuned, untuned=untuned, choice=choice, n_tried=n_tried)
+    return SearchResult(
+        tuned=tuned,
+        untuned=untuned,
+        choice=choice,
+        n_tried=n_tried,
+        last_rounds=[each.last_round for each in explorations if each.last_round],
+    )
 
 
 def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:

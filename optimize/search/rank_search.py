@@ -1,10 +1,10 @@
 """The rank search: write instructions, compare forms of reasoning, show labels, and race it all.
 
-Rounds are planned by what the labels cost to judge, each worth twice the one before; the limit says
-how many are run. Instructions and forms of reasoning race without demonstrations, since they cost
-least; demonstrations come after them, few before many. In a race the field is halved again and
-again, and what is left meets about twice as many documents each time (successive halving,
-arXiv:1502.07943).
+Rounds are planned by what the labels cost to judge, each worth twice the one before. They end when
+one brings less than the labels can tell, or with the limit. Instructions and forms of reasoning
+race without demonstrations, since they cost least; demonstrations come after them, few before many.
+In a race the field is halved again and again, and what is left meets about twice as many documents
+each time (successive halving, arXiv:1502.07943).
 
 Where no language model writes instructions (the embedded model), there is nothing to search: the
 judge that shows all labels is compared with the untuned one.
@@ -40,7 +40,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import N_FINALISTS, CrossFit, Exploration
+from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
@@ -59,6 +59,8 @@ REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
 # train; later as many as the best so far shows, and twice as many.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 LEADERS_RACED_ON, HISTORY_LENGTH = 2, 5
+# Each kind of change has been tried after so many rounds; from then on a round has to pay.
+FEWEST_ROUNDS = 3
 # Leaders have met so much of train, or of what their demonstrations left of it.
 FINISHED_SHARE = 0.4
 # A kind of candidates met on so many documents is believed by half.
@@ -212,6 +214,7 @@ class RankSearch:
     proposer: Proposer
     results: dict[str, RaceResult] = field(default_factory=dict)
     best_reasoning: Reasoning | None = None
+    last_round: LastRound | None = None
     race: Race = field(init=False)
     most_for_dev: float = field(init=False)
     first_round: float = field(init=False)
@@ -231,17 +234,34 @@ class RankSearch:
             finalists=self._finalists(),
             tried=self.results.keys(),
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
+            last_round=self.last_round,
         )
 
     def _run_rounds(self) -> None:
-        evaluator, options, idle = self.problem.evaluator, self.problem.options, 0
-        for number in range(1, options.rounds + 1):
-            before = self._parent().id
-            with evaluator.budget.reserving(self._dev_cost()):
-                is_worth_another = self._run_round(number)
-            idle = idle + 1 if self._parent().id == before else 0
-            if not is_worth_another or idle == options.patience:
+        """Run rounds until one brings less than a standard error: the labels tell no more."""
+        budget = self.problem.evaluator.budget
+        for number in range(1, self.problem.options.rounds + 1):
+            before, spent = self._parent().id, budget.spent
+            with budget.reserving(self._dev_cost()):
+                has_raced = self._run_round(number)
+            if not has_raced:
                 break
+            self.last_round = self._round_since(before, budget.spent - spent)
+            if number >= FEWEST_ROUNDS and not self.last_round.pays:
+                break
+
+    def _round_since(self, before: str, cost: float) -> LastRound:
+        """By how much the best candidate is expected to be better than the one `before` (its id).
+
+        Both as they are known now, since a race makes earlier candidates better known, too.
+        """
+        gains, leader = gains_by_kind(self.results.values()), self._parent().id
+        expected, earlier = (
+            expected_gain(self.results[name], gains) if name in self.results else 0.0
+            for name in (leader, before)
+        )
+        error = self.results[leader].error if leader in self.results else math.inf
+        return LastRound(gain=expected - earlier, error=error, cost=cost)
 
     def _dev_cost(self) -> float:
         """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""

@@ -166,7 +166,7 @@ def problem_of(
         train=train,
         dev=dev,
         goal=goal,
-        options=options or SearchOptions(patience=4),
+        options=options or SearchOptions(),
         record_trial=lambda stage, number, **fields: kept.append(
             {"stage": stage, "round": number, **fields}
         ),
