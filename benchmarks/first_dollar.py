@@ -1,10 +1,10 @@
 """The first dollar of a new user, beside thirty lines of DSPy: python benchmarks/first_dollar.py.
 
 A sheet of 220 replies of a support bot, pass or fail, some with a critique, is tuned on simulated
-models (`simulated_worlds.py`) by `dspy-judges tune` and by dspy.GEPA (`first_dollar_gepa.py`), which
-gets the same labels and as many dollars. Printed is the balanced accuracy of what each hands over,
-on 400 rows that nobody learned from, and what the server billed. It runs the checkout that it lies
-in. One arm, one seed, a few seconds:
+models (`simulated_worlds.py`) by `dspy-judges tune` and by dspy.GEPA (`first_dollar_gepa.py`) with
+the same labels and as many dollars. Printed is the balanced accuracy of what each hands over, on
+400 rows that nobody learned from, and what the server billed. It runs the checkout that it lies in.
+One arm and one seed take ten seconds:
 
     python benchmarks/first_dollar.py --arms ours --seeds 0 --definition no
 
@@ -54,11 +54,11 @@ ARMS = ("untuned", "ours", "gepa-equal", "ours-1", "gepa-1", "ours-5", "gepa-lig
 N_ROWS, N_FRESH = 220, 400
 FAILS = 0.25
 # The proposer's eye for what goes with labels that nobody explains.
-SKILL = 0.5
+SKILL = 0.8
 RULE = re.compile(r"(?:above all|also): ([^.\n]+)\.")
 STRICT = "When in doubt, say fail."
 # How much a quality that the present instruction names stays in the next one.
-KEPT = 2.0
+KEPT = 4.0
 Line = Mapping[str, Any]
 
 
@@ -72,7 +72,7 @@ class SupportBot(World):
 
     def critique(self, item: int) -> str:
         """Most fails have one, and few passes."""
-        share = 0.2 if self.human[item] else 0.6
+        share = 0.3 if self.human[item] else 0.8
         written = self.rng("has critique", item).random() < share
         return super().critique(item) if written else ""
 
@@ -119,8 +119,12 @@ class KeepingProposer(SimulatedProposer):
     def reply(self, messages: Messages, draw: int = 0) -> str:
         text = "\n".join(m["content"] for m in messages)
         rng = np.random.default_rng([draw, len(text)])
-        complaints = text.count("What is wrong with it") > text.count("What speaks for it")
-        is_strict = STRICT in present_instruction(text) or (complaints and rng.random() < 0.5)
+        complaints, praise = (
+            text.count(f"What {kind} it") for kind in ("is wrong with", "speaks for")
+        )
+        is_strict = STRICT in present_instruction(text) or (
+            complaints > 0 and complaints >= praise and rng.random() < 0.7
+        )
         written = super().reply(messages, draw)
         return written.replace("Use the whole scale.", STRICT) if is_strict else written
 
@@ -136,7 +140,7 @@ def present_instruction(text: str) -> str:
 
 
 def support_bot(seed: int) -> SupportBot:
-    judge = Judge(wording=0.7, demos=0.3, error=0.2, crowding=0.5)
+    judge = Judge(wording=0.7, demos=0.3, error=0.15, crowding=0.5)
     return SupportBot(
         name="support bot",
         seed=seed,
@@ -145,7 +149,7 @@ def support_bot(seed: int) -> SupportBot:
         n_systems=1,
         n_fresh_documents=N_FRESH,
         words=(60, 160),
-        people_error=0.2,
+        people_error=0.15,
         n_annotators=1,
         two_values=True,
         critiques=True,
@@ -153,13 +157,16 @@ def support_bot(seed: int) -> SupportBot:
     )
 
 
-def run(arm: str, seed: int, *, definition: bool, ours: Line | None = None) -> Line:
+def run(arm: str, seed: int, definition: bool, ours: Line) -> Line:
     """What one arm hands over, as a new user would run it.
 
-    dspy.GEPA learns from the labels that `ours` learned from, and spends as much where the arm says so.
+    dspy.GEPA learns from the labels that `ours` has learned from; `gepa-equal` spends as much.
     """
     world = support_bot(seed)
     line: dict[str, Any] = {"arm": arm, "seed": seed, "definition": definition}
+    if arm == "untuned":
+        nothing = {"dollars": 0, "calls": 0, "seconds": 0, "shipped": False}
+        return line | nothing | {"balanced": ours["untuned"]}
     with tempfile.TemporaryDirectory() as name, serve(world, SKILL) as server:
         server.judge, server.proposer = LenientJudge(world), KeepingProposer(world, SKILL)
         folder, kind, limit = Path(name), *arm.partition("-")[::2]
@@ -167,7 +174,6 @@ def run(arm: str, seed: int, *, definition: bool, ours: Line | None = None) -> L
         if kind == "ours":
             figures = tuned(folder, world, server, definition, limit)
         else:
-            assert ours is not None
             dollars = str(ours["dollars"]) if limit == "equal" else limit
             figures = by_gepa(folder, world, server, definition, dollars, ours["learned"])
         return line | figures | {"seconds": round(time.perf_counter() - began, 1)}
@@ -187,11 +193,19 @@ def tuned(
     split = json.loads((folder / "run" / "splits.json").read_text())
     judge = judges.load(str(folder / "run"))
     untuned = judges.Judge.of(judge.subject)
+    path = folder / "run" / "tuned.json"
+    found = judges.load(str(path)) if path.exists() else judge
     fresh = [world.texts(item) for item in fresh_items(world)]
+
+    def balanced(judge: judges.Judge) -> float:
+        return measured([judge.messages(texts) for texts in fresh], world, server)
+
     return bill | {
         "shipped": summary["shipped"] == "tuned",
-        "balanced": measured([judge.messages(texts) for texts in fresh], world, server),
-        "untuned": measured([untuned.messages(texts) for texts in fresh], world, server),
+        "balanced": balanced(judge),
+        "untuned": balanced(untuned),
+        "tuned": balanced(found),
+        "best": best(world, server),
         "instruction": judge.prompt.instruction,
         "learned": {"train": split["train"], "val": split["dev"]},
     }
@@ -304,29 +318,16 @@ def main() -> None:
         for line in map(json.loads, flags.out.read_text().splitlines()):
             done[line["arm"], line["seed"], line["definition"]] = line
     definitions = {"no": [False], "yes": [True], "both": [False, True]}[flags.definition]
+    # All others need the labels, the dollars or the untuned judge of `ours`.
+    arms = dict.fromkeys(["ours", *flags.arms])
     with flags.out.open("a" if flags.resume else "w") as file:
-
-        def line_of(arm: str, seed: int, definition: bool) -> Line:
-            key = arm, seed, definition
-            if key not in done:
-                ours = None
-                if not arm.startswith("ours"):
-                    ours = line_of("ours", seed, definition)
-                if arm == "untuned":
-                    untuned = {"balanced": ours["untuned"], "shipped": False}
-                    nothing = dict.fromkeys(("dollars", "calls", "seconds"), 0)
-                    line = {"arm": arm, "seed": seed, "definition": definition}
-                    done[key] = line | untuned | nothing
-                else:
-                    done[key] = run(arm, seed, definition=definition, ours=ours)
-                print(json.dumps(done[key]), file=file, flush=True)
-                short = {name: v for name, v in done[key].items() if name != "learned"}
-                print(json.dumps(short), file=sys.stderr)
-            return done[key]
-
-        jobs = itertools.product(flags.arms, flags.seeds, definitions)
-        lines = [line_of(*job) for job in jobs]
-    print(table(lines))
+        for definition, seed, arm in itertools.product(definitions, flags.seeds, arms):
+            if (arm, seed, definition) not in done:
+                line = run(arm, seed, definition, done.get(("ours", seed, definition), {}))
+                done[arm, seed, definition] = line
+                print(json.dumps(line), file=file, flush=True)
+                print(json.dumps(line | {"learned": None}), file=sys.stderr)
+    print(table([line for line in done.values() if line["seed"] in flags.seeds]))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,9 @@ def is_spent(state: Any) -> bool:
 
 def main() -> None:
     judge, proposer = (
-        dspy.LM(f"openai/{model}", api_base=url, api_key="simulated", temperature=heat, max_tokens=n)
+        dspy.LM(
+            f"openai/{model}", api_base=url, api_key="simulated", temperature=heat, max_tokens=n
+        )
         for model, heat, n in (("gpt-4.1-mini", 0.0, 1000), ("gpt-5-mini", 1.0, 16_000))
     )
     dspy.configure(lm=judge, adapter=dspy.ChatAdapter())
