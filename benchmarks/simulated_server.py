@@ -54,6 +54,9 @@ class SimulatedServer:
             total += price.cost(self.tokens_in[model], self.tokens_out[model])
         return total
 
+    async def bill(self, request: web.Request) -> web.Response:
+        return web.Response(text=str(self.dollars))
+
     async def chat(self, request: web.Request) -> web.Response:
         body = json.loads(await request.read())
         try:
@@ -116,6 +119,7 @@ def serve(world: World, proposer_skill: float = 1.0) -> Iterator[SimulatedServer
     async def run() -> None:
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", server.chat)
+        app.router.add_get("/dollars", server.bill)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -58,7 +58,8 @@ WORDS = [
 ITEM = re.compile(r"\bItem (\d+):")
 HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 FIELD_IN_JSON = re.compile(r"`(\w+)`")
-COMMENT = re.compile(r"people's comment: (\"[^\n]*)")
+# A critique's own words, whatever prompt it stands in.
+COMMENT = re.compile(r"What (?:speaks for|is wrong with) it: ([^.\n]+)")
 REASONING = re.compile(
     r"\b(reasoning|rationale|explanation|analysis|thoughts?|steps?|sub_?questions?)\b", re.I
 )
@@ -93,7 +94,8 @@ class World:
     in the label file and are what a shipped judge is measured on. Where the labels are `shuffled`,
     each document's are dealt anew among its outputs: nothing can be learned from them. With
     `two_values` people and the judge say pass for a rating of 4 or more, else fail. With
-    `critiques` people write of each output what has moved them most.
+    `critiques` people write of each output what has moved them most. `top_share` is the share of
+    people's ratings that are 5; 1 to 3 share two fifths of the rest.
     """
 
     name: str
@@ -109,6 +111,7 @@ class World:
     shuffled: bool = False
     two_values: bool = False
     critiques: bool = False
+    top_share: float = 0.25
 
     @property
     def n_items(self) -> int:
@@ -154,7 +157,7 @@ class World:
         """What each annotator gave each item, shape (items, annotators)."""
         error = self.rng("people").normal(size=(len(self.gold), self.n_annotators))
         marks = (self.gold[:, None] + self.people_error * error) / math.hypot(1, self.people_error)
-        ratings = 1 + np.searchsorted(thresholds(0.25), marks)
+        ratings = 1 + np.searchsorted(thresholds(self.top_share), marks)
         if self.shuffled:
             rng = self.rng("shuffled")
             for start in range(0, self.n_items, self.n_systems):
@@ -322,7 +325,7 @@ class SimulatedJudge:
             counts = np.bincount(marks.astype(int), minlength=6)[1:] / len(items)
             evenness = 1 - float(np.abs(counts - 0.2).sum()) / 1.6
             towards_people = judge.calibration * max(0.0, evenness)
-            top_share = judge.crowding + (0.25 - judge.crowding) * towards_people
+            top_share = judge.crowding + (world.top_share - judge.crowding) * towards_people
         form = self._form(messages)
         error = judge.error * judge.reasoning[form]
         return Reading(
@@ -432,7 +435,7 @@ class SimulatedProposer:
         world = self.world
         items = sorted({int(number) for number in ITEM.findall(text)})
         items = [item for item in items if item < world.n_items]
-        scores = rng.normal(size=len(QUALITIES))
+        scores = rng.normal(size=len(QUALITIES)) + self._prior(text)
         if len(items) > 2:
             values, marks = world.qualities[items], world.human[items]
             centred = values - values.mean(axis=0), marks - marks.mean()
@@ -446,6 +449,10 @@ class SimulatedProposer:
             scores = scores + shares * math.sqrt(len(comments)) * 3
         n_named = int(rng.integers(2, 5))
         return [int(index) for index in np.argsort(-scores)[:n_named]]
+
+    def _prior(self, text: str) -> Vector:
+        """What speaks for each quality beside the labels and comments: nothing."""
+        return np.zeros(len(QUALITIES))
 
     def _instruction(self, named: Sequence[int], rng: np.random.Generator) -> str:
         words = [QUALITIES[index][int(rng.integers(3))] for index in named]
