@@ -53,16 +53,14 @@ MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # On fewer documents than these chance decides; no candidate is out before it has met so many, or
 # half of those that it could meet.
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
-# The round in which forms of reasoning are compared, on the best instructions of the first.
-REASONING_ROUND, INSTRUCTIONS_PER_REASONING = 2, 2
+# The round in which forms of reasoning are compared, on the best instruction of the first.
+REASONING_ROUND = 2
 # Demonstrations race from the third round on: sets of these sizes there, of at most so much of
 # train; later as many as the best so far shows, and twice as many.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 LEADERS_RACED_ON, HISTORY_LENGTH = 2, 5
 # Each kind of change has been tried after so many rounds; from then on a round has to pay.
 FEWEST_ROUNDS = 3
-# Leaders have met so much of train, or of what their demonstrations left of it.
-FINISHED_SHARE = 0.4
 # A kind of candidates met on so many documents is believed by half.
 PRIOR_DOCUMENTS = 30
 # How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
@@ -117,13 +115,13 @@ class Race:
 
     def __init__(self, evaluator: Evaluator, train: Items, goal: Goal, seed: int) -> None:
         self.evaluator, self.goal = evaluator, goal
+        names = train.documents
+        shuffled = [names[place] for place in stream(seed, "order").permutation(len(names))]
+        self._of_document = {name: train.of_documents([name]).items for name in shuffled}
         # The documents that can tell judges apart, in the order in which candidates meet them.
-        documents = informative_documents(train, goal)
-        order = stream(seed, "order").permutation(len(documents))
-        self.order = tuple(documents[index] for index in order)
+        self.order = informative_documents(self.items(shuffled), goal)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
         self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
-        self._of_document = {name: train.of_documents([name]).items for name in self.order}
         self._seed = Candidate(instruction=evaluator.seed.instruction)
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
@@ -273,8 +271,8 @@ class RankSearch:
     def _run_round(self, number: int) -> bool:
         """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
         budget, race = self.problem.evaluator.budget, self.race
-        # Each is worth twice the one before.
-        planned = self.first_round * 2 ** (number - 1)
+        # Each is worth twice the one before, but forms of reasoning take no more than the first.
+        planned = self.first_round * (1 if number == REASONING_ROUND else 2 ** (number - 1))
         share = min(planned, budget.left)
         end = budget.spent + share
         # First the untuned judge, on its part of the round.
@@ -309,16 +307,11 @@ class RankSearch:
         return result.candidate.id
 
     def _leaders(self) -> list[RaceResult]:
-        """Those that went far in their race, the greatest likely gain first."""
-        longest = max((result.n_documents for result in self.results.values()), default=0)
-        finished = [
-            result
-            for result in self.results.values()
-            if result.reliable and result.n_documents >= FINISHED_SHARE * longest
-        ]
+        """The reliable ones, the greatest likely gain first."""
+        reliable = [result for result in self.results.values() if result.reliable]
         gains = gains_by_kind(self.results.values())
         return sorted(
-            finished, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
+            reliable, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
         )
 
     def _above_seed(self) -> list[Candidate]:
@@ -397,35 +390,26 @@ class RankSearch:
         return self.problem.evaluator.item_cost(candidate) <= self.problem.options.max_item_cost
 
     def _compare_reasoning(self, number: int, end: float) -> None:
-        """Score the leaders with each form of reasoning, all on the same documents, and choose.
+        """Score the leader with each form of reasoning, all on the same documents, and choose.
 
-        Nobody is out before: what a form does shows on many documents, whatever the instruction.
-        The dearest forms stand back where the limit does not pay for all. The best form is the one
-        that gains most over none, unless one within an error is cheaper.
+        Nobody is out before: what a form does shows on many documents. The dearest forms stand back
+        where the limit does not pay for all. The best form is the one that gains most over none,
+        unless one within an error is cheaper.
         """
-        race, seed = self.race, self.problem.seed
-        item_cost, budget = self.problem.evaluator.item_cost, self.problem.evaluator.budget
-        gains: dict[Reasoning | None, list[RaceResult]] = {}
-        for leader in self._above_seed()[:INSTRUCTIONS_PER_REASONING] or [seed]:
-            forms = [form for form in self.problem.options.reasoning if form != "questions"]
-            tried = filter(self._is_affordable, (replace(leader, reasoning=f) for f in forms))
-            entrants, size = [leader, *sorted(tried, key=item_cost)], 0
-            while len(entrants) > 1 and size < race.fewest:
-                size = race.affordable(partial(race.cost, entrants), end - budget.spent)
-                entrants = entrants if size >= race.fewest else entrants[:-1]
-            for candidate in entrants[1:]:
-                self._record(number, race.compare(candidate, size))
-                with_form = gains.setdefault(candidate.reasoning, [])
-                with_form.append(race.compare(candidate, size, leader))
-        by_form: dict[Reasoning | None, tuple[float, float]] = {None: (0.0, 0.0)}
-        for form, results in gains.items():
-            mean = sum(result.gain for result in results) / len(results)
-            by_form[form] = mean, sum(result.error for result in results) / len(results) ** 1.5
-        best, error = max(by_form.values())
-        as_good = [form for form, (gain, _) in by_form.items() if gain >= best - error]
-        self.best_reasoning = min(
-            as_good, key=lambda form: item_cost(replace(seed, reasoning=form))
-        )
+        race, item_cost = self.race, self.problem.evaluator.item_cost
+        budget, leader = self.problem.evaluator.budget, self._parent()
+        forms = [form for form in self.problem.options.reasoning if form != "questions"]
+        tried = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
+        entrants, size = [leader, *sorted(tried, key=item_cost)], 0
+        while len(entrants) > 1 and size < race.fewest:
+            size = race.affordable(partial(race.cost, entrants), end - budget.spent)
+            entrants = entrants if size >= race.fewest else entrants[:-1]
+        for candidate in entrants[1:]:
+            self._record(number, race.compare(candidate, size))
+        by_form = [race.compare(candidate, size, leader) for candidate in entrants]
+        best = max(by_form, key=lambda result: result.gain)
+        as_good = [each.candidate for each in by_form if each.gain >= best.gain - best.error]
+        self.best_reasoning = min(as_good, key=item_cost).reasoning
 
     def _finalists(self) -> list[Candidate]:
         """The leader, what it is without what costs, and who comes next.
