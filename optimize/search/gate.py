@@ -36,12 +36,15 @@ from optimize.search.evaluator import (
     objective,
 )
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import Mask, midranks
+from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import Contrast, stream
 
 # How many candidates of a search meet documents held out from them.
 N_FINALISTS = 3
 SWAPS = 2000
+# Where rho over all outputs rests on fewer documents, judges that are no better ship too often: in
+# .12 with 6, in up to .29 with any number (benchmarks/gate.py).
+FEWEST_UNTIED = 10
 # Versions of a judge that shows all labels.
 FOLDS = 4
 # The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
@@ -362,12 +365,12 @@ def decide(
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.seed, prevented or Choice(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    choice = prevented or verdict(leaders, goal, rng, options.risk)
+    choice = prevented or verdict([each.gain(goal) for each in leaders], rng, options.risk)
     gainers = [each for half in reliable for each in half if each.gain(goal).value > 0]
     clear = {
         each.candidate.id
         for each in gainers
-        if gain_of(each.gain(goal), rng, options.risk).is_clear
+        if gain_of([each.gain(goal)], rng, options.risk).is_clear
     }
     tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders], clear)
     if choice.gain is None:
@@ -386,14 +389,13 @@ def decide(
     return tuned, choice
 
 
-def verdict(
-    leaders: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
-) -> Choice:
+def verdict(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float = RISK) -> Choice:
     """Whether judges that were found without these documents rank them better than the untuned one.
 
-    `risk` is the chance that they ship though they are no better.
+    `contrasts` are of different documents. `risk` is the chance that the judges ship though they
+    are no better.
     """
-    gain = gain_of(joined(leaders, goal).gain(goal), rng, risk)
+    gain = gain_of(contrasts, rng, risk)
     where = f"On {gain.n_documents} documents held out from its prompt"
     at_risk = f"(risk of a false claim: {100 * risk:g}%)"
     if gain.is_clear:
@@ -403,36 +405,16 @@ def verdict(
             f"{UNTUNED} {gain.n_documents} documents are too few to compare it with the tuned "
             f"judge; {fewest_documents(risk)} are the least {at_risk}."
         )
+    elif np.isinf(gain.low):
+        why = (
+            f"{UNTUNED} {where} labels or scores are too alike to compare it with the tuned judge: "
+            f"fewer than {FEWEST_UNTIED} documents have another one than the commonest."
+        )
     elif gain.value <= 0:
         why = f"{UNTUNED} {where} the tuned judge does no better."
     else:
         why = f"{UNTUNED} {where} the tuned judge does not clearly beat it {at_risk}."
     return Choice(ship=gain.is_clear, why=why, gain=gain)
-
-
-def joined(finalists: Sequence[Finalist], goal: Goal) -> Finalist:
-    """Finalists of different items as one judge.
-
-    Their scores, and the untuned judge's, become ranks within each one's items, since two judges
-    need not mean the same by a 3; verdicts stay.
-    """
-
-    def ranks(scores: Vector) -> Vector:
-        if goal == "balanced":
-            return scores
-        scored = ~np.isnan(scores)
-        shares = np.full(len(scores), np.nan)
-        shares[scored] = midranks(scores[scored][None])[0] / max(1, scored.sum())
-        return shares
-
-    if len(finalists) == 1:
-        return finalists[0]
-    return Finalist(
-        candidate=finalists[0].candidate,
-        items=Items(tuple(item for each in finalists for item in each.items.items)),
-        scores=np.concatenate([ranks(each.scores) for each in finalists]),
-        seed=np.concatenate([ranks(each.seed) for each in finalists]),
-    )
 
 
 def cheapest_as_good(
@@ -540,21 +522,31 @@ def chance_of_gain(
     return f"{said}{likely:,} labelled documents, {LIKELY:.0%}.", likely
 
 
-def gain_of(contrast: Contrast, rng: np.random.Generator, risk: float = RISK) -> Gain:
-    """A gain whose low end lies above zero where fewer than `risk` of the swaps do as well."""
-    n = len(contrast.documents)
-    half_width = np.inf
-    if n > 1:
+def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float = RISK) -> Gain:
+    """The mean gain of contrasts on different documents, each by how many documents enter it.
+
+    Its low end lies above zero where fewer than `risk` of the swaps do as well. It is infinite for
+    fewer than two documents, and where too few are untied to tell what a rho over all outputs is.
+    """
+    contrasts = [each for each in contrasts if each.documents]
+    sizes = [len(each.documents) for each in contrasts]
+    n, half_width = sum(sizes), np.inf
+    shares = np.array(sizes) / max(n, 1)
+    value = float(shares @ [each.value for each in contrasts]) if n else np.nan
+    if n > 1 and sum(each.n_untied for each in contrasts) >= FEWEST_UNTIED:
+        swapped = [
+            each.swapped(rng.choice([-1.0, 1.0], (SWAPS, size)))
+            for each, size in zip(contrasts, sizes, strict=True)
+        ]
         # The documents as they are, too, are one of the draws.
-        signs = np.vstack([np.ones((1, n)), rng.choice([-1.0, 1.0], (SWAPS, n))])
-        largest = np.sort(contrast.swapped(signs))[::-1]
-        # A little more, because what equals it by the order of a sum is not beyond it.
-        critical_value = float(largest[int(risk * len(largest))]) * (1 + 1e-9)
-        half_width = critical_value * contrast.error
+        largest = np.sort([value, *(shares @ swapped)])[::-1]
+        # A little more, because what equals it by the order of a sum is not beyond it. At a risk
+        # of .5 it is about 0, and may not lie below.
+        half_width = max(0.0, float(largest[int(risk * len(largest))])) * (1 + 1e-9)
     return Gain(
-        value=contrast.value,
-        low=contrast.value - half_width,
-        high=contrast.value + half_width,
+        value=value,
+        low=value - half_width,
+        high=value + half_width,
         n_documents=n,
-        error=contrast.error,
+        error=float(np.linalg.norm(shares * [each.error for each in contrasts])) if n else np.inf,
     )

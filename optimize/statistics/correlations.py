@@ -375,17 +375,22 @@ def _rounded(means: Matrix) -> Matrix:
     return np.round(means / scale, 12)
 
 
-def enough_contrast(rows: Rows) -> bool:
-    """Whether 15 documents have another label, and another score, than the commonest of all.
+def n_untied(rows: Rows) -> int:
+    """How many documents have another label, or score if these are fewer, than the commonest.
 
     Of 30 outputs of which 27 pass, 3 say what rho over all outputs is.
     """
-    for side in (rows.judge, rows.human):
-        _, codes, counts = np.unique(side, return_inverse=True, return_counts=True)
-        others = np.unique(rows.document[codes != counts.argmax()]) if counts.size else counts
-        if others.size < FEW_DOCUMENTS:
-            return False
-    return True
+
+    def of_side(side: Vector) -> int:
+        values, counts = np.unique(side, return_counts=True)
+        return np.unique(rows.document[side != values[counts.argmax()]]).size
+
+    return min(map(of_side, (rows.judge, rows.human))) if rows.judge.size else 0
+
+
+def enough_contrast(rows: Rows) -> bool:
+    """Whether so many documents are untied that rho over all outputs has an interval."""
+    return n_untied(rows) >= FEW_DOCUMENTS
 
 
 def document_terms(rows: Rows, level: Level) -> Vector:
@@ -505,9 +510,11 @@ def contrast_judges(
     contrast = mean_of_differences(
         document_terms(rows_a, level) - document_terms(rows_b, level), names
     )
-    if level == "dataset" and not (enough_contrast(rows_a) and enough_contrast(rows_b)):
-        return replace(contrast, interval=None)
-    return contrast
+    if level == "summary":
+        return contrast
+    untied = min(n_untied(rows_a), n_untied(rows_b))
+    interval = contrast.interval if untied >= FEW_DOCUMENTS else None
+    return replace(contrast, interval=interval, n_untied=untied)
 
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
@@ -541,7 +548,7 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         documents=names,
         terms=terms_a - terms_b,
         interval=interval_of_mean(terms_a - terms_b, bound=2),
-        swapped=lambda signs: differences(signs) / (error or 1.0),
+        swapped=differences,
     )
 
 

@@ -129,7 +129,8 @@ class Contrast:
     document adds to the difference, at system level the SD of the swapped differences.
     `documents` are those that enter; infinite `error`: fewer than two do. `interval` is for
     documents like these, at system level for systems like these; None below 15. It is of the mean
-    of `terms`, one a document, at system level one a system.
+    of `terms`, one a document, at system level one a system. `n_untied`, at dataset level, is how
+    many documents have another label, and another score of either judge, than the commonest.
     """
 
     value: float
@@ -137,36 +138,21 @@ class Contrast:
     documents: tuple[str, ...]
     terms: Vector
     interval: Interval | None
-    # The studentised difference of each draw of signs (draws, documents), -1: swapped.
+    # The difference of each draw of signs (draws, documents), -1: swapped.
     swapped: Callable[[Matrix], Vector]
+    n_untied: float = np.inf
 
 
 def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """The mean of the documents' differences (one each; NaN are left out), with its test.
-
-    The test statistic is the studentised mean under random flips of the differences' signs.
-    """
+    """The mean of the documents' differences (one each; NaN are left out)."""
     defined = ~np.isnan(differences)
     terms = differences[defined]
     n = terms.size
-    mean_square = float(terms @ terms) / max(n, 1)
-    min_variance = mean_square * 1e-12 + 1e-300
-
-    def errors(means: Vector) -> Vector:
-        variance: Vector = np.maximum(mean_square - means**2, min_variance)
-        return np.sqrt(variance / (n - 1)) if n > 1 else np.full(means.shape, np.inf)
-
-    def swapped(signs: Matrix) -> Vector:
-        means = signs @ terms / max(n, 1)
-        studentised: Vector = means / errors(means)
-        return studentised
-
-    value = float(terms.mean()) if n else np.nan
     return Contrast(
-        value=value,
-        error=float(errors(np.array([value]))[0]) if n else np.inf,
+        value=float(terms.mean()) if n else np.nan,
+        error=float(terms.std(ddof=1)) / np.sqrt(n) if n > 1 else np.inf,
         documents=tuple(np.asarray(documents, dtype=object)[defined]),
         terms=terms,
         interval=interval_of_mean(terms, bound=2),
-        swapped=swapped,
+        swapped=lambda signs: signs @ terms / max(n, 1),
     )

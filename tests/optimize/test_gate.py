@@ -8,12 +8,17 @@ from search_world import SEED, judge, search, world, written_search
 
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.items import Item, Items
+from optimize.items import Item, Items, Vector
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Judged, SearchOptions
+from optimize.search.evaluator import Goal, Judged, SearchOptions
 from optimize.search.gate import RISK, Finalist
-from optimize.statistics.correlations import Level, mean_of_differences
+from optimize.statistics.correlations import (
+    Level,
+    contrast_judges,
+    mean_of_differences,
+    rho,
+)
 from optimize.statistics.intervals import stream
 
 RUNS = 120
@@ -50,13 +55,21 @@ def finalist(
     )
 
 
-def halves(rng: np.random.Generator, documents: int, noise: float) -> list[Finalist]:
+def halves(
+    rng: np.random.Generator, documents: int, noise: float, outputs: int = 4
+) -> list[Finalist]:
     """One for either half of the labels; the two judges do not mean the same by a number."""
     half = documents // 2
     return [
-        finalist(rng, half, noise),
-        finalist(rng, documents - half, noise, first=half, scale=100.0),
+        finalist(rng, half, noise, outputs=outputs),
+        finalist(rng, documents - half, noise, first=half, outputs=outputs, scale=100.0),
     ]
+
+
+def verdict(
+    finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
+) -> gate.Choice:
+    return gate.verdict([each.gain(goal) for each in finalists], rng, risk)
 
 
 @pytest.mark.parametrize("risk", [RISK, 0.3])
@@ -67,16 +80,81 @@ def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(
     risk: float, level: Level, documents: int
 ) -> None:
     rng = stream(0, "null", level, documents)
-    shipped = sum(
-        gate.verdict(halves(rng, documents, 1.0), level, rng, risk).ship for _ in range(RUNS)
-    )
+    shipped = sum(verdict(halves(rng, documents, 1.0), level, rng, risk).ship for _ in range(RUNS))
     # Chance exceeds this once in 1000: 3.1 binomial standard deviations above.
     assert shipped <= RUNS * risk + 3.1 * (RUNS * risk * (1 - risk)) ** 0.5 + 1
 
 
+def tied_world(rng: np.random.Generator, documents: int) -> tuple[Vector, Vector, Vector]:
+    """Labels, scores on five levels, and scores of which 85 % are one; four outputs a document.
+
+    The noise of the finer scores is such that both truly have the same rho over all outputs.
+    """
+    truth = rng.normal(size=documents * 4)
+    human = np.round(truth + 0.4 * rng.normal(size=truth.size))
+    fine, coarse = (truth + noise * rng.normal(size=truth.size) for noise in (2.18, 1.3))
+    return human, np.round(fine), np.floor(np.minimum(coarse + 1.7, 0))
+
+
+def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
+    """Ranks within either half, joined, would take apart what is tied: .63 would ship."""
+    human, *judges = tied_world(stream(0, "population"), 50_000)
+    fine, coarse = (rho("dataset", scores, human) for scores in judges)
+    assert fine == pytest.approx(coarse, abs=0.005)
+    rng, shipped, gains = stream(0, "ties"), 0, []
+    for _ in range(RUNS):
+        contrasts = []
+        for _ in range(2):
+            human, *judges = tied_world(rng, 60)
+            document = np.arange(human.size) // 4
+            contrasts.append(contrast_judges(*judges, human, document, level="dataset"))
+        choice = gate.verdict(contrasts, rng)
+        assert choice.gain is not None
+        shipped, gains = shipped + choice.ship, [*gains, choice.gain.value]
+    assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
+    # The gain of a run has a standard deviation of about .06, the mean one of .006.
+    assert np.mean(gains) == pytest.approx(0, abs=0.02)
+
+
+def test_the_gain_on_both_halves_weighs_each_by_its_documents() -> None:
+    contrasts = [
+        mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])
+        for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
+    ]
+    gain = gate.gain_of(contrasts, stream(0))
+    assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
+    # The other two have errors .25 and infinite, as of a single document.
+    assert gain.error == np.inf
+
+
+def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over_all() -> None:
+    """Either half has 4 or 5 documents of 30 with another label than 1: ten are the least."""
+    for each, ships in ((4, False), (5, True)):
+        human = (np.arange(30) >= each).astype(float)
+        noise = stream(0).normal(size=30)
+        sides = (human + 0.001 * noise, noise, human, np.arange(30))
+        choice = gate.verdict([contrast_judges(*sides, level="dataset")] * 2, stream(1))
+        assert choice.ship == ships
+        assert ("too alike to compare" in choice.why) != ships
+
+
+@pytest.mark.parametrize("documents", [3, 12, 40])
+def test_at_a_risk_of_a_half_half_of_the_judges_ship_and_intervals_have_their_ends_in_order(
+    documents: int,
+) -> None:
+    rng, names = stream(0, "half"), [str(number) for number in range(documents)]
+    gains = [
+        gate.gain_of([mean_of_differences(rng.normal(size=documents), names)], rng, 0.5)
+        for _ in range(400)
+    ]
+    assert all(gain.low <= gain.high for gain in gains)
+    # Three binomial standard errors of 400 draws are .075.
+    assert np.mean([gain.is_clear for gain in gains]) <= 0.575
+
+
 @pytest.mark.parametrize("level", ["summary", "dataset", "system"])
 def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> None:
-    choice = gate.verdict(halves(stream(0), 40, 0.3), level, stream(1))
+    choice = verdict(halves(stream(0), 40, 0.3, outputs=16), level, stream(1))
     assert choice.ship
     assert choice.gain is not None
     assert choice.gain.low > 0
@@ -87,10 +165,10 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
 
 
 def test_what_does_not_ship_says_why() -> None:
-    worse = gate.verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
+    worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ship
     assert "On 40 documents held out from its prompt the tuned judge does no better" in worse.why
-    unclear = gate.verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
+    unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain is not None
     assert unclear.gain.low <= 0 < unclear.gain.value
     assert "does not clearly beat it (risk of a false claim: 2.5%)" in unclear.why
@@ -104,7 +182,7 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     assert gate.fewest_documents(risk) == fewest
     for n_documents in (fewest - 1, fewest):
         perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
-        choice = gate.verdict([perfect], "summary", stream(1), risk)
+        choice = verdict([perfect], "summary", stream(1), risk)
         assert choice.ship == (n_documents == fewest)
         assert ("too few to compare" in choice.why) != choice.ship
 
@@ -117,7 +195,7 @@ def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documen
     row[:3] = 0.1
 
     def is_clear(risk: float) -> bool:
-        return gate.gain_of(mean_of_differences(row, names), stream(0, documents), risk).is_clear
+        return gate.gain_of([mean_of_differences(row, names)], stream(0, documents), risk).is_clear
 
     assert not is_clear(RISK)
     # Five of one sign are so in one of 32: .03.
@@ -132,7 +210,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
         names = [f"d{number:03}" for number in range(20)]
         one = mean_of_differences(rng.normal(0.08, 0.2, 20), names)
         signs = np.vstack([np.ones(20), stream(7).choice([-1.0, 1.0], (gate.SWAPS, 20))])
-        own, gain = one.swapped(np.ones((1, 20)))[0], gate.gain_of(one, stream(7), 0.1)
+        own, gain = one.swapped(np.ones((1, 20)))[0], gate.gain_of([one], stream(7), 0.1)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.low > 0) == (p_value <= 0.1)
 
@@ -141,7 +219,7 @@ def test_the_power_is_that_of_the_simulated_decision() -> None:
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
     rows = rng.normal(0.1, gate.SPREAD / 3**0.5, (RUNS, 60))
-    clear = [gate.gain_of(mean_of_differences(row, names), rng, RISK).is_clear for row in rows]
+    clear = [gate.gain_of([mean_of_differences(row, names)], rng, RISK).is_clear for row in rows]
     # Three binomial standard errors of 120 draws are at most .137.
     assert gate.power(60, 4, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
@@ -189,7 +267,7 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 
 
 def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> None:
-    kept = gate.verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
+    kept = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     asked = gate.as_asked(kept)
     assert asked.ship
     assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. On 12 documents")
