@@ -31,8 +31,8 @@ HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
-# The smallest gain that is worth having, and an interval's half that is too wide.
-PLANNED, WIDE = 0.05, 0.10
+# An interval's half that is too wide.
+WIDE = 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
 MANY_FAILED, MOVED = 0.05, 0.10
 MOST_STEPS = 3
@@ -88,7 +88,7 @@ def run_answer(summary: Summary) -> list[Said]:
         said += _unseen(summary)
         said += [] if card else as_one_annotator(summary.get("people"))
         said.append(("Gain", gain_sentence(summary)))
-    return [*said, ("Cost", _cost(summary))]
+    return [*said, ("Cost", _cost(summary)), *_last_round(summary)]
 
 
 def _failures(summary: Summary) -> Iterator[Said]:
@@ -132,47 +132,40 @@ def run_table(summary: Summary) -> HeadAndRows:
 
 
 def gain_sentence(summary: Summary) -> str:
-    """Whether tuning helped on test and on unseen systems; what would settle it where that is open.
+    """Both judges' figures on test, their difference, and what it tells.
 
     The figures of dev, on which the judge was chosen, flatter it: they are told nowhere.
     """
     gain = _gains(summary)["test"]
     if not gain or gain["value"] is None:
         return "Whether tuning helped is not known: there is no gain on test to tell it by."
-    value, low, high = gain["value"], gain["low"], gain["high"]
-    if value == low == high == 0:
+    if gain["value"] == gain["low"] == gain["high"] == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    name = "balanced accuracy" if "balanced_gain" in summary else "rho"
-    on_test = " on test" if summary["shipped"] == "tuned" else ""
-    figure = f"{_shares(summary)}{cell_text(gain, signed=True)} {name}{on_test}"
-    figure += _gain_unseen(summary)
-    if not on_test:
-        return f"The tuned judge on test (no part in the choice): {figure}."
-    if low is None:
-        documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
-        return f"{documents} of test are too few to show it by themselves: {figure}."
-    if low > 0:
-        return f"Tuning helped: {figure}."
-    if high < 0:
-        return f"Tuning made the judge worse: {figure}."
-    if high < PLANNED:
-        return f"Tuning changed little: {figure}."
-    return f"Whether tuning helped is not settled: {figure}."
+    name, cells = f"{summary['level']}-level rho", [_test_cell(summary, judge) for judge in WORDS]
+    if "balanced_gain" in summary:
+        name, cells = "balanced accuracy", [_order(summary, "test", judge) for judge in WORDS]
+    untuned, tuned = (number_text(cell["value"] if cell else None) for cell in cells)
+    lead = "On test" if summary["shipped"] == "tuned" else "The tuned judge did not ship. On test"
+    figures = f"{lead} {name} is {untuned} untuned and {tuned} tuned"
+    documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
+    tells = f"Alone these {documents} cannot tell that from no gain."
+    if gain["low"] is None:
+        tells = f"Alone these {documents} are too few for an interval."
+    elif round(gain["low"], 3) > 0:
+        tells = f"So tuning helped on these {documents}, which had no part in it."
+    elif gain["high"] < 0:
+        tells = f"So the tuned judge is worse on these {documents}, which had no part in tuning."
+    return f"{figures}: {cell_text(gain, signed=True)}{_gain_unseen(summary)}. {tells}"
+
+
+def _test_cell(summary: Summary, judge: str) -> Cell:
+    cell: Cell = summary[f"{judge}_judge"]["test"]
+    return cell
 
 
 def _gains(summary: Summary) -> Any:
     """The gain on each split, in the figure that the judge was tuned for."""
     return summary.get("balanced_gain") or summary["gain"]
-
-
-def _shares(summary: Summary) -> str:
-    """From the untuned to the tuned judge's share of pairs on test, where both are known."""
-    if is_binary(summary) and "balanced_gain" not in summary:
-        return ""
-    shares = [_order(summary, "test", judge) for judge in WORDS]
-    known = [f"{share['value']:.0%}" for share in shares if share and share["value"] is not None]
-    of = "" if is_binary(summary) else " of pairs"
-    return f"from {known[0]} to {known[1]}{of}, " if len(set(known)) == 2 else ""
 
 
 def _gain_unseen(summary: Summary) -> str:
@@ -264,12 +257,33 @@ def _cost(summary: Summary) -> str:
         calls += f" and {counted(proposals, 'proposal')}"
     if cached:
         calls += f" ({cached:,} more from the reply cache)"
-    cost = f"{cost_text(summary['cost_usd'])}, {calls} in {summary['seconds']:,.0f} s."
+    limit = summary.get("max_cost")
+    most = f" of at most {cost_text(limit)}" if limit else ""
+    cost = f"{cost_text(summary['cost_usd'])}{most}, {calls} in {summary['seconds']:,.0f} s."
     if not (rows := summary.get("cost_per_1000_rows")):
         return cost
-    shipped, untuned = (cost_text(rows[f"{name}_judge"]) for name in (summary["shipped"], "seed"))
-    beside = f" (untuned: {untuned})" if summary["shipped"] == "tuned" else ""
-    return f"{cost} 1,000 rows: {shipped}{beside}."
+    shipped, untuned = (rows[f"{name}_judge"] for name in (summary["shipped"], "seed"))
+    beside = ""
+    if summary["shipped"] == "tuned":
+        beside = f", {shipped / untuned:.1f} times the untuned judge's {cost_text(untuned)}"
+    return f"{cost} 1,000 rows: {cost_text(shipped)}{beside}."
+
+
+def _last_round(summary: Summary) -> Iterator[Said]:
+    """Why the search ended, and what more money is expected to bring."""
+    last = summary.get("last_round")
+    if not last or "max_cost" not in summary:
+        return
+    gain = f"its last rounds gained {last['gain']:+.3f} on train for {cost_text(last['cost'])}"
+    further = f"Further ones cost about {cost_text(2 * last['cost'])}"
+    if last["is_final"]:
+        yield (
+            "Search",
+            f"It ended by itself, since {gain}, less than the labels can tell from chance "
+            f"({number_text(last['error'])}). {further} and are expected to gain no more.",
+        )
+    else:
+        yield "Search", f"The limit ended it: {gain}. {further} and may gain as much again."
 
 
 def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
@@ -332,11 +346,11 @@ def _on_chance(order: Cell | None, card: Cell | None) -> Iterator[str]:
             "Do not rely on the judge yet: on these labels it may be no better than a coin. Label "
             "more documents."
         )
-    elif order and order["low"] is None and card:
+    elif order and card:
         word, always = card["constant"]["word"], card["constant"]["accuracy"]["value"]
         if always is not None and card["accuracy"]["value"] < always:
-            less = f"on test it agrees with people less than always saying {word} would."
-            yield " ".join([f"Do not rely on it: {less}", *_on_width(order, card)])
+            less = f"on test it agrees with people less often than always saying {word} would."
+            yield " ".join([f"Do not rely on its verdicts: {less}", *_on_width(order, card)])
 
 
 def _on_gain(summary: Summary) -> Iterator[str]:

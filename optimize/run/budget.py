@@ -6,7 +6,7 @@ length tells before a run, and what the first rows have taken in it.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -39,12 +39,18 @@ from optimize.search.evaluator import (
     SearchOptions,
     Unit,
 )
-from optimize.search.gate import chance_of_gain
+from optimize.search.gate import N_FINALISTS, chance_of_gain
 
 # Without a limit: calls of a search that costs nothing; of another so many times the judging of so
 # many outputs by the untuned judge.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
+# What the searches of both halves take until a round no longer pays: so many times judging the
+# outputs of so many documents of train, and the finalists on all that is learned from; each call
+# costs so many times the untuned judge's.
+USUAL_RACES, DOCUMENTS_RACED, USUAL_DEARER, USUAL_PROPOSALS = 25, 48, 2.0, 20
+# Seconds that a call and a proposal are taken to last; so many outputs are in flight on average.
+CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
 # How many demonstrations are tried, and their characters at most. What costs nothing may show as
 # much as a frozen judge can hold.
 FREE_DEMOS, FREE_LENGTH = MAX_DEMOS, 3_000_000
@@ -93,6 +99,16 @@ class RunBudget:
     kept: float
     kept_calls: int
     rows: Sequence[Spending]
+    call_seconds: float = CALL_SECONDS
+
+    @property
+    def minutes(self) -> float:
+        """About how long the run takes: calls in flight together, proposals in rounds."""
+        together = min(self.prepared.settings.concurrency, IN_FLIGHT)
+        proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
+        rounds = proposals / self.options.proposals
+        calls = self.planned.calls - proposals
+        return (calls / together * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
 
     @property
     def planned(self) -> Spending:
@@ -123,7 +139,7 @@ class RunBudget:
         return [
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
-            *wrapped(self.chance()),
+            *wrapped(*self._expectations(), self.chance()),
             "A token is taken as four characters. Nothing has been sent or written.",
         ]
 
@@ -131,7 +147,19 @@ class RunBudget:
         """The plan in a line."""
         dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
         most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
-        return f"planned: about {_about(self.planned.calls)} calls, {dollars}{most}"
+        calls = _about(self.planned.calls)
+        return f"planned: about {calls} calls, {self.minutes:.0f} minutes, {dollars}{most}"
+
+    def _expectations(self) -> Iterator[str]:
+        """How long it takes, and what more money would bring; nothing where nothing is paid."""
+        if self.search.unit == "calls":
+            return
+        yield f"It takes about {self.minutes:.0f} minutes, where a call takes {CALL_SECONDS:g} s."
+        if self.prepared.settings.optimizer == "rank":
+            yield (
+                "The search ends when a round gains less than the labels can tell from chance; "
+                "more of the limit is spent only while rounds gain more."
+            )
 
     def chance(self) -> str:
         """How likely a gain would ship with these labels, and with how many it would be likely."""
@@ -147,6 +175,7 @@ class RunBudget:
             "documents": {name: len(items.places) for name, items in counts.items()},
             "chance": self.chance(),
             "calls": {"expected": planned.calls, "at_most": self.prepared.settings.max_calls},
+            "minutes": round(self.minutes, 1),
             "tokens": {"in": planned.tokens_in, "out": planned.tokens_out},
             "cost_usd": {"expected": planned.cost, "at_most": self.at_most},
             "spending": [spending_row(rounded(row)) for row in self.rows],
@@ -154,7 +183,10 @@ class RunBudget:
 
 
 def plan_budget(
-    prepared: PreparedRun, measured: CallTokens | None = None, native_n: bool | None = None
+    prepared: PreparedRun,
+    measured: CallTokens | None = None,
+    native_n: bool | None = None,
+    call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
     """The plan of a run; `measured` takes the place of what a judgement takes by its length.
 
@@ -203,14 +235,22 @@ def plan_budget(
         proposal_price=None if unit == "calls" else proposer,
     )
 
-    n_proposals, n_searched = 0, min(2 * n_learned, search.limit / item_cost)
+    n_proposals, n_searched, dearer = 0, min(2 * n_learned, search.limit / item_cost), 1.0
     if not is_embedded(settings.lm):
         # Both halves of the labels are searched on. Proposals take no more than half of the money.
-        most = 2 * options.rounds * options.proposals
-        n_proposals = min(most, int(search.limit / 2 / proposal_cost))
+        n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
         n_searched = (search.limit - n_proposals * proposal_cost) / item_cost
+        if settings.optimizer == "rank":
+            raced = min(1.0, DOCUMENTS_RACED / len(labels.train.places)) * len(labels.train)
+            usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned
+            dearer = min(USUAL_DEARER, max(1.0, n_searched / usual))
+            n_searched = min(usual, n_searched / dearer)
     judged = {SEARCH: n_searched, TEST: 2 * n_measured, PROBES: n_probes}
-    rows = [_spending(purpose, n, calls, tokens, price) for purpose, n in judged.items() if n]
+    rows = [
+        _spending(purpose, n, calls, tokens, price, dearer if purpose == SEARCH else 1)
+        for purpose, n in judged.items()
+        if n
+    ]
     if n_proposals:
         rows.append(_spending(PROPOSALS, n_proposals, 1, proposal, proposer_price))
     return RunBudget(
@@ -222,6 +262,7 @@ def plan_budget(
         kept=kept,
         kept_calls=(2 * n_measured + n_probes) * calls,
         rows=_in_order(rows),
+        call_seconds=call_seconds,
     )
 
 
@@ -326,10 +367,15 @@ def _thinks(lm: str) -> bool:
 
 
 def _spending(
-    purpose: str, number: float, calls: int, tokens: CallTokens, price: Price | None
+    purpose: str,
+    number: float,
+    calls: int,
+    tokens: CallTokens,
+    price: Price | None,
+    dearer: float = 1,
 ) -> Spending:
-    """So many judgements or proposals, with their price; None where it is unknown."""
-    tokens_in, tokens_out = round(number * tokens.tokens_in), round(number * tokens.tokens_out)
+    """So many judgements or proposals, each of so many times the tokens; None: no known price."""
+    tokens_in, tokens_out = (round(number * dearer * each) for each in tokens)
     return Spending(
         purpose=purpose,
         calls=round(number * calls),

@@ -3,7 +3,7 @@
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +19,15 @@ from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
-from optimize.figures import DIGITS, Cell, as_json, cell, judgement_rows, value_cell
+from optimize.figures import (
+    DIGITS,
+    Cell,
+    as_json,
+    cell,
+    json_number,
+    judgement_rows,
+    value_cell,
+)
 from optimize.injection import Probes, probe
 from optimize.items import data_counts, n_tied_of, tuned_keys
 from optimize.labels import PASS_FAIL, words_of
@@ -56,7 +64,7 @@ from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, op
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
-from optimize.search.gate import SearchResult, as_asked, reason_of, search
+from optimize.search.gate import LastRound, SearchResult, as_asked, reason_of, search
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 
@@ -194,8 +202,10 @@ class ActiveRun:
         native_n = self.models.judge.model.native_n
         budget = plan_budget(self.prepared, native_n=native_n)
         if budget.search.unit != "calls":
+            began = time.monotonic()
             tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
-            budget = plan_budget(self.prepared, tokens, native_n)
+            seconds = time.monotonic() - began  # of calls that are in flight together
+            budget = plan_budget(self.prepared, tokens, native_n, seconds)
             self.print_line(budget.heading())
         budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
         budget.search.set_aside(0)
@@ -341,7 +351,10 @@ def summarize(
         **spending_summary(judge, proposer),
         "seconds": round(seconds, 1),
     }
+    if result.last_rounds:
+        summary["last_round"] = last_round_figures(result.last_rounds)
     if run.budget.search.unit == "dollars":
+        summary["max_cost"] = run.budget.at_most
         summary["cost_per_1000_rows"] = {
             name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
             for name, candidate in (("seed_judge", run.untuned), ("tuned_judge", result.tuned))
@@ -354,6 +367,19 @@ def summarize(
     if changes := list(dict.fromkeys([*earlier, *models.request_changes])):
         summary["request_changes"] = changes
     return summary
+
+
+def last_round_figures(rounds: Sequence[LastRound]) -> dict[str, Any]:
+    """What the last rounds of both halves gained on train on average, and what they took together.
+
+    `error` is the mean standard error of the leaders' gains.
+    """
+    return {
+        "gain": round(sum(each.gain for each in rounds) / len(rounds), DIGITS),
+        "error": json_number(sum(each.error for each in rounds) / len(rounds), DIGITS),
+        "cost": round(sum(each.cost for each in rounds), DIGITS),
+        "is_final": all(each.is_final for each in rounds),
+    }
 
 
 def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:

@@ -231,10 +231,10 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """
     means = {name: float(items.human[rows].mean()) for name, rows in items.places.items()}
     if goal == "balanced":
-        rarer, commoner = sorted(
-            ([name for name, mean in means.items() if (mean >= 0.5) == passed] for passed in (0, 1)),
-            key=len,
-        )
+        by_label: list[list[str]] = [[], []]
+        for name, mean in means.items():
+            by_label[mean >= 0.5].append(name)
+        rarer, commoner = sorted(by_label, key=len)
         turns = zip_longest(rarer, commoner[: max(1, N_COMMONER * len(rarer))])
         return tuple(name for turn in turns for name in turn if name is not None)
     if goal != "summary":

@@ -47,6 +47,9 @@ SWAPS = 2000
 FEWEST_UNTIED = 10
 # Versions of a judge that shows all labels.
 FOLDS = 4
+# What a judge has to gain for each time that it costs the untuned judge's price more: one of 2.5
+# times the price has to gain .03.
+GAIN_FOR_COST = 0.02
 # The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
 GAIN, LIKELY = 0.1, 0.8
 # The share of outputs on which two judges of two values differ.
@@ -131,17 +134,14 @@ class CrossFit:
 class LastRound:
     """What a search's last round brought: by how much the best candidate on train became better.
 
-    `error` is the standard error of its gain there; `cost` is in the budget's unit.
+    `error` is the standard error of its gain there; `cost` is in the budget's unit. `is_final`: the
+    search ended since the round gained less than the error, and not for want of money.
     """
 
     gain: float
     error: float
     cost: float
-
-    @property
-    def pays(self) -> bool:
-        """Whether it brought more than the labels may tell by chance."""
-        return self.gain > self.error
+    is_final: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,24 +355,28 @@ def decide(
     """The tuned judge of the finalists of either half, and whether it ships.
 
     The test is of the first reliable finalists, unless the budget has `prevented` it. Of all with a
-    gain the best is the tuned judge, or the cheapest within a standard error of it whose own gain
-    is clear: a judge is paid for again with every row.
+    gain the tuned judge is the one that is worth most for its cost, and it ships only if its gain
+    on the untuned judge is worth its cost, too: a judge is paid for again with every row.
     """
-    goal, options = problem.goal, problem.options
+    goal, options, item_cost = problem.goal, problem.options, problem.evaluator.item_cost
     reliable = [[each for each in half if is_reliable(each.scores, each.seed)] for half in halves]
     leaders = [half[0] for half in reliable if half]
     if not leaders:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.seed, prevented or Choice(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    choice = prevented or verdict([each.gain(goal) for each in leaders], rng, options.risk)
-    gainers = [each for half in reliable for each in half if each.gain(goal).value > 0]
-    clear = {
-        each.candidate.id
-        for each in gainers
-        if gain_of([each.gain(goal)], rng, options.risk).is_clear
-    }
-    tuned = cheapest_as_good(problem, [each.candidate for each in gainers or leaders], clear)
+    choice = prevented or verdict([each.gain(goal) for each in leaders], goal, rng, options.risk)
+    gains = {each.candidate.id: each.gain(goal).value for half in reliable for each in half}
+    gainers = [each for half in reliable for each in half if gains[each.candidate.id] > 0]
+    tuned = worth_most(problem, [each.candidate for each in gainers or leaders])
+    ratio = item_cost(tuned) / item_cost(problem.seed)
+    if choice.ship and gains[tuned.id] < GAIN_FOR_COST * (ratio - 1):
+        why = (
+            f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, which a gain of "
+            f"{gains[tuned.id]:.3f} {figure_of(goal)} is not worth: each time the untuned judge's "
+            f"cost has to bring {GAIN_FOR_COST:g}. --ship tuned ships it all the same."
+        )
+        choice = replace(choice, ship=False, why=why)
     if choice.gain is None:
         return tuned, choice
     problem.record(
@@ -389,62 +393,70 @@ def decide(
     return tuned, choice
 
 
-def verdict(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float = RISK) -> Choice:
+def verdict(
+    contrasts: Sequence[Contrast], goal: Goal, rng: np.random.Generator, risk: float = RISK
+) -> Choice:
     """Whether judges that were found without these documents rank them better than the untuned one.
 
     `contrasts` are of different documents. `risk` is the chance that the judges ship though they
     are no better.
     """
     gain = gain_of(contrasts, rng, risk)
-    where = f"On {gain.n_documents} documents held out from its prompt"
-    at_risk = f"(risk of a false claim: {100 * risk:g}%)"
+    where = f"On {gain.n_documents} documents, each judged with a prompt tuned without it,"
+    figure, such_runs = figure_of(goal), f"{100 * risk:g}% of such runs"
+    above = f"{figure} is {gain.value:.3f} above the untuned judge's"
     if gain.is_clear:
-        why = f"Shipped: the tuned judge. {where} it beats the untuned judge {at_risk}."
+        why = (
+            f"Shipped: the tuned judge. {where} {above}. A judge that is no better would be "
+            f"shipped in {such_runs}."
+        )
     elif np.isnan(gain.value) or gain.n_documents < fewest_documents(risk):
         why = (
             f"{UNTUNED} {gain.n_documents} documents are too few to compare it with the tuned "
-            f"judge; {fewest_documents(risk)} are the least {at_risk}."
+            f"judge at --risk {risk:g}; {fewest_documents(risk)} are the least."
         )
     elif np.isinf(gain.low):
         why = (
-            f"{UNTUNED} {where} labels or scores are too alike to compare it with the tuned judge: "
-            f"fewer than {FEWEST_UNTIED} documents have another one than the commonest."
+            f"{UNTUNED} Labels or scores are too alike to compare it with the tuned judge: fewer "
+            f"than {FEWEST_UNTIED} of {gain.n_documents} documents have another one than the "
+            "commonest."
         )
     elif gain.value <= 0:
-        why = f"{UNTUNED} {where} the tuned judge does no better."
+        why = f"{UNTUNED} {where} {figure} is no higher ({gain.value:+.3f})."
     else:
-        why = f"{UNTUNED} {where} the tuned judge does not clearly beat it {at_risk}."
+        why = f"{UNTUNED} {where} {above}, and chance alone gives as much in more than {such_runs}."
     return Choice(ship=gain.is_clear, why=why, gain=gain)
 
 
-def cheapest_as_good(
-    problem: SearchProblem, candidates: Sequence[Candidate], clear: Collection[str]
-) -> Candidate:
-    """The best, or the cheapest of those in `clear` (ids) within a standard error of it.
+def figure_of(goal: Goal) -> str:
+    """What is compared, in words."""
+    return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
+
+
+def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
+    """The candidate whose figure less its cost is the highest (see `GAIN_FOR_COST`).
 
     Two are compared on all labels known to both that neither shows.
     """
+    evaluator = problem.evaluator
 
-    def shortfall(better: Candidate, worse: Candidate) -> Contrast:
-        known = problem.evaluator.known(better, problem.evaluator.known(worse, problem.labelled))
-        shown = better.documents | worse.documents
+    def is_worth_more(one: Candidate, other: Candidate) -> bool:
+        known = evaluator.known(one, evaluator.known(other, problem.labelled))
+        shown = one.documents | other.documents
         items = known.of_documents([name for name in known.documents if name not in shown])
-        scores = [problem.evaluator.known_scores(each, items) for each in (better, worse)]
+        scores = [evaluator.known_scores(each, items) for each in (one, other)]
         if problem.goal == "balanced":
-            pairs = zip(scores, (better, worse), strict=True)
+            pairs = zip(scores, (one, other), strict=True)
             scores = [verdicts(side, each.threshold) for side, each in pairs]
-        return contrast(scores[0], scores[1], items, problem.goal)
+        dearer = evaluator.item_cost(one) - evaluator.item_cost(other)
+        cost = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.seed)
+        return contrast(scores[0], scores[1], items, problem.goal).value > cost
 
     best = candidates[0]
     for candidate in candidates[1:]:
-        if shortfall(candidate, best).value > 0:
+        if is_worth_more(candidate, best):
             best = candidate
-    as_good = [best]
-    for candidate in candidates:
-        gap = shortfall(best, candidate)
-        if candidate.id in clear and gap.value <= gap.error:
-            as_good.append(candidate)
-    return min(as_good, key=problem.evaluator.item_cost)
+    return best
 
 
 def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:

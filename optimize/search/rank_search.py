@@ -244,12 +244,15 @@ class RankSearch:
                 has_raced = self._run_round(number)
             if not has_raced:
                 break
-            self.last_round = self._round_since(before, budget.spent - spent)
-            if number >= FEWEST_ROUNDS and not self.last_round.pays:
+            gain, error = self._gain_since(before)
+            is_final = number >= FEWEST_ROUNDS and gain <= error
+            cost = budget.spent - spent
+            self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
+            if is_final:
                 break
 
-    def _round_since(self, before: str, cost: float) -> LastRound:
-        """By how much the best candidate is expected to be better than the one `before` (its id).
+    def _gain_since(self, before: str) -> tuple[float, float]:
+        """The likely gain of the best candidate on the one `before` (its id), and its error.
 
         Both as they are known now, since a race makes earlier candidates better known, too.
         """
@@ -259,7 +262,7 @@ class RankSearch:
             for name in (leader, before)
         )
         error = self.results[leader].error if leader in self.results else math.inf
-        return LastRound(gain=expected - earlier, error=error, cost=cost)
+        return expected - earlier, error
 
     def _dev_cost(self) -> float:
         """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""

@@ -69,7 +69,7 @@ def halves(
 def verdict(
     finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> gate.Choice:
-    return gate.verdict([each.gain(goal) for each in finalists], rng, risk)
+    return gate.verdict([each.gain(goal) for each in finalists], goal, rng, risk)
 
 
 @pytest.mark.parametrize("risk", [RISK, 0.3])
@@ -108,7 +108,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
             human, *judges = tied_world(rng, 60)
             document = np.arange(human.size) // 4
             contrasts.append(contrast_judges(*judges, human, document, level="dataset"))
-        choice = gate.verdict(contrasts, rng)
+        choice = gate.verdict(contrasts, "dataset", rng)
         assert choice.gain is not None
         shipped, gains = shipped + choice.ship, [*gains, choice.gain.value]
     assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
@@ -133,7 +133,7 @@ def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over
         human = (np.arange(30) >= each).astype(float)
         noise = stream(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
-        choice = gate.verdict([contrast_judges(*sides, level="dataset")] * 2, stream(1))
+        choice = gate.verdict([contrast_judges(*sides, level="dataset")] * 2, "dataset", stream(1))
         assert choice.ship == ships
         assert ("too alike to compare" in choice.why) != ships
 
@@ -159,19 +159,20 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
     assert choice.gain is not None
     assert choice.gain.low > 0
     assert choice.why == (
-        "Shipped: the tuned judge. On 40 documents held out from its prompt it beats the untuned "
-        "judge (risk of a false claim: 10%)."
+        "Shipped: the tuned judge. On 40 documents, each judged with a prompt tuned without it, "
+        f"{level}-level rho is {choice.gain.value:.3f} above the untuned judge's. A judge that is "
+        "no better would be shipped in 10% of such runs."
     )
 
 
 def test_what_does_not_ship_says_why() -> None:
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ship
-    assert "On 40 documents held out from its prompt the tuned judge does no better" in worse.why
+    assert "tuned without it, summary-level rho is no higher (-0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain is not None
     assert unclear.gain.low <= 0 < unclear.gain.value
-    assert "does not clearly beat it (risk of a false claim: 2.5%)" in unclear.why
+    assert "and chance alone gives as much in more than 2.5% of such runs" in unclear.why
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
