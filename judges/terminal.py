@@ -1,7 +1,6 @@
 """What people see in a terminal: results, errors, notes and progress; how a command ends."""
 
 import logging
-import os
 import re
 import shutil
 import signal
@@ -42,7 +41,7 @@ def visible(text: str) -> str:
 
 def print_output(text: str) -> None:
     """Print a result, its control characters made visible."""
-    print(visible(text), flush=True)
+    print(visible(text))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -183,13 +182,7 @@ def run_command(
     with _stoppable() as signals, verbose_logging(verbose):
         before, _quiet = _quiet, quiet
         try:
-            code = work()
-            sys.stdout.flush()
-            return code
-        except BrokenPipeError:
-            # The reader (head, less) has seen enough; nothing more can be written to it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return DONE
+            return work()
         except KeyboardInterrupt as error:
             print_error(f"{name}: {str(error) or interrupted}")
             return 128 + next(iter(signals), signal.SIGINT)
