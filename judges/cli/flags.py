@@ -1,7 +1,6 @@
 """Flags: parsed strictly, declared once for all commands, and what they make of a judge."""
 
 import argparse
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,21 +35,29 @@ class Parser(data.flags.Parser):
         return visible(Redactor().redact(super().one_line(message)))
 
 
-def _within(kind: Callable[[str], T], low: T, high: float, words: str) -> Callable[[str], T]:
+def read_number(text: str) -> float:
+    """A number as people write it (.3, +3, 1e-1), an int where it is whole; raises ValueError."""
+    with suppress(ValueError):
+        return int(text)
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _within(kind: type[T], low: T, high: float, words: str) -> Callable[[str], T]:
     """For argparse's `type`: a number within bounds."""
 
     def read(text: str) -> T:
         with suppress(ValueError):
-            value = kind(text)
-            if low <= value <= high:
-                return value
+            value = read_number(text)
+            if low <= value <= high and value == kind(value):
+                return kind(value)
         raise argparse.ArgumentTypeError(f"{text!r}: must be {words}")
 
     return read
 
 
-count = _within(int, 1, math.inf, "a whole number, 1 or more")
-seed = _within(int, 0, math.inf, "a whole number, 0 or more")
+count = _within(int, 1, 1e15, "a whole number, 1 or more")
+seed = _within(int, 0, 1e15, "a whole number, 0 or more")
 positive = _within(float, 1e-12, 1e12, "a number above 0")
 temperature = _within(float, 0.0, 10.0, "a number within 0 and 10")
 
