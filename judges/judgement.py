@@ -40,17 +40,17 @@ class Judgement:
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
     def at_threshold(self, threshold: float) -> "Judgement":
-        """A verdict whose score is moved so that `threshold` becomes .5: from there on it is 1.
+        """A verdict whose score is moved so that `threshold` becomes .5, and the rating says it.
 
         The order of scores stays as it is, and every reader of scores sees the same verdict.
         """
-        if threshold == 0.5 or self.failure is not None:
+        if self.failure is not None:
             return self
         if self.score < threshold:
             score = self.score / threshold / 2
         else:
-            score = 1 - (1 - self.score) / (1 - threshold) / 2 if threshold < 1 else 1.0
-        return replace(self, score=score, rating=int(self.score >= threshold))
+            score = 0.5 + (self.score - threshold) / (1 - threshold) / 2 if threshold < 1 else 1.0
+        return replace(self, score=score, rating=int(score >= 0.5))
 
     def as_json(self) -> dict[str, object]:
         """What JSON holds of it."""

@@ -128,7 +128,8 @@ class Asking:
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
         judgement = score_of(self._plan, cast(list[Sample], response.parsed), failures)
-        return judgement.at_threshold(self._threshold)
+        is_verdict = self.subject.scale == (0, 1)
+        return judgement.at_threshold(self._threshold) if is_verdict else judgement
 
     def _accept(self, reply: Reply) -> Sample:
         """What a reply says; NoProbabilitiesError only while no reply has given any."""

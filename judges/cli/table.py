@@ -449,6 +449,8 @@ class Scores:
                 self.failures[name][judgement.failure[:200]] += 1
             self.n_unparsable[name] += judgement.unparsable
             rounded = None if judgement.failure else round(judgement.score, DIGITS)
+            if name in self.documents and judgement.score < 0.5 == rounded:
+                rounded = judgement.score  # rounded, it would pass
             entries[name] = {**judgement.as_json(), "score": rounded}
             values = (rounded, judgement.failure, judgement.rationale)
             # A judge without a rationale has one column less; JSON Lines have none.
