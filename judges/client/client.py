@@ -48,7 +48,8 @@ REFUSALS_IN_A_ROW = 24  # of a request by rate limits, while no other is answere
 FRESH_ASKS = 2  # of a reply that cannot be read
 MORE_ROOM = 4  # times the tokens, once, for a reply that is cut short
 REASONING_ROOM = 8  # times the tokens for a model that is known to think before it answers
-FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT, LONGEST_RETRY_AFTER = 0.5, 60.0, 20.0, 600.0
+FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
+LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0  # waited for; believed
 POLL = 0.02
 # A host that never answered any request is given up after so many attempts.
 ATTEMPTS_UNREACHED = 4
@@ -364,6 +365,7 @@ class Client:
     A request that cannot be answered is a Response with `error`. FatalModelError (wrong key, no
     such model) and BudgetSpentError end a run. `cache` brings replies of other runs. `monitor` ends
     a run that fails. `max_tokens` and `reasoning_effort` stand in the place of what requests say.
+    `rng` spreads the waits of clients that fail together, so that they do not come back together.
     `totals` are of the responses that `run` has yielded.
     """
 
@@ -379,6 +381,7 @@ class Client:
         monitor: FailureMonitor | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.model = model
         self.account = account or Budget().account()
@@ -397,7 +400,7 @@ class Client:
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
         self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
-        self._rng = random.Random(0)
+        self._rng = rng or random.SystemRandom()
         self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
@@ -672,7 +675,8 @@ class Client:
         FatalModelError where a rate limit lasts for long. An outage of unknown length is none of
         the endpoint's business: there our own waits count.
         """
-        asked, throttled = error.retry_after or 0.0, isinstance(error, ThrottledError)
+        asked = min(error.retry_after or 0.0, MOST_RETRY_AFTER)
+        throttled = isinstance(error, ThrottledError)
         if throttled and asked > LONGEST_RETRY_AFTER:
             raise FatalModelError(
                 f"{error}; it wants to be asked again in {asked / 60:.0f} minutes (its "

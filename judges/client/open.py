@@ -8,6 +8,7 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from numbers import Integral, Real
@@ -51,6 +52,8 @@ KNOWN_TO_DSPY = frozenset(
 # By what they were opened with: a model keeps its connections, and what it has learned.
 _opened: dict[tuple[object, ...], Model] = {}
 _inherited: list[object] = []
+# Held while a model or its client is opened, so that threads that ask for it first get one.
+_opening = threading.RLock()
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
@@ -67,7 +70,8 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
             "the address is empty: name one by api_base (--api-base), or leave that out"
         )
     if lm in EMBEDDED_MODELS:
-        return _embedded_model()
+        with _opening:
+            return _embedded_model()
     prefix, _, name = lm.partition("/")
     if not prefix or not name:
         raise FatalModelError(
@@ -79,18 +83,19 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
     url = provider.base(api_base) if provider else api_base
-    opening = lm, url, variable, key
-    if opening not in _opened:
-        model: Model
-        if provider:
-            model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
-        else:
-            from judges.client.dspy import open_dspy
+    opened_with = lm, url, variable, key
+    with _opening:
+        if opened_with not in _opened:
+            model: Model
+            if provider:
+                model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
+            else:
+                from judges.client.dspy import open_dspy
 
-            model = open_dspy(lm, api_base, key)
-        _opened[opening] = model
-        close_at_end(close_models)
-    return _opened[opening]
+                model = open_dspy(lm, api_base, key)
+            _opened[opened_with] = model
+            close_at_end(close_models)
+        return _opened[opened_with]
 
 
 def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key: str) -> Model:
@@ -296,7 +301,8 @@ class Session:
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
     """The client of this process for a model, without limits: made once, whoever asks it."""
-    return _shared_client(lm, api_base, _environment(lm))
+    with _opening:
+        return _shared_client(lm, api_base, _environment(lm))
 
 
 @lru_cache(maxsize=64)
@@ -344,3 +350,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_opened)))
     os.register_at_fork(after_in_child=_opened.clear)
     os.register_at_fork(after_in_child=_shared_client.cache_clear)
+    # No child inherits a lock that a thread of its parent holds.
+    release = _opening.release
+    os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=release)

@@ -1,8 +1,10 @@
 """The habits of chat providers: each as an answer to one request, and what is made of it."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from email.utils import formatdate
 
 import pytest
 from aiohttp import web
@@ -215,6 +217,19 @@ ERRORS = [
         said="PerDay; the same command",
     ),
     Habit("a rate limit", throttled(), error=ThrottledError),
+    *(
+        Habit(
+            f"a wait until {what}",
+            lambda body, wait=wait: throttled(**{"Retry-After": wait()})(body),
+            error=ThrottledError,
+            wait=seconds,
+        )
+        for what, wait, seconds in [
+            ("a date", lambda: formatdate(time.time() + 30, usegmt=True), 30.0),
+            ("a date that is past", lambda: "Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+            ("no date", lambda: "soon", None),
+        ]
+    ),
     Habit(
         "overloaded", fail(529, "Overloaded"), error=TransientError, said="529 from .*Overloaded"
     ),
