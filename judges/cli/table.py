@@ -159,7 +159,7 @@ class TableRun:
         return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
 
 
-def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
+def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     """Estimate, ask through batch files, or judge and report, as the flags say; the exit code."""
     if not args.dry_run:
         if args.out is None:
@@ -167,7 +167,8 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
         if args.out.exists():
-            raise RowsError(f"{args.out} exists already: name another --out")
+            raise RowsError(f"{args.out} exists already and is whole: name another --out")
+    results = kind(args)
     run = _prepare(results, args)
     if args.dry_run:
         expected = total_estimate(run.estimates)
@@ -399,7 +400,7 @@ def _answered_by_batch(run: TableRun) -> bool:
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row by rating judges, and print each judge's mean."""
-    return _run(Scores(args), args)
+    return _run(Scores, args)
 
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
@@ -508,7 +509,7 @@ class Scores:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _run(Verdicts(args), args)
+    return _run(Verdicts, args)
 
 
 class Verdicts:
