@@ -24,10 +24,9 @@ from judges.client import (
     ModelOptions,
     Options,
     Session,
-    check_options,
     endpoint_of,
     is_plain,
-    pop_map,
+    read_options,
     shared_client,
 )
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
@@ -239,9 +238,7 @@ class Judge:
         Yields a function from rows to their judgements, for any thread. Rows that the budget has no
         room for are failed judgements that say so.
         """
-        values: dict[str, Any] = {**options}
-        check_options(values)
-        mapping = pop_map(values)
+        values, mapping = read_options(options)
         columns = {name: mapping.get(name, name) for name in self.texts}
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
         seed = values.pop("seed", 0)
@@ -277,12 +274,11 @@ class Judge:
         """
         import pandas as pd
 
-        check_options(options)
+        values, mapping = read_options(options)
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
-        mapping = pop_map(options)
         try:
             columns = self.find_columns([str(name) for name in frame.columns], mapping)
         except MissingColumnError:
@@ -295,7 +291,7 @@ class Judge:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
-        for result in self.judge_all(rows_of(texts), **options):
+        for result in self.judge_all(rows_of(texts), **values):
             scores.append(result.score)
             if result.failure is not None:
                 reasons[result.failure] += 1

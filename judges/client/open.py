@@ -328,13 +328,8 @@ def check_limits(**limits: object) -> None:
             raise OptionError(f"{name} {value!r}: expected a {expected} above 0")
 
 
-def pop_map(options: Any) -> dict[str, str]:
-    """Take `map` out of the options; empty where there is none."""
-    return options.pop("map", None) or {}
-
-
-def check_options(options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that there is none of, and OptionError for a wrong value."""
+def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The options but `map`, and `map`; raises TypeError for an unknown one, and OptionError."""
     for name in options:
         if name not in Options.__annotations__:
             known = ", ".join(Options.__annotations__)
@@ -342,6 +337,8 @@ def check_options(options: Mapping[str, object]) -> None:
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
+    values: dict[str, Any] = {**options}
+    return values, values.pop("map", None) or {}
 
 
 if hasattr(os, "register_at_fork"):
