@@ -146,20 +146,19 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 
 def reasoning_of(prompt: Prompt) -> Reasoning:
     """What a judge writes before its answer; words of its own asking count as "brief"."""
-    return reasoning_in(prompt.outputs)
-
-
-def reasoning_in(outputs: Sequence[Field]) -> Reasoning:
-    texts = [field.description for field in outputs if not field.choices]
-    for reasoning, description in [*_RATIONALES.items(), *_COMPARISONS.items()]:
-        if description in texts:
-            return reasoning
-    return "brief" if texts else "none"
+    return _reasoning_in(prompt.outputs)
 
 
 def thinks_at_length(outputs: Sequence[Field]) -> bool:
     """Whether more than a sentence is written before the answer, ratings of parts among it."""
-    return reasoning_in(outputs) in ("steps", "questions")
+    return _reasoning_in(outputs) in ("steps", "questions")
+
+
+def _reasoning_in(outputs: Sequence[Field]) -> Reasoning:
+    texts = [field.description for field in outputs if not field.choices]
+    forms = (*_RATIONALES.items(), *_COMPARISONS.items())
+    named = (reasoning for reasoning, description in forms if description in texts)
+    return next(named, "brief" if texts else "none")
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:

@@ -31,7 +31,6 @@ from judges.client.protocol import (
     ModelError,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     ThrottledError,
     TransientError,
@@ -608,8 +607,6 @@ class Client:
             if isinstance(outcome, Completion):
                 return outcome
             tries += 1
-            if isinstance(outcome, RespelledError):
-                continue
             if isinstance(outcome, ThrottledError):
                 # Others are answered: this one's turn will come.
                 throttles = throttles + 1 if self._n_answered == answered_before else 1
@@ -713,7 +710,8 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 _starting = threading.Lock()
-_at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
+# What is called on the event loop when the interpreter ends.
+at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
@@ -725,11 +723,6 @@ def event_loop() -> asyncio.AbstractEventLoop:
 def on_event_loop() -> bool:
     """Whether this is its thread, which must not wait for itself."""
     return threading.current_thread() is _start_loop()[1]
-
-
-def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Have this called on the event loop when the interpreter ends."""
-    _at_end.add(close)
 
 
 @lru_cache(maxsize=1)
@@ -746,7 +739,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
         # Libraries leave tasks of their own here.
         for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
             task.cancel()
-        await asyncio.gather(*others, *(close() for close in _at_end), return_exceptions=True)
+        await asyncio.gather(*others, *(close() for close in at_end), return_exceptions=True)
         loop.stop()
 
     if os.getpid() == process:

@@ -23,7 +23,7 @@ from judges.client.client import (
     Client,
     FailureMonitor,
     answers_in_process,
-    close_at_end,
+    at_end,
 )
 from judges.client.keys import (
     EMBEDDED_MODELS,
@@ -70,8 +70,9 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
             "the address is empty: name one by api_base (--api-base), or leave that out"
         )
     if lm in EMBEDDED_MODELS:
-        with _opening:
-            return _embedded_model()
+        from judges.embedded import EmbeddedModel
+
+        return EmbeddedModel()
     prefix, _, name = lm.partition("/")
     if not prefix or not name:
         raise FatalModelError(
@@ -94,7 +95,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
                 model = open_dspy(lm, api_base, key)
             _opened[opened_with] = model
-            close_at_end(close_models)
+            at_end.add(close_models)
         return _opened[opened_with]
 
 
@@ -140,14 +141,6 @@ def _check_variable(name: str) -> None:
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
         raise FatalModelError(f"{name}, which is to hold the key, is not set")
-
-
-@lru_cache(maxsize=1)
-def _embedded_model() -> Model:
-    """The one of this process, since its weights take time to read."""
-    from judges.embedded import EmbeddedModel
-
-    return EmbeddedModel()
 
 
 @lru_cache

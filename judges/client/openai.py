@@ -26,7 +26,6 @@ from judges.client.protocol import (
     ModelError,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     ThrottledError,
     Token,
@@ -166,7 +165,7 @@ class EndpointModel:
         if 200 <= status < 300:
             return self.read_answer(answer, messages, sampling)
         if status in {400, 422} and self.spelling.learn(body, answer):
-            raise RespelledError(f"{self.name} wants the request spelled otherwise")
+            return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
 
     async def close(self) -> None:

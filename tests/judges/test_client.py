@@ -31,7 +31,6 @@ from judges.client.protocol import (
     Message,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     ThrottledError,
     TransientError,
@@ -214,7 +213,6 @@ def test_identical_requests_in_flight_are_sent_once() -> None:
         (TransientError("500"), 3, 4),
         (TransientError("503", retry_after=31_536_000.0), 2, 3),  # a year: our own waits count
         (UnreachableError("no connection to http://late"), 3, 6),
-        (RespelledError("without temperature"), 5, 1),
     ],
 )
 def test_what_may_pass_is_asked_again_until_it_does(
@@ -439,7 +437,7 @@ def test_another_key_or_address_in_the_environment_makes_another_client(
     assert shared_client(lm).model is not client.model
 
 
-@pytest.mark.parametrize("ask", [lambda: shared_client(LM), lambda: open_model("embedded")])
+@pytest.mark.parametrize("ask", [lambda: shared_client(LM), lambda: open_model(LM)])
 def test_threads_that_ask_a_model_first_get_one_of_it(
     ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
