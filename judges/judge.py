@@ -8,9 +8,10 @@
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -66,16 +67,7 @@ class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
 
 
-class _Kept:
-    """What a judge has worked out once; none of it travels to another process."""
-
-    template: tuple[Message, ...] | None = None
-
-    def __reduce__(self) -> Any:
-        return _Kept, ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Judge:
     """A judge of ratings, of two words or of pairs, ready to run.
 
@@ -95,7 +87,6 @@ class Judge:
     api_base: str | None = field(default=None, compare=False, repr=False)
     lm_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
-    _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
@@ -305,9 +296,11 @@ class Judge:
 
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
-        if self._kept.template is None:
-            self._kept.template = tuple(self.stored_messages or self.prompt.template())
-        return list(self._kept.template)
+        return list(self._template)
+
+    @cached_property
+    def _template(self) -> Sequence[Message]:
+        return self.stored_messages or self.prompt.template()
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """What it sends for one output; KeyError names a text that is missing."""

@@ -40,7 +40,7 @@ class Member:
     intercept: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Panel(Judge):
     """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
 

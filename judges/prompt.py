@@ -7,8 +7,8 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import cached_property
-from textwrap import shorten
 from typing import Literal
 
 from judges.client.protocol import Message
@@ -83,12 +83,8 @@ class Prompt:
 
     instruction: str
     fields: tuple[Field, ...]
-    demos: tuple[Mapping[str, Value], ...] = ()
-
-    def __repr__(self) -> str:
-        """Short, since demos hold whole documents; `template()` shows all of it."""
-        names = ", ".join(field.name for field in self.fields)
-        return f"Prompt({shorten(self.instruction, 60)!r}, fields {names}, {len(self.demos)} demos)"
+    # Demos hold whole documents.
+    demos: tuple[Mapping[str, Value], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
     def answer(self) -> Field:

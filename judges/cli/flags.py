@@ -83,30 +83,18 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
         "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
-    files.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="the file to write; what was cut short goes on with the same command",
-    )
-    files.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="NAME=COLUMN",
-        help="read a text from this column, or FILE.yaml; repeatable",
-    )
+    about = "the file to write; what was cut short goes on with the same command"
+    files.add_argument("--out", type=Path, metavar="FILE", help=about)
+    add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
+    about = "read a text from this column, or FILE.yaml; repeatable"
+    files.add_argument("--map", help=about, **add_map)  # type: ignore[arg-type]
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Which model is asked, how, and what it may cost."""
     add = parser.add_argument_group("model and budget").add_argument
-    add(
-        "--lm",
-        metavar="MODEL",
-        help="embedded (offline, free), openai/NAME or PROVIDER/NAME as in DSPy (the judge's own, "
-        "else embedded)",
-    )
+    about = "embedded (free), openai/NAME or any of DSPy's (the judge's own, else embedded)"
+    add("--lm", metavar="MODEL", help=about)
     about = "an OpenAI-compatible server (OPENAI_BASE_URL)"
     add("--api-base", type=address, metavar="URL", help=about)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)

@@ -14,7 +14,7 @@ import os
 import random
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -121,7 +121,6 @@ class FailureMonitor:
 
     def __init__(self) -> None:
         self.answered = self.failed = 0
-        self._errors: Counter[str] = Counter()
 
     def has_room(self, under_way: int) -> bool:
         """Whether another may be sent; until one succeeds, as many as it takes to tell."""
@@ -134,12 +133,10 @@ class FailureMonitor:
         if response.error is None:
             return
         self.failed += 1
-        self._errors[response.error] += 1
         if self.answered >= MIN_RESPONSES and self.failed >= MAX_FAILURE_RATE * self.answered:
-            error, _ = self._errors.most_common(1)[0]
             raise FailingRunError(
-                f"{self.failed} of the first {self.answered} judgements failed, as in: {error}; "
-                "mend the model or the judge"
+                f"{self.failed} of the first {self.answered} judgements failed, as in: "
+                f"{response.error}; mend the model or the judge"
             )
 
 
@@ -243,15 +240,13 @@ class Gate:
                 turn.set_result(None)
 
 
+@dataclass(slots=True, eq=False)
 class _Place:
     """A request's place in the order of a run, and what became of it."""
 
-    __slots__ = ("outcome", "request")
-
-    def __init__(self, request: Request) -> None:
-        # None once answered: responses may wait long, and requests are large.
-        self.request: Request | None = request
-        self.outcome: Response | BaseException | None = None
+    # None once answered: responses may wait long, and requests are large.
+    request: Request | None
+    outcome: Response | BaseException | None = None
 
 
 class _Window:
@@ -281,8 +276,9 @@ class _Window:
 
     @property
     def has_room(self) -> bool:
-        under_way = self._n_added - self._n_answered
-        return under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+        under_way, monitor = self._n_added - self._n_answered, self._client.monitor
+        has_room = under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+        return has_room and (monitor is None or monitor.has_room(len(self)))
 
     def add(self, request: Request) -> None:
         self._n_added += 1
@@ -324,8 +320,10 @@ class _Window:
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a forgotten generator in any thread.
-        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        # The garbage collector may close a forgotten generator in any thread, the loop's as well,
+        # which must not wait for itself.
+        on_loop = threading.current_thread() is _start_loop()[1]
+        until = time.monotonic() + (0.0 if on_loop else seconds)
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
@@ -394,7 +392,7 @@ class Client:
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
         self._timeout, self._attempts = timeout, attempts
-        self._monitor = monitor
+        self.monitor = monitor
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
@@ -438,7 +436,7 @@ class Client:
         try:
             more = True
             while more or window:
-                while more and not window.ready and window.has_room and self._may_ask(window):
+                while more and not window.ready and window.has_room:
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
                 window.start()
@@ -452,17 +450,14 @@ class Client:
         finally:
             window.close(grace)
 
-    def _may_ask(self, window: _Window) -> bool:
-        return self._monitor is None or self._monitor.has_room(len(window))
-
     def _counted(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
         totals.cached += response.cached
         totals.tokens_in += response.tokens_in
         totals.tokens_out += response.tokens_out
-        if self._monitor is not None:
-            self._monitor.add(response)
+        if self.monitor is not None:
+            self.monitor.add(response)
         return response
 
     def _answer_now(self, request: Request) -> Response:
@@ -718,11 +713,6 @@ def event_loop() -> asyncio.AbstractEventLoop:
     """The one event loop of this process, in a daemon thread of its own."""
     with _starting:
         return _start_loop()[0]
-
-
-def on_event_loop() -> bool:
-    """Whether this is its thread, which must not wait for itself."""
-    return threading.current_thread() is _start_loop()[1]
 
 
 @lru_cache(maxsize=1)

@@ -51,6 +51,7 @@ KNOWN_TO_DSPY = frozenset(
 )
 # By what they were opened with: a model keeps its connections, and what it has learned.
 _opened: dict[tuple[object, ...], Model] = {}
+_clients: dict[tuple[Model, str | None], Client] = {}
 _inherited: list[object] = []
 # Held while a model or its client is opened, so that threads that ask for it first get one.
 _opening = threading.RLock()
@@ -72,7 +73,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if lm in EMBEDDED_MODELS:
         from judges.embedded import EmbeddedModel
 
-        return EmbeddedModel()
+        return _opened.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
     prefix, _, name = lm.partition("/")
     if not prefix or not name:
         raise FatalModelError(
@@ -295,19 +296,11 @@ class Session:
 def shared_client(lm: str, api_base: str | None = None) -> Client:
     """The client of this process for a model, without limits: made once, whoever asks it."""
     with _opening:
-        return _shared_client(lm, api_base, _environment(lm))
-
-
-@lru_cache(maxsize=64)
-def _shared_client(lm: str, api_base: str | None, environment: object) -> Client:
-    return Session(lm=lm, api_base=api_base).client(lm)
-
-
-def _environment(lm: str) -> tuple[str | None, ...]:
-    """What the environment says of a model: another address or key makes another client."""
-    provider = PROVIDERS.get(lm.partition("/")[0])
-    names = (provider.address_variable, provider.key_variable) if provider else ()
-    return tuple(os.environ.get(name) for name in (CACHE_VARIABLE, *names))
+        # Another address or key in the environment makes another model.
+        asked = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
+        if asked not in _clients:
+            _clients[asked] = Session(lm=lm, api_base=api_base).client(lm)
+        return _clients[asked]
 
 
 def check_limits(**limits: object) -> None:
@@ -339,7 +332,7 @@ if hasattr(os, "register_at_fork"):
     # would take them from the parent's loop.
     os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_opened)))
     os.register_at_fork(after_in_child=_opened.clear)
-    os.register_at_fork(after_in_child=_shared_client.cache_clear)
+    os.register_at_fork(after_in_child=_clients.clear)
     # No child inherits a lock that a thread of its parent holds.
     release = _opening.release
     os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=release)

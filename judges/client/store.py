@@ -195,7 +195,13 @@ class Store:
                     self._database = self._connect()
                 yield
             except (sqlite3.Error, msgspec.DecodeError) as error:
-                raise self._unusable(str(error)) from error
+                way_out = (
+                    "another run is using it; wait for it to end"
+                    if "locked" in str(error)
+                    else f"{error}; make room or access, or delete the file to start again (what "
+                    "was answered is then paid for again)"
+                )
+                raise StoreError(f"{self.path}: {way_out}") from error
 
     def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
         assert self._database is not None
@@ -226,14 +232,6 @@ class Store:
             database.close()
             raise
         return database
-
-    def _unusable(self, reason: str) -> StoreError:
-        if "locked" in reason:
-            return StoreError(f"{self.path}: another run is using it; wait for it to end")
-        return StoreError(
-            f"{self.path}: {reason}; make room or access, or delete the file to start again (what "
-            "was answered is then paid for again)"
-        )
 
 
 class ReplyCache:
