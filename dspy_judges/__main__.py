@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from dspy_judges import __version__
-from dspy_judges.startup import run
+from dspy_judges.startup import open_streams, run
 
 JUDGES = "judges.cli.main:command"
 # Of each word what it does, and the MODULE:FUNCTION that is called with what follows it.
@@ -47,6 +47,7 @@ examples:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command that the first word names."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    open_streams()
     if words == ["--version"]:
         print(f"dspy-judges {__version__}")
         return 0

@@ -1,16 +1,54 @@
 """A command's first moments: where modules are found, closed streams, Ctrl-C during imports."""
 
+import codecs
+import io
+import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 INTERRUPTED = 130
 HOME = Path(__file__).resolve().parents[1]
+
+
+class _Stream(io.FileIO):
+    """A standard stream that drops its text once its reader is gone: the work goes on.
+
+    Where stdout fails otherwise (a full disk), the process ends with one line on stderr and 1.
+    """
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            # What is buffered already is dropped, too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if isinstance(error, BrokenPipeError) or self.fileno() == 2:
+                return len(data)
+            sys.exit(f"dspy-judges: stdout: {error.strerror}")
+
+
+def open_streams() -> None:
+    """Make stdout and stderr outlive their readers, and escape what their encoding lacks.
+
+    Escapes are those of JSON, so that an object that is printed stays one.
+    """
+    codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller (>&-)
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif stream is getattr(sys, f"__{name}__"):
+            stream.flush()
+            raw = io.BufferedWriter(_Stream(stream.fileno(), "w", closefd=False))
+            options = {"encoding": stream.encoding, "errors": "json", "line_buffering": True}
+            setattr(sys, name, io.TextIOWrapper(raw, **options))
 
 
 def run(target: str, words: Sequence[str] | None = None) -> int:
@@ -22,10 +60,7 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
     first = Path(sys.path[0] or ".").resolve()
     if first == Path.cwd() and first != HOME and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
-    for name in ("stdout", "stderr"):
-        # Closed by the caller (>&-): Python has no stream there.
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    open_streams()
     # Matrices here are small: more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
@@ -49,5 +84,6 @@ def loading_time() -> Iterator[None]:
 
 
 def _end(number: int, frame: object) -> None:
-    os.write(2, b"interrupted\n")
+    with suppress(OSError):
+        os.write(2, b"interrupted\n")
     os._exit(INTERRUPTED)

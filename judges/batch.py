@@ -4,8 +4,10 @@ A table is judged twice: once to write its requests down, and once the store has
 OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, the batch.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -36,14 +38,19 @@ URL = "/v1/chat/completions"
 DISCOUNT = 0.5  # of the usual price
 ENDED = ("completed", "failed", "expired", "cancelled")
 MARK, PURPOSE = "judges_run", "batch"
+CLOCKS_DIFFER = 86_400.0  # seconds, at most, between the provider's and this machine's
 
 
 class State(Struct, kw_only=True):
-    """Which batch it is; `run`, empty until it is begun, marks it at the provider's side."""
+    """Which batch it is; `run`, empty until it is begun, marks it at the provider's side.
+
+    `begun_at` is in Unix seconds.
+    """
 
     lm: str
     endpoint: str
     run: str = ""
+    begun_at: float = 0.0
     batch_id: str | None = None
 
 
@@ -141,7 +148,7 @@ class Batch:
         for key, worst in new.items():
             self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
         if self._worst:
-            self.state.run = token_hex(8)
+            self.state.run, self.state.begun_at = token_hex(8), time.time()
             self._save()
         return len(self._worst)
 
@@ -151,7 +158,9 @@ class Batch:
             return
         with self._client() as client:
             # A run killed between starting a batch and noting it must not start it twice.
-            last = client.batches.list(limit=100)
+            since = self.state.begun_at - CLOCKS_DIFFER
+            # The newest come first, and pages are asked for as they are read.
+            last = takewhile(lambda b: b.created_at >= since, client.batches.list(limit=100))
             started = (b for b in last if (b.metadata or {}).get(MARK) == self.state.run)
             self.state.batch_id = (next(started, None) or self._start(client)).id
         self._save()

@@ -66,14 +66,13 @@ class SubjectEntry(_Strict):
     candidate: Word | UnsetType = UNSET
 
     def read(self) -> Subject:
-        entries: Plain = {name: getattr(self, name) for name in self.__struct_fields__}
-        anchors, candidate = entries.pop("anchors"), entries.pop("candidate")
-        words = entries.pop("words")
-        if (anchors is UNSET) == (candidate is UNSET) or (words is not UNSET and anchors is UNSET):
+        values = {name: getattr(self, name) for name in self.__struct_fields__}
+        entries: Plain = {name: value for name, value in values.items() if value is not UNSET}
+        if ("anchors" in entries) == ("candidate" in entries) or {"words", "candidate"} <= {
+            *entries
+        }:
             raise DimensionError(f"{self.name}: has either anchors or a candidate")
-        if anchors is not UNSET:
-            return Dimension(**entries, anchors=anchors, words=None if words is UNSET else words)
-        return Comparison(**entries, candidate=candidate)
+        return Comparison(**entries) if "candidate" in entries else Dimension(**entries)
 
 
 class _Split(Struct):

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import Any, Unpack
 
 from dspy_judges.errors import MissingExtraError, OptionError
-from judges.client import Options, check_options, pop_map
+from judges.client import Options, read_options
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement
 from judges.judging import failed
@@ -29,15 +29,14 @@ class OpenJudge:
     """
 
     def __init__(self, judge: Judge, options: Options, *, output: str, input: str = "") -> None:
-        values: Any = {**options}
-        check_options(values)
+        values, mapping = read_options(options)
         if judge.kind == "pairwise":
             raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
         self.judge = judge
         *others, judged = judge.texts
         # A text whose name the tool's row does not have.
         self._default = {others[0]: input} if len(others) == 1 else {}
-        self._keys = {judged: output, **pop_map(values)}
+        self._keys = {judged: output, **mapping}
         # Open as long as this is.
         self._open = ExitStack()
         self._judge_rows = self._open.enter_context(judge.open(**values))

@@ -8,9 +8,10 @@
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -24,10 +25,9 @@ from judges.client import (
     ModelOptions,
     Options,
     Session,
-    check_options,
     endpoint_of,
     is_plain,
-    pop_map,
+    read_options,
     shared_client,
 )
 from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
@@ -67,16 +67,7 @@ class FailedJudgementWarning(UserWarning):
     """Some rows of a table got no score."""
 
 
-class _Kept:
-    """What a judge has worked out once; none of it travels to another process."""
-
-    template: tuple[Message, ...] | None = None
-
-    def __reduce__(self) -> Any:
-        return _Kept, ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Judge:
     """A judge of ratings, of two words or of pairs, ready to run.
 
@@ -96,7 +87,6 @@ class Judge:
     api_base: str | None = field(default=None, compare=False, repr=False)
     lm_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
-    _kept: _Kept = field(default_factory=_Kept, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
@@ -239,9 +229,7 @@ class Judge:
         Yields a function from rows to their judgements, for any thread. Rows that the budget has no
         room for are failed judgements that say so.
         """
-        values: dict[str, Any] = {**options}
-        check_options(values)
-        mapping = pop_map(values)
+        values, mapping = read_options(options)
         columns = {name: mapping.get(name, name) for name in self.texts}
         judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
         seed = values.pop("seed", 0)
@@ -277,12 +265,11 @@ class Judge:
         """
         import pandas as pd
 
-        check_options(options)
+        values, mapping = read_options(options)
         if not isinstance(frame, pd.DataFrame):
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
-        mapping = pop_map(options)
         try:
             columns = self.find_columns([str(name) for name in frame.columns], mapping)
         except MissingColumnError:
@@ -295,7 +282,7 @@ class Judge:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
         texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
-        for result in self.judge_all(rows_of(texts), **options):
+        for result in self.judge_all(rows_of(texts), **values):
             scores.append(result.score)
             if result.failure is not None:
                 reasons[result.failure] += 1
@@ -309,9 +296,11 @@ class Judge:
 
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
-        if self._kept.template is None:
-            self._kept.template = tuple(self.stored_messages or self.prompt.template())
-        return list(self._kept.template)
+        return list(self._template)
+
+    @cached_property
+    def _template(self) -> Sequence[Message]:
+        return self.stored_messages or self.prompt.template()
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """What it sends for one output; KeyError names a text that is missing."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from dspy_judges.errors import JudgesError
 
@@ -40,17 +40,17 @@ class Judgement:
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
     def at_threshold(self, threshold: float) -> "Judgement":
-        """A verdict whose score is moved so that `threshold` becomes .5: from there on it is 1.
+        """A verdict whose score is moved so that `threshold` becomes .5, and the rating says it.
 
         The order of scores stays as it is, and every reader of scores sees the same verdict.
         """
-        if threshold == 0.5 or self.failure is not None:
+        if self.failure is not None:
             return self
         if self.score < threshold:
             score = self.score / threshold / 2
         else:
-            score = 1 - (1 - self.score) / (1 - threshold) / 2 if threshold < 1 else 1.0
-        return replace(self, score=score, rating=int(self.score >= threshold))
+            score = 0.5 + (self.score - threshold) / (1 - threshold) / 2 if threshold < 1 else 1.0
+        return replace(self, score=score, rating=int(score >= 0.5))
 
     def as_json(self) -> dict[str, object]:
         """What JSON holds of it."""
@@ -70,9 +70,9 @@ class Verdict:
     """One judge's result for one pair, in one or both orders.
 
     `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
-    (None: not judged, or failed). `margin` in [-1, 1] is the mean over the orders judged, positive
-    for A; `margin_ab` and `margin_ba` are those of each order; NaN: failed or not asked. A choice
-    that follows the position is a tie. A panel's verdict has its `members`' own margins.
+    (None: neither, or not known). `margin` in [-1, 1] is positive for A; `margin_ab` and
+    `margin_ba` are those of each order; NaN: failed or not known. A panel's verdict has its
+    `members`' own margins.
     """
 
     margin: float
@@ -90,11 +90,30 @@ class Verdict:
         return self.margin
 
     @classmethod
+    def of_orders(cls, margin_ab: float, margin_ba: float, **other: Any) -> "Verdict":
+        """The verdict of both orders' margins; a choice that follows the position is a tie."""
+        ab, ba = choice_of(margin_ab), choice_of(margin_ba)
+        return cls(
+            margin=(margin_ab + margin_ba) / 2,
+            margin_ab=margin_ab,
+            margin_ba=margin_ba,
+            preferred=None if other.get("failure") else ab if ab and ab == ba else "tie",
+            order_ab=ab,
+            order_ba=ba,
+            **other,
+        )
+
+    @classmethod
     def failed(cls, reason: str) -> "Verdict":
         return cls(margin=math.nan, failure=reason)
 
 
 AnyJudgement = Judgement | Verdict
+
+
+def choice_of(margin: float) -> Choice | None:
+    """The output that a margin prefers; None: neither, or no margin."""
+    return "A" if margin > 0 else "B" if margin < 0 else None
 
 
 def shortened(text: str) -> str:

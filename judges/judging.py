@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
 from judges.client import Message, Reply
 from judges.dimension import Comparison, Subject
-from judges.judgement import AnyJudgement, Choice, Judgement, NoScoreError, Verdict
+from judges.judgement import AnyJudgement, Judgement, NoScoreError, Verdict
 from judges.prompt import Prompt, fill, restated
 from judges.scoring import (
     NoProbabilitiesError,
@@ -30,8 +30,7 @@ from judges.scoring import (
 if TYPE_CHECKING:
     from judges.client import Client, Request, Response
 
-Sides = Literal["ab", "ba"]  # which output is shown first
-BOTH: tuple[Sides, ...] = ("ab", "ba")
+BOTH = ("ab", "ba")  # which output is shown first
 # Of characters that show nothing alone: controls, formats (zero-width, bidi), spaces, line ends.
 INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
 # Words that label files use for what both sides of a pair were given, and for the two sides.
@@ -105,7 +104,7 @@ class Asking:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
         self.subject, self.client = subject, client
-        self.sides = BOTH if isinstance(subject, Comparison) else BOTH[:1]
+        self.n_requests = len(BOTH) if isinstance(subject, Comparison) else 1
         self._prompt, self._plan, self._template = prompt, plan, template
         # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
         restate = None if plan.kind == "mean" else partial(restated, prompt)
@@ -124,11 +123,12 @@ class Asking:
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """What the responses to these requests say."""
         if isinstance(self.subject, Comparison):
-            return _verdict(self._prompt, dict(zip(self.sides, responses, strict=True)))
+            return _verdict(self._prompt, responses)
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
         judgement = score_of(self._plan, cast(list[Sample], response.parsed), failures)
-        return judgement.at_threshold(self._threshold)
+        is_verdict = self.subject.scale == (0, 1)
+        return judgement.at_threshold(self._threshold) if is_verdict else judgement
 
     def _accept(self, reply: Reply) -> Sample:
         """What a reply says; NoProbabilitiesError only while no reply has given any."""
@@ -149,7 +149,7 @@ def judge_rows(
     A pair is asked twice, the second time with the sides swapped; a choice that follows the
     position is a tie.
     """
-    subject, n_requests = asking.subject, len(asking.sides)
+    subject = asking.subject
     # Of each row pulled so far: why it cannot be sent, if so.
     pending: deque[str | None] = deque()
 
@@ -164,7 +164,7 @@ def judge_rows(
     for response in responses:
         while (reason := pending.popleft()) is not None:
             yield failed(subject, reason)
-        yield asking.judgement([response, *islice(responses, n_requests - 1)])
+        yield asking.judgement([response, *islice(responses, asking.n_requests - 1)])
     for reason in pending:  # the rows after the last that was sent
         yield failed(subject, str(reason))
 
@@ -208,35 +208,17 @@ def failed(subject: Subject, reason: str) -> AnyJudgement:
     return Verdict.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
 
 
-def _verdict(prompt: Prompt, responses: "Mapping[Sides, Response]") -> Verdict:
-    """Join the orders asked; where one has no answer, the verdict has failed."""
-    letters = prompt.answer.choices or ()
-    margins: dict[Sides, float] = {}
-    comparison, failure = None, None
-    for sides, response in responses.items():
-        samples = cast(list[Sample], response.parsed)
-        if samples:
-            margin = margin_of(samples, letters)
-            margins[sides] = margin if sides == "ab" else -margin
-            comparison = comparison or next((s.text for s in samples if s.text), None)
+def _verdict(prompt: Prompt, responses: "Sequence[Response]") -> Verdict:
+    """Join both orders; where one has no answer, the verdict has failed."""
+    letters, margins, comparisons = prompt.answer.choices or (), list[float](), list[str | None]()
+    failure = None
+    for sides, response in zip(BOTH, responses, strict=True):
+        if samples := cast(list[Sample], response.parsed):
+            margins.append(margin_of(samples, letters))
+            comparisons += [sample.text for sample in samples]
         else:
+            margins.append(math.nan)
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
-    margin_ab, margin_ba = margins.get("ab", math.nan), margins.get("ba", math.nan)
-    chosen = {choice_of(margin) for margin in margins.values()}
-    agreed = chosen.pop() if len(chosen) == 1 else None
-    return Verdict(
-        margin=math.nan if failure else sum(margins.values()) / len(margins),
-        preferred=None if failure else agreed or "tie",
-        order_ab=choice_of(margin_ab),
-        order_ba=choice_of(margin_ba),
-        comparison=comparison,
-        failure=failure,
-        margin_ab=margin_ab,
-        margin_ba=margin_ba,
-    )
-
-
-def choice_of(margin: float) -> Choice | None:
-    """The output that a margin prefers; None: neither, or no margin."""
-    return "A" if margin > 0 else "B" if margin < 0 else None
+    comparison = next(filter(None, comparisons), None)
+    return Verdict.of_orders(margins[0], -margins[1], comparison=comparison, failure=failure)

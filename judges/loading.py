@@ -60,14 +60,12 @@ def read_subject(spec: str) -> Subject:
 
     try:
         text = read_bytes(Path(spec), MAX_DEFINITION).decode("utf-8-sig")
-        subject = convert(yaml.safe_load(text), _Definition).subject()
-        check_prompt(subject, untuned_prompt(subject))  # refuses names that would clash
+        return convert(yaml.safe_load(text), _Definition).subject()
     except RecursionError as error:
         raise DimensionError(f"{spec}: nested too deeply") from error
     # What YAML's parser lets through of values that it cannot make, among them: dates, numbers.
     except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise DimensionError(f"{spec}: {shortened(error)}") from error
-    return subject
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -83,6 +81,11 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     source: str = ""
 
     def subject(self) -> Subject:
+        subject = self._subject()
+        check_prompt(subject, untuned_prompt(subject))  # refuses names that would clash
+        return subject
+
+    def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
         clause = definition.rstrip(".")
         shared: dict[str, Any] = {
@@ -150,7 +153,6 @@ def dimension_on(
         scale=[*answers],
         instruction=None if definition else f"{asked}{answers[0]} or {answers[1]}.",
     ).subject()
-    check_prompt(made, untuned_prompt(made))
     assert isinstance(made, Dimension)
     return made
 
@@ -161,11 +163,10 @@ def comparison_on(
     """What pairs are about that no file defines: by its name, or by this definition."""
     one = f"which {candidate.replace('_', ' ')} people would prefer"
     definition = definition or f'{one} on "{name.replace("_", " ")}"'
-    made = _Definition(name=name, definition=definition, inputs=[*texts], candidate=candidate)
-    subject = made.subject()
-    check_prompt(subject, untuned_prompt(subject))
-    assert isinstance(subject, Comparison)
-    return subject
+    file = _Definition(name=name, definition=definition, inputs=[*texts], candidate=candidate)
+    made = file.subject()
+    assert isinstance(made, Comparison)
+    return made
 
 
 def _read_judge(path: Path) -> Judge:

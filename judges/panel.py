@@ -17,7 +17,7 @@ from judges.dimension import Comparison, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
-from judges.judging import choice_of, failed
+from judges.judging import failed
 
 if TYPE_CHECKING:
     from judges.client import Client
@@ -40,7 +40,7 @@ class Member:
     intercept: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Panel(Judge):
     """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
 
@@ -142,39 +142,27 @@ class Panel(Judge):
             return failed(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
 
         def mean(name: str) -> float:
-            """Undefined for an order that was not asked."""
             mapped = (
                 member.weight * (member.intercept + member.slope * getattr(judgement, name))
                 for member, judgement in pairs
             )
             return math.fsum(mapped) / math.fsum(member.weight for member in self.members)
 
+        scores = {member.name: judgement.score for member, judgement in pairs}
+        said: list[Any] = [each for _, each in sorted(pairs, key=lambda p: -p[0].weight)]
+        if isinstance(self.subject, Comparison):
+            comparison = next((each.comparison for each in said if each.comparison), None)
+            margins = mean("margin_ab"), mean("margin_ba")
+            return Verdict.of_orders(*margins, comparison=comparison, members=scores)
         score = mean("score")
         if self.kind == "verdict":  # whatever the lines, a probability
             score = min(max(score, 0.0), 1.0)
-        scores = {member.name: said.score for member, said in pairs}
-        by_weight = [judgement for _, judgement in sorted(pairs, key=lambda p: -p[0].weight)]
-        if not isinstance(self.subject, Comparison):
-            ratings = [judgement for judgement in by_weight if isinstance(judgement, Judgement)]
-            return Judgement(
-                score=score,
-                rationale=next((r.rationale for r in ratings if r.rationale), None),
-                samples=sum(judgement.samples for judgement in ratings),
-                unparsable=sum(judgement.unparsable for judgement in ratings),
-                members=scores,
-            )
-        verdicts = [judgement for judgement in by_weight if isinstance(judgement, Verdict)]
-        margin_ab, margin_ba = mean("margin_ab"), mean("margin_ba")
-        asked = {choice_of(margin) for margin in (margin_ab, margin_ba) if not math.isnan(margin)}
-        return Verdict(
-            margin=score,
-            preferred="tie" if len(asked) > 1 else choice_of(score) or "tie",
-            order_ab=choice_of(margin_ab),
-            order_ba=choice_of(margin_ba),
-            comparison=next((v.comparison for v in verdicts if v.comparison), None),
+        return Judgement(
+            score=score,
+            rationale=next((each.rationale for each in said if each.rationale), None),
+            samples=sum(each.samples for each in said),
+            unparsable=sum(each.unparsable for each in said),
             members=scores,
-            margin_ab=margin_ab,
-            margin_ba=margin_ba,
         )
 
     def clients(self, client: "Client") -> tuple["Client", ...]:

@@ -7,8 +7,8 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from functools import cached_property
-from textwrap import shorten
 from typing import Literal
 
 from judges.client.protocol import Message
@@ -83,12 +83,8 @@ class Prompt:
 
     instruction: str
     fields: tuple[Field, ...]
-    demos: tuple[Mapping[str, Value], ...] = ()
-
-    def __repr__(self) -> str:
-        """Short, since demos hold whole documents; `template()` shows all of it."""
-        names = ", ".join(field.name for field in self.fields)
-        return f"Prompt({shorten(self.instruction, 60)!r}, fields {names}, {len(self.demos)} demos)"
+    # Demos hold whole documents.
+    demos: tuple[Mapping[str, Value], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
     def answer(self) -> Field:
@@ -146,20 +142,19 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 
 def reasoning_of(prompt: Prompt) -> Reasoning:
     """What a judge writes before its answer; words of its own asking count as "brief"."""
-    return reasoning_in(prompt.outputs)
-
-
-def reasoning_in(outputs: Sequence[Field]) -> Reasoning:
-    texts = [field.description for field in outputs if not field.choices]
-    for reasoning, description in [*_RATIONALES.items(), *_COMPARISONS.items()]:
-        if description in texts:
-            return reasoning
-    return "brief" if texts else "none"
+    return _reasoning_in(prompt.outputs)
 
 
 def thinks_at_length(outputs: Sequence[Field]) -> bool:
     """Whether more than a sentence is written before the answer, ratings of parts among it."""
-    return reasoning_in(outputs) in ("steps", "questions")
+    return _reasoning_in(outputs) in ("steps", "questions")
+
+
+def _reasoning_in(outputs: Sequence[Field]) -> Reasoning:
+    texts = [field.description for field in outputs if not field.choices]
+    forms = (*_RATIONALES.items(), *_COMPARISONS.items())
+    named = (reasoning for reasoning, description in forms if description in texts)
+    return next(named, "brief" if texts else "none")
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:

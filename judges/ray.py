@@ -17,7 +17,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from dspy_judges.errors import OptionError
-from judges.client import Options, check_options, pop_map
+from judges.client import Options, read_options
 from judges.client.open import check_limits
 from judges.judge import Judge, RowJudge
 from judges.judging import rows_of
@@ -31,15 +31,14 @@ class JudgeBatch:
     """
 
     def __init__(self, judge: Judge, *, workers: int, **options: Unpack[Options]) -> None:
-        values: Any = {**options}
-        check_options(values)
+        self.judge, (values, self.map) = judge, read_options(options)
         check_limits(workers=workers)
         if values.get("max_calls") is not None:
             values["max_calls"] //= workers
         if values.get("max_cost") is not None:
             values["max_cost"] /= workers
         check_limits(max_calls=values.get("max_calls"), max_cost=values.get("max_cost"))
-        self.judge, self.map, self.share = judge, pop_map(values), values
+        self.share = values
         self._open = ExitStack()
         self._judge_rows: RowJudge | None = None
 

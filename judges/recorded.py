@@ -16,7 +16,7 @@ from typing import Any
 from data.tables.formats import read_records
 from data.tables.problems import RowsError
 from dspy_judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, Choice, Judgement, NoScoreError, Verdict, shortened
+from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Verdict, shortened
 from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, plain_text, wanted_of
 
 
@@ -208,17 +208,7 @@ def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -
         return Verdict.failed(str(error))
     worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
-    margin_ab, margin_ba = worth.get(first, 0), -worth.get(second, 0)
-    sides: dict[int, Choice] = {1: "A", -1: "B"}
-    ab, ba = sides.get(margin_ab), sides.get(margin_ba)
-    return Verdict(
-        margin=(margin_ab + margin_ba) / 2,
-        margin_ab=margin_ab,
-        margin_ba=margin_ba,
-        preferred=ab if ab and ab == ba else "tie",
-        order_ab=ab,
-        order_ba=ba,
-    )
+    return Verdict.of_orders(worth.get(first, 0), -worth.get(second, 0))
 
 
 def _records(

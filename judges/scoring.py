@@ -83,10 +83,8 @@ class Sample:
 
 def default_plan(model: Model) -> SamplingPlan:
     """The plan of its endpoint, at the model's own temperature where it has one."""
-    if is_embedded(model.endpoint):
-        return WEIGHTED
-    own = getattr(model, "temperature", ONE.temperature)
-    return ONE if own == ONE.temperature else replace(ONE, temperature=own)
+    plan = plan_at(model.endpoint)
+    return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
 def plan_at(endpoint: str) -> SamplingPlan:

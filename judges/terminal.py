@@ -1,14 +1,12 @@
 """What people see in a terminal: results, errors, notes and progress; how a command ends."""
 
 import logging
-import os
 import re
 import shutil
 import signal
 import sys
 import textwrap
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -42,7 +40,7 @@ def visible(text: str) -> str:
 
 def print_output(text: str) -> None:
     """Print a result, its control characters made visible."""
-    print(visible(text), flush=True)
+    print(visible(text))
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -117,9 +115,6 @@ class Progress:
         self.name, self.total = name, total
         self.done = self.failed = 0
         self._budget, self._refresh = budget, refresh
-        # Seconds between two lines: a terminal's is rewritten, elsewhere they pile up.
-        self._interval = 0.25 if stream.isatty() else 30.0
-        self._drawn_at = time.monotonic()
         # Warnings that nobody handles would be written into the line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
         self._bar = tqdm(
@@ -129,6 +124,9 @@ class Progress:
             disable=_quiet,
             ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
+            # Seconds between two lines: a terminal's is rewritten, elsewhere they pile up.
+            mininterval=0.25 if stream.isatty() else 30.0,
+            miniters=1,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 
@@ -136,20 +134,18 @@ class Progress:
         """Count one more, and draw where it is time to."""
         self.done += 1
         self.failed += failed
-        if time.monotonic() - self._drawn_at >= self._interval:
-            self._drawn_at = time.monotonic()
-            self._update()
-            self._bar.refresh()
+        self._update()
 
     def _update(self) -> None:
         self._refresh(self)
         bar, budget = self._bar, self._budget
-        bar.n, bar.total, bar.desc = self.done, max(self.total, self.done), visible(self.name)
+        bar.total, bar.desc = max(self.total, self.done), visible(self.name)
         parts = [f"{self.failed:,} failed"] if self.failed else []
         if budget is not None and (budget.cost or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
             parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
         bar.set_postfix_str(", ".join(parts), refresh=False)
+        bar.update(self.done - bar.n)
 
     def __enter__(self) -> "Progress":
         self._warnings.__enter__()
@@ -183,13 +179,7 @@ def run_command(
     with _stoppable() as signals, verbose_logging(verbose):
         before, _quiet = _quiet, quiet
         try:
-            code = work()
-            sys.stdout.flush()
-            return code
-        except BrokenPipeError:
-            # The reader (head, less) has seen enough; nothing more can be written to it.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return DONE
+            return work()
         except KeyboardInterrupt as error:
             print_error(f"{name}: {str(error) or interrupted}")
             return 128 + next(iter(signals), signal.SIGINT)

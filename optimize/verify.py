@@ -22,7 +22,7 @@ from data.types import LabelledPairs, LabelledSet
 from data.values import VERDICTS
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
-from judges.client import ModelOptions, check_options
+from judges.client import ModelOptions, read_options
 from judges.judge import Judge
 from judges.loading import load
 from judges.terminal import FAILED, print_note
@@ -191,7 +191,7 @@ def measure(
     Raises TypeError for other things, and LabelError, SettingsError, UnknownDimensionError,
     FrozenJudgeError, ModelError and BudgetSpentError with messages for users.
     """
-    check_options(options)
+    read_options(options)
     refuse_secret(options.get("api_base"))
     if isinstance(scale, list | tuple) and len(scale) == 2:
         scale = f"{scale[0]}:{scale[1]}"

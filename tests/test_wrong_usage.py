@@ -54,6 +54,11 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "a format not known": ([*SCORE[:-1], "o.xls"], 1, "files are written as .jsonl"),
     "no output": (SCORE[:-2], 2, "--out FILE is needed"),
     "output over input": ([*SCORE[:-1], "./in.jsonl"], 1, "in.jsonl exists already"),
+    "a finished output whose judge is gone": (
+        ["score", "gone.yaml", *SCORE[2:-1], "in.jsonl"],
+        1,
+        "in.jsonl exists already and is whole",
+    ),
     "a pairwise judge to score": (
         ["score", "tldr_concise", *SCORE[2:]],
         2,

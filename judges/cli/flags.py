@@ -1,7 +1,6 @@
 """Flags: parsed strictly, declared once for all commands, and what they make of a judge."""
 
 import argparse
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,21 +35,29 @@ class Parser(data.flags.Parser):
         return visible(Redactor().redact(super().one_line(message)))
 
 
-def _within(kind: Callable[[str], T], low: T, high: float, words: str) -> Callable[[str], T]:
+def read_number(text: str) -> float:
+    """A number as people write it (.3, +3, 1e-1), an int where it is whole; raises ValueError."""
+    with suppress(ValueError):
+        return int(text)
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+def _within(kind: type[T], low: T, high: float, words: str) -> Callable[[str], T]:
     """For argparse's `type`: a number within bounds."""
 
     def read(text: str) -> T:
         with suppress(ValueError):
-            value = kind(text)
-            if low <= value <= high:
-                return value
+            value = read_number(text)
+            if low <= value <= high and value == kind(value):
+                return kind(value)
         raise argparse.ArgumentTypeError(f"{text!r}: must be {words}")
 
     return read
 
 
-count = _within(int, 1, math.inf, "a whole number, 1 or more")
-seed = _within(int, 0, math.inf, "a whole number, 0 or more")
+count = _within(int, 1, 1e15, "a whole number, 1 or more")
+seed = _within(int, 0, 1e15, "a whole number, 0 or more")
 positive = _within(float, 1e-12, 1e12, "a number above 0")
 temperature = _within(float, 0.0, 10.0, "a number within 0 and 10")
 
@@ -76,30 +83,18 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
         "files (.jsonl, .csv or .parquet; --data also .json, .tsv or .xlsx)"
     )
     files.add_argument("--data", required=True, type=Path, metavar="FILE", help=data_help)
-    files.add_argument(
-        "--out",
-        type=Path,
-        metavar="FILE",
-        help="the file to write; what was cut short goes on with the same command",
-    )
-    files.add_argument(
-        "--map",
-        action="append",
-        default=[],
-        metavar="NAME=COLUMN",
-        help="read a text from this column, or FILE.yaml; repeatable",
-    )
+    about = "the file to write; what was cut short goes on with the same command"
+    files.add_argument("--out", type=Path, metavar="FILE", help=about)
+    add_map = {"action": "append", "default": [], "metavar": "NAME=COLUMN"}
+    about = "read a text from this column, or FILE.yaml; repeatable"
+    files.add_argument("--map", help=about, **add_map)  # type: ignore[arg-type]
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Which model is asked, how, and what it may cost."""
     add = parser.add_argument_group("model and budget").add_argument
-    add(
-        "--lm",
-        metavar="MODEL",
-        help="embedded (offline, free), openai/NAME or PROVIDER/NAME as in DSPy (the judge's own, "
-        "else embedded)",
-    )
+    about = "embedded (free), openai/NAME or any of DSPy's (the judge's own, else embedded)"
+    add("--lm", metavar="MODEL", help=about)
     about = "an OpenAI-compatible server (OPENAI_BASE_URL)"
     add("--api-base", type=address, metavar="URL", help=about)
     add("--api-key-env", metavar="NAME", help=API_KEY_ENV)

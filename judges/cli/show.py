@@ -13,7 +13,7 @@ from judges.dimension import Comparison, Subject
 from judges.judge import Judge, kind_of
 from judges.loading import load
 from judges.panel import Panel
-from judges.prompt import SLOT
+from judges.prompt import LETTERS, SLOT
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
 
@@ -82,18 +82,19 @@ def _entry(subject: Subject) -> dict[str, object]:
         "name": subject.name,
         "kind": kind_of(subject),
         "texts": list(subject.texts),
-        "scale": ["A", "B"]
-        if isinstance(subject, Comparison)
-        else [*(subject.words or subject.scale)],
+        "scale": [*_answers(subject)],
         "definition": subject.definition,
         "source": subject.source,
     }
 
 
+def _answers(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
+    return LETTERS if isinstance(subject, Comparison) else subject.words or subject.scale
+
+
 def _scale(subject: Subject) -> str:
-    if isinstance(subject, Comparison):
-        return "A/B"
-    return "/".join(subject.words or ()) or f"{subject.scale[0]}-{subject.scale[-1]}"
+    first, *_, last = _answers(subject)
+    return f"{first}-{last}" if isinstance(first, int) else f"{first}/{last}"
 
 
 def export(args: argparse.Namespace) -> int:

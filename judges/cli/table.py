@@ -159,7 +159,7 @@ class TableRun:
         return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
 
 
-def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
+def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
     """Estimate, ask through batch files, or judge and report, as the flags say; the exit code."""
     if not args.dry_run:
         if args.out is None:
@@ -167,7 +167,8 @@ def _run(results: "Scores | Verdicts", args: argparse.Namespace) -> int:
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
         if args.out.exists():
-            raise RowsError(f"{args.out} exists already: name another --out")
+            raise RowsError(f"{args.out} exists already and is whole: name another --out")
+    results = kind(args)
     run = _prepare(results, args)
     if args.dry_run:
         expected = total_estimate(run.estimates)
@@ -399,7 +400,7 @@ def _answered_by_batch(run: TableRun) -> bool:
 
 def score(args: argparse.Namespace) -> int:
     """Judge every row by rating judges, and print each judge's mean."""
-    return _run(Scores(args), args)
+    return _run(Scores, args)
 
 
 def _asked(source: str, args: argparse.Namespace) -> Judge:
@@ -449,6 +450,8 @@ class Scores:
                 self.failures[name][judgement.failure[:200]] += 1
             self.n_unparsable[name] += judgement.unparsable
             rounded = None if judgement.failure else round(judgement.score, DIGITS)
+            if name in self.documents and judgement.score < 0.5 == rounded:
+                rounded = judgement.score  # rounded, it would pass
             entries[name] = {**judgement.as_json(), "score": rounded}
             values = (rounded, judgement.failure, judgement.rationale)
             # A judge without a rationale has one column less; JSON Lines have none.
@@ -506,7 +509,7 @@ class Scores:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _run(Verdicts(args), args)
+    return _run(Verdicts, args)
 
 
 class Verdicts:
@@ -530,11 +533,10 @@ class Verdicts:
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
-        from judges.winrate import text_length  # which loads NumPy
-
         verdict = judgements[self.subject.name]
         texts = _texts_of(row, run.texts[self.subject.name])
-        length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
+        # In characters, since many scripts do not set words apart.
+        length_a, length_b = (len(str(texts[name] or "").strip()) for name in self.subject.fields)
         self.verdicts.append(verdict)
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from judges.client.open import Options as Options
     from judges.client.open import Session as Session
     from judges.client.open import check_name as check_name
-    from judges.client.open import check_options as check_options
     from judges.client.open import is_plain as is_plain
     from judges.client.open import open_model as open_model
-    from judges.client.open import pop_map as pop_map
+    from judges.client.open import read_options as read_options
     from judges.client.open import shared_client as shared_client
     from judges.client.prices import CHARACTERS_PER_TOKEN as CHARACTERS_PER_TOKEN
     from judges.client.prices import Price as Price
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from judges.client.prices import read_price as read_price
     from judges.client.protocol import EMBEDDED as EMBEDDED
     from judges.client.protocol import OPENAI as OPENAI
-    from judges.client.protocol import Completion as Completion
     from judges.client.protocol import FatalModelError as FatalModelError
     from judges.client.protocol import Message as Message
     from judges.client.protocol import Model as Model

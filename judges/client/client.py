@@ -14,7 +14,7 @@ import os
 import random
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -31,7 +31,6 @@ from judges.client.protocol import (
     ModelError,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     ThrottledError,
     TransientError,
@@ -48,7 +47,8 @@ REFUSALS_IN_A_ROW = 24  # of a request by rate limits, while no other is answere
 FRESH_ASKS = 2  # of a reply that cannot be read
 MORE_ROOM = 4  # times the tokens, once, for a reply that is cut short
 REASONING_ROOM = 8  # times the tokens for a model that is known to think before it answers
-FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT, LONGEST_RETRY_AFTER = 0.5, 60.0, 20.0, 600.0
+FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
+LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0  # waited for; believed
 POLL = 0.02
 # A host that never answered any request is given up after so many attempts.
 ATTEMPTS_UNREACHED = 4
@@ -121,7 +121,6 @@ class FailureMonitor:
 
     def __init__(self) -> None:
         self.answered = self.failed = 0
-        self._errors: Counter[str] = Counter()
 
     def has_room(self, under_way: int) -> bool:
         """Whether another may be sent; until one succeeds, as many as it takes to tell."""
@@ -134,12 +133,10 @@ class FailureMonitor:
         if response.error is None:
             return
         self.failed += 1
-        self._errors[response.error] += 1
         if self.answered >= MIN_RESPONSES and self.failed >= MAX_FAILURE_RATE * self.answered:
-            error, _ = self._errors.most_common(1)[0]
             raise FailingRunError(
-                f"{self.failed} of the first {self.answered} judgements failed, as in: {error}; "
-                "mend the model or the judge"
+                f"{self.failed} of the first {self.answered} judgements failed, as in: "
+                f"{response.error}; mend the model or the judge"
             )
 
 
@@ -243,15 +240,13 @@ class Gate:
                 turn.set_result(None)
 
 
+@dataclass(slots=True, eq=False)
 class _Place:
     """A request's place in the order of a run, and what became of it."""
 
-    __slots__ = ("outcome", "request")
-
-    def __init__(self, request: Request) -> None:
-        # None once answered: responses may wait long, and requests are large.
-        self.request: Request | None = request
-        self.outcome: Response | BaseException | None = None
+    # None once answered: responses may wait long, and requests are large.
+    request: Request | None
+    outcome: Response | BaseException | None = None
 
 
 class _Window:
@@ -281,8 +276,9 @@ class _Window:
 
     @property
     def has_room(self) -> bool:
-        under_way = self._n_added - self._n_answered
-        return under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+        under_way, monitor = self._n_added - self._n_answered, self._client.monitor
+        has_room = under_way < READ_AHEAD * self._client.concurrency and len(self) < MOST_WAITING
+        return has_room and (monitor is None or monitor.has_room(len(self)))
 
     def add(self, request: Request) -> None:
         self._n_added += 1
@@ -324,8 +320,10 @@ class _Window:
             self._await_sent(GRACE)  # until they are written down as lost
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a forgotten generator in any thread.
-        until = time.monotonic() + (0.0 if on_event_loop() else seconds)
+        # The garbage collector may close a forgotten generator in any thread, the loop's as well,
+        # which must not wait for itself.
+        on_loop = threading.current_thread() is _start_loop()[1]
+        until = time.monotonic() + (0.0 if on_loop else seconds)
         while self.n_sent and time.monotonic() < until:
             time.sleep(POLL)
 
@@ -364,6 +362,7 @@ class Client:
     A request that cannot be answered is a Response with `error`. FatalModelError (wrong key, no
     such model) and BudgetSpentError end a run. `cache` brings replies of other runs. `monitor` ends
     a run that fails. `max_tokens` and `reasoning_effort` stand in the place of what requests say.
+    `rng` spreads the waits of clients that fail together, so that they do not come back together.
     `totals` are of the responses that `run` has yielded.
     """
 
@@ -379,6 +378,7 @@ class Client:
         monitor: FailureMonitor | None = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         self.model = model
         self.account = account or Budget().account()
@@ -392,12 +392,12 @@ class Client:
         self._native_n = model.native_n
         self._identity = str(getattr(model, "identity", model.endpoint))
         self._timeout, self._attempts = timeout, attempts
-        self._monitor = monitor
+        self.monitor = monitor
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
         self._room = REASONING_ROOM if thinks else 1
         self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
-        self._rng = random.Random(0)
+        self._rng = rng or random.SystemRandom()
         self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
@@ -436,7 +436,7 @@ class Client:
         try:
             more = True
             while more or window:
-                while more and not window.ready and window.has_room and self._may_ask(window):
+                while more and not window.ready and window.has_room:
                     if more := (following := next(remaining, None)) is not None:
                         window.add(following)
                 window.start()
@@ -450,17 +450,14 @@ class Client:
         finally:
             window.close(grace)
 
-    def _may_ask(self, window: _Window) -> bool:
-        return self._monitor is None or self._monitor.has_room(len(window))
-
     def _counted(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
         totals.cached += response.cached
         totals.tokens_in += response.tokens_in
         totals.tokens_out += response.tokens_out
-        if self._monitor is not None:
-            self._monitor.add(response)
+        if self.monitor is not None:
+            self.monitor.add(response)
         return response
 
     def _answer_now(self, request: Request) -> Response:
@@ -605,8 +602,6 @@ class Client:
             if isinstance(outcome, Completion):
                 return outcome
             tries += 1
-            if isinstance(outcome, RespelledError):
-                continue
             if isinstance(outcome, ThrottledError):
                 # Others are answered: this one's turn will come.
                 throttles = throttles + 1 if self._n_answered == answered_before else 1
@@ -672,7 +667,8 @@ class Client:
         FatalModelError where a rate limit lasts for long. An outage of unknown length is none of
         the endpoint's business: there our own waits count.
         """
-        asked, throttled = error.retry_after or 0.0, isinstance(error, ThrottledError)
+        asked = min(error.retry_after or 0.0, MOST_RETRY_AFTER)
+        throttled = isinstance(error, ThrottledError)
         if throttled and asked > LONGEST_RETRY_AFTER:
             raise FatalModelError(
                 f"{error}; it wants to be asked again in {asked / 60:.0f} minutes (its "
@@ -709,23 +705,14 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 _starting = threading.Lock()
-_at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
+# What is called on the event loop when the interpreter ends.
+at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
 
 
 def event_loop() -> asyncio.AbstractEventLoop:
     """The one event loop of this process, in a daemon thread of its own."""
     with _starting:
         return _start_loop()[0]
-
-
-def on_event_loop() -> bool:
-    """Whether this is its thread, which must not wait for itself."""
-    return threading.current_thread() is _start_loop()[1]
-
-
-def close_at_end(close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Have this called on the event loop when the interpreter ends."""
-    _at_end.add(close)
 
 
 @lru_cache(maxsize=1)
@@ -742,7 +729,7 @@ def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
         # Libraries leave tasks of their own here.
         for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
             task.cancel()
-        await asyncio.gather(*others, *(close() for close in _at_end), return_exceptions=True)
+        await asyncio.gather(*others, *(close() for close in at_end), return_exceptions=True)
         loop.stop()
 
     if os.getpid() == process:

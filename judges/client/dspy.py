@@ -31,7 +31,6 @@ from judges.client.protocol import (
     ModelError,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     TransientError,
     UnreachableError,
@@ -97,7 +96,7 @@ class DspyModel:
         """Answer once; raises ModelError."""
         import dspy
 
-        sampling = replace(sampling, seed=sampling.seed + self._seed)
+        asked, sampling = sampling, replace(sampling, seed=sampling.seed + self._seed)
         body = self.spelling.body(messages, sampling)
         # A task of its own sees what its user has set in DSPy.
         asking = asyncio.create_task(self._ask(body), context=self._context.copy())
@@ -105,7 +104,13 @@ class DspyModel:
             entry = await asking
             completion = _read_completion(entry, messages)
         except dspy.LMError as error:
-            raise self._model_error(error, body) from None
+            # What follows is DSPy's advice to programmers.
+            text = error.message.partition("To fix:")[0]
+            answer = msgspec.json.encode({"message": text, "code": error.provider_code})
+            wrong = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            if isinstance(error, wrong) and self.spelling.learn(body, answer):
+                return await self.complete(messages, asked)
+            raise self._model_error(error, text, answer, messages) from None
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
@@ -141,16 +146,12 @@ class DspyModel:
                 await asyncio.to_thread(adapter, *asked)
         return entries[-1]
 
-    def _model_error(self, error: Any, body: Mapping[str, Any]) -> ModelError:
-        """What to do about one of DSPy's errors."""
+    def _model_error(
+        self, error: Any, text: str, answer: bytes, messages: Sequence[Message]
+    ) -> ModelError:
+        """What to do about one of DSPy's errors, which says `text`."""
         import dspy
 
-        # What follows is DSPy's advice to programmers.
-        text = error.message.partition("To fix:")[0]
-        answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-        learned_from = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-        if isinstance(error, learned_from) and self.spelling.learn(body, answer):
-            return RespelledError(f"{self.name} wants the request spelled otherwise")
         limited = isinstance(error, dspy.LMRateLimitError)
         if status := error.status or (429 if limited else None):
             return read_error(self, status, error.retry_after, answer)
@@ -160,7 +161,7 @@ class DspyModel:
         if isinstance(error, dspy.LMInvalidRequestError):
             # Gemini says so in the place of an answer that it withholds, and bills.
             refused = RefusedError(message)
-            refused.usage = read_usage(None, body["messages"], ())
+            refused.usage = read_usage(None, messages, ())
             return refused
         if isinstance(error, dspy.LMUnexpectedError | dspy.LMTimeoutError | dspy.LMServerError):
             return TransientError(message, billed=True)

@@ -8,6 +8,7 @@ model of a known provider, and what else it names is asked only once its user ha
 
 import os
 import re
+import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from numbers import Integral, Real
@@ -22,7 +23,7 @@ from judges.client.client import (
     Client,
     FailureMonitor,
     answers_in_process,
-    close_at_end,
+    at_end,
 )
 from judges.client.keys import (
     EMBEDDED_MODELS,
@@ -50,7 +51,10 @@ KNOWN_TO_DSPY = frozenset(
 )
 # By what they were opened with: a model keeps its connections, and what it has learned.
 _opened: dict[tuple[object, ...], Model] = {}
+_clients: dict[tuple[Model, str | None], Client] = {}
 _inherited: list[object] = []
+# Held while a model or its client is opened, so that threads that ask for it first get one.
+_opening = threading.RLock()
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
@@ -67,7 +71,9 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
             "the address is empty: name one by api_base (--api-base), or leave that out"
         )
     if lm in EMBEDDED_MODELS:
-        return _embedded_model()
+        from judges.embedded import EmbeddedModel
+
+        return _opened.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
     prefix, _, name = lm.partition("/")
     if not prefix or not name:
         raise FatalModelError(
@@ -79,18 +85,19 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
     url = provider.base(api_base) if provider else api_base
-    opening = lm, url, variable, key
-    if opening not in _opened:
-        model: Model
-        if provider:
-            model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
-        else:
-            from judges.client.dspy import open_dspy
+    opened_with = lm, url, variable, key
+    with _opening:
+        if opened_with not in _opened:
+            model: Model
+            if provider:
+                model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
+            else:
+                from judges.client.dspy import open_dspy
 
-            model = open_dspy(lm, api_base, key)
-        _opened[opening] = model
-        close_at_end(close_models)
-    return _opened[opening]
+                model = open_dspy(lm, api_base, key)
+            _opened[opened_with] = model
+            at_end.add(close_models)
+        return _opened[opened_with]
 
 
 def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key: str) -> Model:
@@ -135,14 +142,6 @@ def _check_variable(name: str) -> None:
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
         raise FatalModelError(f"{name}, which is to hold the key, is not set")
-
-
-@lru_cache(maxsize=1)
-def _embedded_model() -> Model:
-    """The one of this process, since its weights take time to read."""
-    from judges.embedded import EmbeddedModel
-
-    return EmbeddedModel()
 
 
 @lru_cache
@@ -296,19 +295,12 @@ class Session:
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
     """The client of this process for a model, without limits: made once, whoever asks it."""
-    return _shared_client(lm, api_base, _environment(lm))
-
-
-@lru_cache(maxsize=64)
-def _shared_client(lm: str, api_base: str | None, environment: object) -> Client:
-    return Session(lm=lm, api_base=api_base).client(lm)
-
-
-def _environment(lm: str) -> tuple[str | None, ...]:
-    """What the environment says of a model: another address or key makes another client."""
-    provider = PROVIDERS.get(lm.partition("/")[0])
-    names = (provider.address_variable, provider.key_variable) if provider else ()
-    return tuple(os.environ.get(name) for name in (CACHE_VARIABLE, *names))
+    with _opening:
+        # Another address or key in the environment makes another model.
+        asked = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
+        if asked not in _clients:
+            _clients[asked] = Session(lm=lm, api_base=api_base).client(lm)
+        return _clients[asked]
 
 
 def check_limits(**limits: object) -> None:
@@ -322,13 +314,8 @@ def check_limits(**limits: object) -> None:
             raise OptionError(f"{name} {value!r}: expected a {expected} above 0")
 
 
-def pop_map(options: Any) -> dict[str, str]:
-    """Take `map` out of the options; empty where there is none."""
-    return options.pop("map", None) or {}
-
-
-def check_options(options: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that there is none of, and OptionError for a wrong value."""
+def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The options but `map`, and `map`; raises TypeError for an unknown one, and OptionError."""
     for name in options:
         if name not in Options.__annotations__:
             known = ", ".join(Options.__annotations__)
@@ -336,6 +323,8 @@ def check_options(options: Mapping[str, object]) -> None:
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
+    values: dict[str, Any] = {**options}
+    return values, values.pop("map", None) or {}
 
 
 if hasattr(os, "register_at_fork"):
@@ -343,4 +332,7 @@ if hasattr(os, "register_at_fork"):
     # would take them from the parent's loop.
     os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_opened)))
     os.register_at_fork(after_in_child=_opened.clear)
-    os.register_at_fork(after_in_child=_shared_client.cache_clear)
+    os.register_at_fork(after_in_child=_clients.clear)
+    # No child inherits a lock that a thread of its parent holds.
+    release = _opening.release
+    os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=release)

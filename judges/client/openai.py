@@ -2,8 +2,10 @@
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Annotated, Any, Protocol
 from urllib.parse import urlsplit
@@ -24,7 +26,6 @@ from judges.client.protocol import (
     ModelError,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     ThrottledError,
     Token,
@@ -164,7 +165,7 @@ class EndpointModel:
         if 200 <= status < 300:
             return self.read_answer(answer, messages, sampling)
         if status in {400, 422} and self.spelling.learn(body, answer):
-            raise RespelledError(f"{self.name} wants the request spelled otherwise")
+            return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)
 
     async def close(self) -> None:
@@ -404,9 +405,12 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """How many seconds an answer asks to wait; None where it does not say."""
+    """How many seconds an answer asks to wait (it may name a date); None where it does not say."""
+    text = headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.0, float(headers.get("retry-after", "")))
+        return max(0.0, float(text))
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     return None
 
 

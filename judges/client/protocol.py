@@ -150,10 +150,6 @@ class ThrottledError(TransientError):
     """Too many requests (429)."""
 
 
-class RespelledError(TransientError):
-    """A parameter was refused and is spelled otherwise from now on: to be sent again at once."""
-
-
 class UnreachableError(TransientError):
     """No connection at all: no such host, nobody listening."""
 

@@ -91,14 +91,7 @@ class Store:
 
     def begin(self, key: bytes, role: str, purpose: str, worst: float) -> int:
         """Write down a request that is about to be sent; returns its number."""
-        with self._locked():
-            number = self._run(
-                "INSERT INTO requests (key, role, purpose, state, cost, at)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                *(key, role, purpose, SENT, worst, time.time()),
-            ).lastrowid
-        assert number is not None
-        return number
+        return self._insert(key, role, purpose, SENT, worst, 0, 0, None)
 
     def settle(
         self, number: int, state: str, cost: float, usage: Usage | Completion | None
@@ -117,13 +110,16 @@ class Store:
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
         """Keep an answer for which this run did not pay."""
+        tokens = completion.tokens_in, completion.tokens_out
+        self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
+
+    def _insert(self, *row: object) -> int:
+        statement = (
+            "INSERT INTO requests (key, role, purpose, state, cost, tokens_in, tokens_out, reply,"
+            " at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        )
         with self._locked():
-            self._run(
-                "INSERT INTO requests (key, role, purpose, state, cost, tokens_in, tokens_out,"
-                " reply, at) VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?)",
-                *(key, role, purpose, CACHED, completion.tokens_in, completion.tokens_out),
-                *(_encoder.encode(completion), time.time()),
-            )
+            return self._run(statement, *row, time.time()).lastrowid or 0
 
     def waiting(self, purpose: str) -> dict[str, int]:
         """The key and the number of each request for a purpose that has no answer."""
@@ -199,7 +195,13 @@ class Store:
                     self._database = self._connect()
                 yield
             except (sqlite3.Error, msgspec.DecodeError) as error:
-                raise self._unusable(str(error)) from error
+                way_out = (
+                    "another run is using it; wait for it to end"
+                    if "locked" in str(error)
+                    else f"{error}; make room or access, or delete the file to start again (what "
+                    "was answered is then paid for again)"
+                )
+                raise StoreError(f"{self.path}: {way_out}") from error
 
     def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
         assert self._database is not None
@@ -230,14 +232,6 @@ class Store:
             database.close()
             raise
         return database
-
-    def _unusable(self, reason: str) -> StoreError:
-        if "locked" in reason:
-            return StoreError(f"{self.path}: another run is using it; wait for it to end")
-        return StoreError(
-            f"{self.path}: {reason}; make room or access, or delete the file to start again (what "
-            "was answered is then paid for again)"
-        )
 
 
 class ReplyCache:

@@ -260,7 +260,9 @@ class ActiveRun:
                 level=prepared.level,
                 items=items,
                 judgements=tuple(
-                    each.at_threshold(candidate.threshold) if isinstance(each, Judgement) else each
+                    each
+                    if candidate.threshold == 0.5 or not isinstance(each, Judgement)
+                    else each.at_threshold(candidate.threshold)
                     for each in self.evaluator.judgements(candidate, items)
                 ),
                 scale=prepared.subject.scale,

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
 from data.flags import split_mapping
-from judges.cli.flags import mapping
+from judges.cli.flags import mapping, read_number
 from judges.client import (
     KEY_FOR_NAME,
     OPENAI,
@@ -173,25 +174,25 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         elif isinstance(value, tuple | list) and len(value) == 2:
             # A scale or a price in numbers.
             plain[name] = (":" if name == "scale" else ",").join(map(str, value))
+        elif isinstance(value, str) and {int, float} & {*_leaves(_TYPES[name])}:
+            with suppress(ValueError):
+                plain[name] = read_number(value)
     try:
         settings = msgspec.convert(plain, Settings, strict=False)
     except msgspec.ValidationError as error:
         reason, _, path = str(error).replace("`", "").replace(" | null", "").rpartition(" - at $.")
         name = path.partition("[")[0]
-        words = _words(_TYPES[name])
+        words = [word for word in _leaves(_TYPES[name]) if isinstance(word, str)]
         reason = f"choose from {', '.join(words)}" if words else reason[:1].lower() + reason[1:]
-        value = ("" if name.startswith("proposer_m") else " ") + repr(plain[name])
+        value = ("" if name.startswith("proposer_m") else " ") + repr(given.get(name, plain[name]))
         raise SettingsError(f"{flag_of(name)}{value}: {reason}") from None
     _check(settings)
     return settings
 
 
-def _words(kind: Any) -> tuple[str, ...]:
-    """The words that a setting may be; none where it may be any."""
-    words: list[str] = []
-    for part in get_args(kind):
-        words += [part] if isinstance(part, str) else _words(part)
-    return tuple(words)
+def _leaves(kind: Any) -> list[Any]:
+    """The types and words that a setting may be."""
+    return [leaf for part in get_args(kind) for leaf in _leaves(part)] or [kind]
 
 
 def _check(settings: Settings) -> None:

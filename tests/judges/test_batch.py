@@ -112,6 +112,8 @@ def test_lines_of_any_shape_lose_no_other_lines(
 def test_a_submission_killed_at_any_write_starts_one_batch(
     openai_server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    old = {"object": "batch", "created_at": 1, "metadata": None, "status": "completed"}
+    openai_server.batches = {f"old_{i}": {**old, "id": f"old_{i}"} for i in range(250)}
     n_written = 0
 
     def killed(path: Path, content: bytes, *, overwrite: bool) -> None:
@@ -129,7 +131,8 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
         assert batch.state.run
         batch.submit()
         batch.submit()
-    assert len(openai_server.batches) == 1
+    assert len(openai_server.batches) == 251
+    assert openai_server.pages == 2  # one a submission: older batches are not looked at
     assert collect(tmp_path) == []
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import gc
+import math
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from behaving_model import Behave, Model, asks, echo, parsed
 from processes import TIMEOUT, until
 
-from judges.client import shared_client
+from judges.client import open_model, shared_client
 from judges.client.client import (
     Client,
     FailingRunError,
@@ -30,7 +31,6 @@ from judges.client.protocol import (
     Message,
     RefusedError,
     Reply,
-    RespelledError,
     Sampling,
     ThrottledError,
     TransientError,
@@ -213,7 +213,6 @@ def test_identical_requests_in_flight_are_sent_once() -> None:
         (TransientError("500"), 3, 4),
         (TransientError("503", retry_after=31_536_000.0), 2, 3),  # a year: our own waits count
         (UnreachableError("no connection to http://late"), 3, 6),
-        (RespelledError("without temperature"), 5, 1),
     ],
 )
 def test_what_may_pass_is_asked_again_until_it_does(
@@ -247,6 +246,7 @@ def test_what_never_passes_is_a_failed_row_that_says_why(
     [
         (FatalModelError("401: wrong key"), "401: wrong key"),
         (ZeroDivisionError("a bug"), "a bug"),
+        (ThrottledError("429", math.inf), r"asked again in 525600 minutes"),
         (ThrottledError("429", 7200.0), r"asked again in 120 minutes .* same command goes on then"),
     ],
 )
@@ -277,6 +277,22 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_att
         run(model, 1000)
     assert max(model.seen.values()) == 4
     assert warnings(caplog) == ["no connection to http://nowhere; trying for some seconds more"]
+
+
+def test_clients_that_fail_together_come_back_at_different_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sleep, waits = asyncio.sleep, list[float]()
+
+    async def noted(seconds: float) -> None:
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr("judges.client.client.asyncio.sleep", noted)
+    for rng in (None, None, random.Random(0), random.Random(0)):
+        run(Model(failing(TransientError("503"), times=1)), 1, rng=rng)
+    assert len(set(waits)) == 3
+    assert waits[2] == waits[3]
 
 
 def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
@@ -419,3 +435,23 @@ def test_another_key_or_address_in_the_environment_makes_another_client(
     monkeypatch.setenv(variable, "http://127.0.0.1:9/v1" if "URL" in variable else "another-key")
     assert shared_client(lm) is not client
     assert shared_client(lm).model is not client.model
+
+
+@pytest.mark.parametrize("ask", [lambda: shared_client(LM), lambda: open_model(LM)])
+def test_threads_that_ask_a_model_first_get_one_of_it(
+    ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    together, opened = threading.Barrier(16), list[object]()
+
+    def work() -> None:
+        together.wait()
+        opened.append(ask())
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT)
+    assert len(opened) == 16
+    assert len(set(map(id, opened))) == 1

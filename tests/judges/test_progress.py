@@ -52,7 +52,7 @@ def test_other_lines_stand_above_the_line(monkeypatch: pytest.MonkeyPatch) -> No
     lines = shown(stream)
     at = lines.index("note: something else")
     assert lines[at - 1].startswith("judging: 0 of 3 rows")
-    assert lines[at + 1].startswith("judging: 0 of 3 rows")
+    assert lines[at + 1].startswith("judging: 1 of 3 rows")
     assert lines[-1].startswith("judging: 1 of 3 rows")
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 from prompts import prompted
+from scripted_model import Scripted
 
 import judges
 from judges.__main__ import main
-from judges.client.protocol import Reply, Token
+from judges.client import Client
+from judges.client.protocol import Completion, Reply, Token
 from judges.dimension import Dimension, DimensionError, untuned_prompt
-from judges.judgement import NoScoreError
+from judges.judgement import Judgement, NoScoreError
 from judges.panel import Member, Panel
 from judges.reading import read
 from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample, score_of
@@ -103,6 +105,22 @@ def test_probabilities_are_those_of_the_words_first_tokens() -> None:
     reply = spelt("in", "correct", **{"in": 0.6, "correct": 0.2, "i": 0.1})
     prompt = replace(SAFE, words=words).prompt()
     assert score_of(WEIGHTED, [read_sample(WEIGHTED, prompt, reply)]).score == pytest.approx(2 / 9)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.42, 0.5, 0.6])
+def test_the_rating_of_a_verdict_is_what_its_score_says(threshold: float) -> None:
+    class Spelling(Scripted):
+        has_logprobs = True
+
+        async def complete(self, *_: object) -> Completion:
+            # The likeliest spelling is "Pass", and .58 are on the two of "fail".
+            reply = spelt("Pass", Pass=0.42, fail=0.3, Fail=0.28)
+            return Completion(1, 1, replies=(reply,), model="m")
+
+    judge = replace(judges.Judge.of(SAFE), plan=WEIGHTED, threshold=threshold)
+    (said,) = judge.judge_rows([EGG], Client(Spelling()))
+    assert isinstance(said, Judgement)
+    assert said.rating == (said.score >= 0.5) == (threshold <= 0.42)
 
 
 def test_the_file_and_the_program_are_of_the_same_judge(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from jsonl import write_jsonl
 from processes import run_python
 
 from dspy_judges.errors import UsageError
+from judges.cli.main import parser as judges_parser
 from optimize.__main__ import command, parser
 from optimize.run.settings import read_settings
 
@@ -159,6 +160,26 @@ def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
 ) -> None:
     with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         read_settings({"dimension": "relevance", **wrong})
+
+
+@pytest.mark.parametrize(
+    ("flag", "words", "value"),
+    [
+        ("max_cost", (".3", "+.3", "3e-1", "0.30"), 0.3),
+        ("temperature", (".5", "5e-1", "+0.5"), 0.5),
+        ("risk", (".1", "1e-1"), 0.1),
+        ("max_calls", ("1000", "1e3", "+1000", "1000."), 1000),
+    ],
+)
+def test_every_command_takes_numbers_as_people_write_them(
+    flag: str, words: tuple[str, ...], value: float
+) -> None:
+    for word in words:
+        given = read_settings({"dimension": "relevance", flag: word})
+        assert getattr(given, flag) == value
+        if flag != "risk":
+            ask = ["score", "fluency", "--data", "x", f"--{flag.replace('_', '-')}", word]
+            assert getattr(judges_parser().parse_args(ask), flag) == value
 
 
 def test_columns_are_mapped_by_pairs_and_by_a_file(here: Path) -> None:

@@ -11,6 +11,7 @@ import json
 import re
 import socket
 import threading
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -78,6 +79,7 @@ class OpenAIServer:
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, Body] = field(default_factory=dict)
     batch_delay: int = 0
+    pages: int = 0
     url: str = ""
     max_at_once: int = 0
     # Who asked: a host and port for each connection.
@@ -237,15 +239,20 @@ class OpenAIServer:
             "input_file_id": asked["input_file_id"],
             "completion_window": asked["completion_window"],
             "metadata": asked.get("metadata"),
-            "created_at": 0,
+            "created_at": int(time.time()),
             "status": "validating",
             "looked": 0,
         }
         return web.json_response(self.batches[name])
 
     async def _batches(self, request: web.Request) -> web.Response:
-        data = list(self.batches.values())
-        return web.json_response({"object": "list", "data": data, "has_more": False})
+        """A page of the batches, the newest first."""
+        self.pages += 1
+        names, after = list(self.batches)[::-1], request.query.get("after")
+        first = names.index(after) + 1 if after else 0
+        data = [self.batches[name] for name in names[first : first + 100]]
+        more = len(names) > first + 100
+        return web.json_response({"object": "list", "data": data, "has_more": more})
 
     async def _batch(self, request: web.Request) -> web.Response:
         batch = self.batches.get(request.match_info["id"])
