@@ -81,6 +81,7 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     # The limit is the process's own, and far below the length of a document.
     csv.field_size_limit(MAX_BYTES)
     with open_text(path, problems, western=True) as lines:
+        problems.unit = "row"  # as spreadsheets number them, whatever lines their cells have
         sample = list(islice(lines, _SAMPLE_LINES))
         problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
         yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
@@ -98,11 +99,10 @@ def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
-    records = csv.reader(lines, delimiter=delimiter, strict=True)
-    line = 1
+    number = 0
     try:
-        for cells in records:
-            start, line = line, records.line_num + 1
-            yield GridRow(start, [without_mark(cell) for cell in cells])
+        for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
+            yield GridRow(number, [without_mark(cell) for cell in cells])
     except csv.Error as error:
-        raise UnreadableError("bad-csv", f"cannot be read: {error}", _QUOTES, line=line) from error
+        fault = f"cannot be read: {error}"
+        raise UnreadableError("bad-csv", fault, _QUOTES, line=number + 1) from error

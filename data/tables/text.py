@@ -13,14 +13,14 @@ from data.tables.encoding import MAX_BYTES, open_regular, open_text
 from data.tables.problems import Problems, RowsError, UnreadableError
 
 # What a spreadsheet takes for a formula in a file of plain cells.
-_FORMULA = re.compile(r"'*\s*[=+\-@]")
+_FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
 _OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
 
 Row = dict[str, object]
 
 
 class TableRow(NamedTuple):
-    """One row, the line that it starts on (else its number), and its number; both from 1."""
+    """One row, where it stands (its line, or its row in a sheet), and its number; both from 1."""
 
     line: int
     cells: Row
