@@ -23,7 +23,7 @@ from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import Reading
-from data.values import looks_like_rating
+from data.values import looks_like_rating, plain_text, says_nothing, word_of
 
 # One over the chance with which a document was drawn, and how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
@@ -36,6 +36,7 @@ FOOTER = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
+_MOST_PAIRS = 10
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -116,7 +117,7 @@ class RowReader:
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
-            _check_repeats(columns, problems, texts, own, used={*used, *rated})
+            self.notes += _repeats(columns, problems, texts, own, used, rated)
         if columns.is_long or (columns.has_annotator_rows and columns.find("id") is not None):
             roots = {column.partition(DOT)[0] for column in rated}
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
@@ -343,47 +344,64 @@ def _required_texts(
     return (*judged, *([source] if source and columns.find("group") is None else []))
 
 
-def _check_repeats(
+def _repeats(
     columns: Columns,
     problems: Problems,
     texts: Mapping[str, str],
     own: Mapping[str, str],
     used: Collection[str],
-) -> None:
-    """Note rows without ids that hold the same texts: they may be annotators' of one output.
+    rated: Collection[str],
+) -> Iterator[str]:
+    """Say which rows hold another row's texts, and which of these are labelled differently.
 
-    So may rows whose ids number them; but a few outputs with ids may well be the same. `own` are
-    the texts that are surely some.
+    It is a problem where annotators are named, and nothing tells whose rows are of one output; or
+    where half of the rows repeat the only text. `own` are the texts that are surely some.
     """
-    rows, id_in = columns.table.rows, columns.find("id")
-    if not (columns.makes_ids or columns.find("annotator") or columns.is_long):
-        return
+    rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
     if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
-    prose = [column for column in texts.values() if columns.kind(column) == "text"]
-    # Times and codes differ in every row; what people rated is longer.
-    prose.sort(key=lambda column: -sum(len(str(value)) for value in columns.values(column)))
-    content = [*own.values()] if len(own) > 1 else prose[:2] or [*texts.values()]
+    content = [*(own if len(own) > 1 else texts).values()]
     origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
     first: dict[tuple[str, ...], TableRow] = {}
     repeats = []
     for row in rows if content else ():
         cells = tuple(str(value_in(row, column)) for column in (*origins, *content))
         if (earlier := first.setdefault(cells, row)) is not row:
-            repeats.append((row.line, earlier.line))
-    if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
+            repeats.append((earlier, row))
+    if not repeats:
         return
-    line, earlier_line = repeats[0]
-    fault = f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} "
-    fault += f"of {len(rows):,} rows, which may be annotators' of one output"
-    advice = "give those of one output one id by --map id=COLUMN, and --map annotator=COLUMN; else "
-    advice += f"number the rows by --map id={ROW}"
-    read = {*used, *texts.values(), *columns.comments}
+    are_many = 2 * len(repeats) >= len(rows) - 1
+    read = {*used, *rated, *texts.values(), *columns.comments}
     unread = [column for column in columns.table.columns if column not in read]
-    if len(content) == 1 and unread:
-        fault = f"holds the same text as {problems.unit} {earlier_line}, and there is no other"
+    where: Any = {"line": repeats[0][1].line, "field": id_in or "id"}
+    fault = f"holds the texts of {unit} {repeats[0][0].line}"
+    if are_many and len(content) == 1 and unread:
         advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
-    problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
+        problems.add("rows-of-annotators", f"{fault}, and there is no other", advice, **where)
+    elif (columns.is_long or columns.has_annotator_rows) and (are_many or not id_in):
+        fault += f", and {count(len(repeats), 'row')} may be annotators' of one output"
+        advice = "give those of one output one id: --map id=COLUMN"
+        problems.add("rows-of-annotators", fault, advice, **where)
+    one = len(repeats) == 1
+    places = joined_names([str(row.line) for _, row in repeats])
+    note = f"{count(len(repeats), 'row')} {'repeats' if one else 'repeat'} another row's texts "
+    note += f"({unit if one else f'{unit}s'} {places})"
+    differing = [
+        f"{joined_names([*map(plain_text, labels)])} ({unit}s {both[0].line} and {both[1].line})"
+        for both in (repeats if columns.labelled else ())
+        for column in sorted(rated)
+        if all(map(_is_label, labels := [value_in(row, column) for row in both]))
+        and word_of(labels[0]) != word_of(labels[1])
+    ]
+    if differing:
+        n = len(differing)
+        note += f". {'One pair disagrees' if n == 1 else f'{n:,} pairs disagree'}: "
+        note += "; ".join([*differing[:_MOST_PAIRS], *["..."] * (n > _MOST_PAIRS)])
+    yield note
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str | int | float) and not says_nothing(value)
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

@@ -145,7 +145,7 @@ ZOO: dict[str, Sheet] = {
     ),
     "annotators' rows without ids": Sheet(
         "document,summary,annotator,mark\nOne,Short,Anna,4\nOne,Short,Ben,2\n",
-        ("row 3", "holds the same texts as row 2", "by --map id=COLUMN"),
+        ("row 3", "holds the texts of row 2", "one id: --map id=COLUMN"),
     ),
     "nested JSON": Sheet(
         json.dumps(NESTED), [(4,), (2, 3)], name="labels.json", note="'4 - good' as 4"
