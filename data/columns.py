@@ -42,7 +42,10 @@ _ALIASES = {
         *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
     "group": ("document_id", "doc_id", "group_id", "conversation_id"),
-    "system": ("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
+    "system": (
+        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
+        *("bot", "chatbot", "llm", "variant", "variante"),
+    ),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
@@ -66,6 +69,9 @@ _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
+
+# Rows that tell what may stand in any: a row of JSON need not have all columns.
+MOST_FIRST = 1000
 
 Kind = Literal["rating", "text", "label", ""]
 # What a name is read from: one column, or several with one annotator each.
@@ -103,7 +109,7 @@ class Columns:
             parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
             own = (self.own_name(column) for columns in parts for column in columns)
             self.mapping[name] = tuple(dict.fromkeys(own))
-        self.kind = cache(self._kind)
+        self.kind, self._is_short = cache(self._kind), cache(self._short)
 
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
@@ -115,7 +121,9 @@ class Columns:
         others = {c for own, columns in self.mapping.items() if own != name for c in columns}
         for alias in (name, *_ALIASES.get(name, ())):
             column = alias if alias in self.table.columns else self.cased(alias)
-            if column is not None and (column == name or column not in others):
+            # A column called so may hold what the system said, or was told.
+            fits = name != "system" or column is None or self._is_short(column)
+            if column is not None and fits and (column == name or column not in others):
                 return column
         return None
 
@@ -198,7 +206,7 @@ class Columns:
             own = own if own.isascii() else "output" if key in OUTPUTS else "input"
             name = own if named and self.cased(key) == column else column
             no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
-            free = column not in no_text and name not in self.mapping
+            free = column not in {*no_text, *self.categories} and name not in self.mapping
             # What is called the truth may be the label itself.
             kinds = ("text", "label") if self.labelled and not is_reference(column) else ("text",)
             if free and self.kind(column) in kinds:
@@ -208,6 +216,17 @@ class Columns:
             if name not in _ROLES and columns[0] not in rated and is_text:
                 texts[name] = columns[0]
         return texts
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The columns of a few short values that repeat, beside texts: no judge reads them."""
+        kinds = {column: self.kind(column) for column in self.table.columns}
+        labels = [column for column in kinds if kinds[column] == "label"]
+        return tuple(
+            column
+            for column in (labels if "text" in kinds.values() else ())
+            if 2 * len({*map(str, self.values(column))}) <= len(self.table.rows)
+        )
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """The text that tells documents apart: by its name, else what repeats beside outputs.
@@ -251,15 +270,20 @@ class Columns:
         words = {str(value).strip() for value in values}
         if all(map(_TIME.fullmatch, words)):
             return ""
-        if any(len(w) > _MAX_LABEL_LENGTH or w.count(" ") > _MAX_LABEL_SPACES for w in words):
+        if not self._is_short(column):
             return "text"
         many = len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
         return "text" if many else "label"
 
+    def _short(self, column: str) -> bool:
+        """Whether a column's values are as short as names and labels are."""
+        words = {str(value).strip() for value in self.values(column)}
+        return all(len(w) <= _MAX_LABEL_LENGTH and w.count(" ") <= _MAX_LABEL_SPACES for w in words)
+
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
         """Every key inside an object of the first rows, dotted, as a mapping names it."""
-        cells = (cell for row in self.table.rows[:20] for cell in row.cells.items())
+        cells = (cell for row in self.table.rows[:MOST_FIRST] for cell in row.cells.items())
         names = (f"{column}{DOT}{key}" for column, v in cells for key in as_object(v) or ())
         return tuple(dict.fromkeys(names))
 

@@ -123,8 +123,13 @@ class RowReader:
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
         self.columns = columns
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        self._id, self._group = columns.find("id"), columns.find("group")
         self._systems = [columns.find(role) for role in roles if role.startswith("system")]
+        unread = [c for c in columns.categories if c not in {*used, *rated, *columns.comments}]
+        if columns.labelled and unread:
+            name = unread[0] if any(self._systems) else "system"
+            fault = f"{joined_names(unread)} has few values, which repeat, and is no text to judge"
+            self.notes.append(f"{fault}; to use it: {map_flag(name, unread[:1])}")
+        self._id, self._group = columns.find("id"), columns.find("group")
         of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
