@@ -324,7 +324,7 @@ def check_limits(**limits: object) -> None:
 
 def pop_map(options: Any) -> dict[str, str]:
     """Take `map` out of the options; empty where there is none."""
-    return options.pop("map", None) or {}
+    return {name: str(column) for name, column in (options.pop("map", None) or {}).items()}
 
 
 def check_options(options: Mapping[str, object]) -> None:

@@ -119,7 +119,9 @@ def test_the_delimiter_is_the_one_that_cuts_rows_evenly(delimiter: str, tmp_path
     assert rows_of(path) == rows
 
 
-def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have(tmp_path: Path) -> None:
+def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "labels.csv"
     path.write_text('id,document\n"a","Two\nlines, quoted ""so"""\n\nb,x,y\nc\nd,Long\n')
     table, problems, _ = read(path)
