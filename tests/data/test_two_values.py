@@ -118,7 +118,7 @@ def test_two_words_that_nobody_knows_take_one_flag(
     )
     out = checked(tmp_path, capsys, "--values", "ship=1,hold=0")
     assert "12 outputs rated: 8 ship, 4 hold" in out
-    assert out.splitlines()[-1].endswith("--values ship=1,hold=0")
+    assert "--values ship=1,hold=0\ndefine " in out
 
 
 def test_no_screen_calls_a_fail_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
