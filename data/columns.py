@@ -111,6 +111,11 @@ class Columns:
             self.mapping[name] = tuple(dict.fromkeys(own))
         self.kind, self._is_short = cache(self._kind), cache(self._short)
 
+    def of(self, table: Table, mapping: Mapping[str, ColumnNames] | None = None) -> "Columns":
+        """The same of another table; without a mapping, by the same."""
+        kept = self.mapping if mapping is None else mapping
+        return Columns(table, kept, self.judged, self.words, self.labelled)
+
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
 
@@ -143,8 +148,8 @@ class Columns:
 
     def used(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
-        mapped = {column for columns in self.mapping.values() for column in columns}
-        return mapped | {column for name in names if (column := self.find(name)) is not None}
+        found = {column for name in names if (column := self.find(name)) is not None}
+        return found.union(*self.mapping.values())
 
     def values(self, column: str) -> Iterator[object]:
         return (value_in(row, column) for row in self.table.rows)
@@ -180,7 +185,6 @@ class Columns:
     @cached_property
     def comments(self) -> tuple[str, ...]:
         """The columns of what people said of their labels, which is no text to judge."""
-        mapped = {column for columns in self.mapping.values() for column in columns}
         roots = {column for name in NESTED if (column := self.find(name)) is not None}
         nested = (name for name in self.nested_names if name.partition(DOT)[0] in roots)
         return tuple(
@@ -188,7 +192,7 @@ class Columns:
             for column in (*self.table.columns, *nested)
             if any(map(_COMMENT.fullmatch, tokens(column)))
             and (_MODELS.isdisjoint(tokens(column)) or not self.labelled)
-            and column not in {*mapped, *self.judged}
+            and column not in self.used(()) | {*self.judged}
             and self.kind(column) in ("text", "label")
         )
 

@@ -328,7 +328,7 @@ def _entries(
     id_in, annotator_in = columns.find("id"), columns.find("annotator") or ""
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
     several = columns.is_long or columns.has_annotator_rows
-    renamed = {column for mapped in columns.mapping.values() for column in mapped}
+    unread = {*columns.used(()), *columns.comments}
     for row in columns.table.rows:
         who = row.cells.get(annotator_in) if several else None
         annotator = None if is_blank(who) else str(who).strip()
@@ -343,7 +343,7 @@ def _entries(
         for column in () if columns.is_long else found.nested:
             for key, value in _nested(row, column, problems).items():
                 path = f"{column}{DOT}{key}"
-                is_read = options.reads(str(key)) and path not in {*renamed, *columns.comments}
+                is_read = options.reads(str(key)) and path not in unread
                 if is_read and not says_nothing(value):
                     by_dimension[str(key)] = [(path, annotator, value)]
         for name, mapped in () if columns.is_long else found.flat.items():

@@ -72,8 +72,7 @@ def standing(columns: Columns) -> Columns:
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
-    table = replace(table, columns=names, rows=rows, notes=notes)
-    return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
+    return columns.of(replace(table, columns=names, rows=rows, notes=notes))
 
 
 def _filled(row: TableRow) -> list[str]:
@@ -238,8 +237,7 @@ class RowReader:
             self.notes.append(f"not one for each id, so left out: {left_out}")
         dropped = {*by_annotator, *differing}
         kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
-        table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, kept, columns.judged, columns.words, columns.labelled)
+        return columns.of(replace(columns.table, columns=names, rows=tuple(merged.values())), kept)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
