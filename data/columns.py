@@ -210,7 +210,7 @@ class Columns:
             own = own if own.isascii() else "output" if key in OUTPUTS else "input"
             name = own if named and self.cased(key) == column else column
             no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
-            free = column not in {*no_text, *self.categories} and name not in self.mapping
+            free = column not in no_text and name not in self.mapping
             # What is called the truth may be the label itself.
             kinds = ("text", "label") if self.labelled and not is_reference(column) else ("text",)
             if free and self.kind(column) in kinds:
@@ -221,16 +221,12 @@ class Columns:
                 texts[name] = columns[0]
         return texts
 
-    @cached_property
-    def categories(self) -> tuple[str, ...]:
-        """The columns of a few short values that repeat, beside texts: no judge reads them."""
-        kinds = {column: self.kind(column) for column in self.table.columns}
-        labels = [column for column in kinds if kinds[column] == "label"]
-        return tuple(
-            column
-            for column in (labels if "text" in kinds.values() else ())
-            if 2 * len({*map(str, self.values(column))}) <= len(self.table.rows)
-        )
+    def categories(self, texts: Mapping[str, str]) -> list[str]:
+        """Columns of a few short values that repeat, beside texts proper: no judge reads them."""
+        if not any(self.is_judged(n) or not self._is_short(c) for n, c in texts.items()):
+            return []
+        own = (c for n, c in texts.items() if n not in self.mapping and self.kind(c) == "label")
+        return [c for c in own if 2 * len({*map(str, self.values(c))}) <= len(self.table.rows)]
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """The text that tells documents apart: by its name, else what repeats beside outputs.

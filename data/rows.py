@@ -113,6 +113,8 @@ class RowReader:
             self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
+        few = [c for c in columns.categories(texts) if c not in self._candidates.values()]
+        texts = {name: column for name, column in texts.items() if column not in few}
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
@@ -123,11 +125,10 @@ class RowReader:
         self.columns = columns
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         self._systems = [columns.find(role) for role in roles if role.startswith("system")]
-        unread = [c for c in columns.categories if c not in {*used, *rated, *columns.comments}]
-        if columns.labelled and unread:
-            name = unread[0] if any(self._systems) else "system"
-            fault = f"{joined_names(unread)} has few values, which repeat, and is no text to judge"
-            self.notes.append(f"{fault}; to use it: {map_flag(name, unread[:1])}")
+        if few:
+            advice = map_flag(few[0] if any(self._systems) else "system", few[:1])
+            note = f"few values that repeat are no text to judge: {joined_names(few)}"
+            self.notes.append(f"{note}; to use one, name it, as in {advice}")
         self._id, self._group = columns.find("id"), columns.find("group")
         of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
         self._source = columns.source(of_prompt)
@@ -361,7 +362,7 @@ def _repeats(
     where half of the rows repeat the only text. `own` are the texts that are surely some.
     """
     rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
-    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
+    if id_in and not (own and len({item_key(row, id_in) for row in rows}) == len(rows)):
         return
     content = [*(own if len(own) > 1 else texts).values()]
     origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
@@ -378,7 +379,7 @@ def _repeats(
     unread = [column for column in columns.table.columns if column not in read]
     where: Any = {"line": repeats[0][1].line, "field": id_in or "id"}
     fault = f"holds the texts of {unit} {repeats[0][0].line}"
-    if are_many and len(content) == 1 and unread:
+    if are_many and len(content) == 1 and unread and not id_in:
         advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
         problems.add("rows-of-annotators", f"{fault}, and there is no other", advice, **where)
     elif (columns.is_long or columns.has_annotator_rows) and (are_many or not id_in):
