@@ -142,7 +142,6 @@ def _check_rated(
         used |= {name.partition(DOT)[0] for name in columns.nested_names}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
         leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-        leaves = [c for c in leaves if RatingCells(columns.values(c)).two_values] or leaves
         flags = [map_flag("label", [name]) for name in (leaves or labels)[:3]]
         fault = f"no column is known for labels; there are {joined_names(columns.table.columns)}"
         advice = f"name one, as in {' or '.join(flags) or '--map label=COLUMN'}"

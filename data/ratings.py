@@ -329,6 +329,7 @@ def _entries(
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
     several = columns.is_long or columns.has_annotator_rows
     unread = {*columns.used(()), *columns.comments}
+    nested, flat = ((), {}) if columns.is_long else (found.nested, found.flat)
     for row in columns.table.rows:
         who = row.cells.get(annotator_in) if several else None
         annotator = None if is_blank(who) else str(who).strip()
@@ -340,13 +341,14 @@ def _entries(
                 problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
             elif options.reads(name := str(dimension).strip()):
                 by_dimension[name] = [(rating_in, annotator, row.cells.get(rating_in))]
-        for column in () if columns.is_long else found.nested:
+        # Of a long table these are none.
+        for column in nested:
             for key, value in _nested(row, column, problems).items():
                 path = f"{column}{DOT}{key}"
                 is_read = options.reads(str(key)) and path not in unread
                 if is_read and not says_nothing(value):
                     by_dimension[str(key)] = [(path, annotator, value)]
-        for name, mapped in () if columns.is_long else found.flat.items():
+        for name, mapped in flat.items():
             if name in columns.mapping or name not in by_dimension:
                 by_dimension[name] = [
                     (column, column if len(mapped) > 1 else annotator, value_in(row, column))

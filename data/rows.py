@@ -23,7 +23,7 @@ from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import Reading
-from data.values import looks_like_rating, plain_text, says_nothing, word_of
+from data.values import looks_like_rating, says_nothing, word_of
 
 # One over the chance with which a document was drawn, and how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
@@ -113,22 +113,18 @@ class RowReader:
             self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
-        few = [c for c in columns.categories(texts) if c not in self._candidates.values()]
+        few = {*columns.categories(texts)} - {*self._candidates.values()}
         texts = {name: column for name, column in texts.items() if column not in few}
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
-            self.notes += _repeats(columns, problems, texts, own, used, rated)
+            self.notes += _repeats(columns, problems, texts, own, rated)
         if columns.is_long or (columns.has_annotator_rows and columns.find("id") is not None):
             roots = {column.partition(DOT)[0] for column in rated}
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
         self.columns = columns
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         self._systems = [columns.find(role) for role in roles if role.startswith("system")]
-        if few:
-            advice = map_flag(few[0] if any(self._systems) else "system", few[:1])
-            note = f"few values that repeat are no text to judge: {joined_names(few)}"
-            self.notes.append(f"{note}; to use one, name it, as in {advice}")
         self._id, self._group = columns.find("id"), columns.find("group")
         of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
         self._source = columns.source(of_prompt)
@@ -353,59 +349,46 @@ def _repeats(
     problems: Problems,
     texts: Mapping[str, str],
     own: Mapping[str, str],
-    used: Collection[str],
     rated: Collection[str],
 ) -> Iterator[str]:
-    """Say which rows hold another row's texts, and which of these are labelled differently.
+    """Say which rows hold another row's texts, and where people labelled one text differently.
 
-    It is a problem where annotators are named, and nothing tells whose rows are of one output; or
-    where half of the rows repeat the only text. `own` are the texts that are surely some.
+    It is a problem where annotators are named, and nothing tells whose rows are of one output.
+    `own` are the texts that are surely some.
     """
     rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
     if id_in and not (own and len({item_key(row, id_in) for row in rows}) == len(rows)):
         return
     content = [*(own if len(own) > 1 else texts).values()]
     origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
-    first: dict[tuple[str, ...], TableRow] = {}
-    repeats = []
+    alike: dict[tuple[str, ...], list[TableRow]] = {}
     for row in rows if content else ():
-        cells = tuple(str(value_in(row, column)) for column in (*origins, *content))
-        if (earlier := first.setdefault(cells, row)) is not row:
-            repeats.append((earlier, row))
-    if not repeats:
+        texts_of = tuple(str(value_in(row, column)) for column in (*origins, *content))
+        alike.setdefault(texts_of, []).append(row)
+    groups = [group for group in alike.values() if len(group) > 1]
+    if not (repeats := sorted(row.line for _, *others in groups for row in others)):
         return
-    are_many = 2 * len(repeats) >= len(rows) - 1
-    read = {*used, *rated, *texts.values(), *columns.comments}
-    unread = [column for column in columns.table.columns if column not in read]
-    where: Any = {"line": repeats[0][1].line, "field": id_in or "id"}
-    fault = f"holds the texts of {unit} {repeats[0][0].line}"
-    if are_many and len(content) == 1 and unread and not id_in:
-        advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
-        problems.add("rows-of-annotators", f"{fault}, and there is no other", advice, **where)
-    elif (columns.is_long or columns.has_annotator_rows) and (are_many or not id_in):
-        fault += f", and {count(len(repeats), 'row')} may be annotators' of one output"
-        advice = "give those of one output one id: --map id=COLUMN"
-        problems.add("rows-of-annotators", fault, advice, **where)
-    one = len(repeats) == 1
-    places = joined_names([str(row.line) for _, row in repeats])
-    note = f"{count(len(repeats), 'row')} {'repeats' if one else 'repeat'} another row's texts "
-    note += f"({unit if one else f'{unit}s'} {places})"
-    differing = [
-        f"{joined_names([*map(plain_text, labels)])} ({unit}s {both[0].line} and {both[1].line})"
-        for both in (repeats if columns.labelled else ())
-        for column in sorted(rated)
-        if all(map(_is_label, labels := [value_in(row, column) for row in both]))
-        and word_of(labels[0]) != word_of(labels[1])
-    ]
+    if columns.find("annotator") and (not id_in or 2 * len(repeats) >= len(rows) - 1):
+        first, line = groups[0][0].line, groups[0][1].line
+        fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
+        advice = "give rows of one output one id: --map id=COLUMN"
+        problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
+    repeat = "row repeats" if len(repeats) == 1 else "rows repeat"
+    lines = joined_names([*map(str, repeats)])
+    note = f"{len(repeats):,} {repeat} another row's texts ({unit}s {lines})"
+    differing = []
+    for group in groups if columns.labelled else ():
+        for column in sorted(rated):
+            cells = [cell for row in group if not says_nothing(cell := value_in(row, column))]
+            # A list is several annotators', who may well differ.
+            said = {word_of(cell) for cell in cells if not isinstance(cell, list | Mapping)}
+            if len(said) > 1:
+                lines = joined_names([str(row.line) for row in group])
+                differing.append(f"{joined_names(sorted(said))} ({unit}s {lines})")
     if differing:
-        n = len(differing)
-        note += f". {'One pair disagrees' if n == 1 else f'{n:,} pairs disagree'}: "
-        note += "; ".join([*differing[:_MOST_PAIRS], *["..."] * (n > _MOST_PAIRS)])
+        disagree = "One pair disagrees" if len(differing) == 1 else f"{len(differing):,} disagree"
+        note += f". {disagree}: {'; '.join(differing[:_MOST_PAIRS])}"
     yield note
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, str | int | float) and not says_nothing(value)
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

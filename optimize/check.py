@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data.columns import NESTED, is_known_text
+from data.columns import NESTED, is_known_text, map_flag
 from data.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
@@ -184,7 +184,8 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
         names = ", ".join(reading.comments)
         lines += _entry("comments", f"{names}: what people said of their labels, which teaches")
     if reading.unread:
-        lines += _entry("not read", ", ".join(reading.unread))
+        advice = f"to use one, name it, as in {map_flag('system', reading.unread[:1])}"
+        lines += _entry("not read", f"{', '.join(reading.unread)} ({advice})")
     return lines + [line for note in notes for line in _entry("note", note)]
 
 

@@ -82,7 +82,6 @@ def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_na
     others = [{"Fassung" if name == "Bot" else name: row[name] for name in row} for row in bots]
     labelled = data.read_labels(others)
     assert labelled.reading.unread == ("Fassung",)
-    assert any(note.endswith("name it, as in --map system=Fassung") for note in labelled.notes)
     # What a bot says is a text, whatever its column is called.
     said = [{**row, "Bot": f"I am the bot, and this is what I say to that, {row}"} for row in rows]
     assert data.read_labels(said).reading.texts["Bot"] == "Bot"
