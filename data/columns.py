@@ -111,11 +111,6 @@ class Columns:
             self.mapping[name] = tuple(dict.fromkeys(own))
         self.kind, self._is_short = cache(self._kind), cache(self._short)
 
-    def of(self, table: Table, mapping: Mapping[str, ColumnNames] | None = None) -> "Columns":
-        """The same of another table; without a mapping, by the same."""
-        kept = self.mapping if mapping is None else mapping
-        return Columns(table, kept, self.judged, self.words, self.labelled)
-
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
 
@@ -154,15 +149,12 @@ class Columns:
     def values(self, column: str) -> Iterator[object]:
         return (value_in(row, column) for row in self.table.rows)
 
-    @property
-    def makes_ids(self) -> bool:
-        """Whether no column holds ids, and none was named."""
-        return self.find("id") is None and "id" not in self.mapping
-
     @cached_property
     def numbers_rows(self) -> bool:
         """Whether the rows' numbers are ids: by `--map id=#row`, or for want of a column."""
-        return self.mapping.get("id") == (ROW,) or (self.makes_ids and not self.is_long)
+        return self.mapping.get("id") == (ROW,) or not (
+            self.is_long or "id" in self.mapping or self.find("id")
+        )
 
     @cached_property
     def is_long(self) -> bool:
@@ -173,9 +165,9 @@ class Columns:
         return "dimension" in (*self.mapping, name_key(column)) or self.kind(column) == "label"
 
     @property
-    def has_annotator_rows(self) -> bool:
-        """Whether a row is what one annotator gave, with dimensions (or a vote) in columns."""
-        return self.find("annotator") is not None and not self.is_long
+    def is_by_annotator(self) -> bool:
+        """Whether a row is what one annotator gave: of a long table, or by a column of names."""
+        return self.is_long or self.find("annotator") is not None
 
     @property
     def holds_ratings(self) -> bool:
@@ -199,7 +191,9 @@ class Columns:
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
 
-        What is mapped to a name of the user's own is a text where it is not `rated`.
+        Beside texts proper, a few short values that repeat are none: from them a judge could read
+        which system wrote the output. What is mapped to a name of the user's own is a text where it
+        is not `rated`.
         """
         texts = {}
         roots = {c.partition(DOT)[0] for c in {*used, *rated}.difference(self.table.columns)}
@@ -219,14 +213,14 @@ class Columns:
             is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
             if name not in _ROLES and columns[0] not in rated and is_text:
                 texts[name] = columns[0]
-        return texts
-
-    def categories(self, texts: Mapping[str, str]) -> list[str]:
-        """Columns of a few short values that repeat, beside texts proper: no judge reads them."""
         if not any(self.is_judged(n) or not self._is_short(c) for n, c in texts.items()):
-            return []
-        own = (c for n, c in texts.items() if n not in self.mapping and self.kind(c) == "label")
-        return [c for c in own if 2 * len({*map(str, self.values(c))}) <= len(self.table.rows)]
+            return texts
+        return {n: c for n, c in texts.items() if n in self.mapping or not self._is_category(c)}
+
+    def _is_category(self, column: str) -> bool:
+        """Whether a column has a few short values, which repeat."""
+        n_values = len({*map(str, self.values(column))})
+        return self.kind(column) == "label" and 2 * n_values <= len(self.table.rows)
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """The text that tells documents apart: by its name, else what repeats beside outputs.

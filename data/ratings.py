@@ -274,7 +274,7 @@ def read_ratings(
 
     Rows of one output are several annotators', named or else numbered in the order of the rows.
     """
-    several = columns.is_long or columns.has_annotator_rows
+    several = columns.is_by_annotator
     entries = [*_entries(columns, found, options, problems)] if options.labelled else []
     parts: dict[str, list[object]] = {}
     for entry in entries:
@@ -327,7 +327,7 @@ def _entries(
     """Every single rating; of a dimension in several places those of the last that has some."""
     id_in, annotator_in = columns.find("id"), columns.find("annotator") or ""
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
-    several = columns.is_long or columns.has_annotator_rows
+    several = columns.is_by_annotator
     unread = {*columns.used(()), *columns.comments}
     nested, flat = ((), {}) if columns.is_long else (found.nested, found.flat)
     for row in columns.table.rows:

@@ -72,7 +72,8 @@ def standing(columns: Columns) -> Columns:
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
-    return columns.of(replace(table, columns=names, rows=rows, notes=notes))
+    table = replace(table, columns=names, rows=rows, notes=notes)
+    return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
 
 
 def _filled(row: TableRow) -> list[str]:
@@ -109,17 +110,15 @@ class RowReader:
         self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
         self.notes: list[str] = []
-        if columns.makes_ids and columns.numbers_rows:
+        if columns.numbers_rows and "id" not in columns.mapping:
             self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
-        few = {*columns.categories(texts)} - {*self._candidates.values()}
-        texts = {name: column for name, column in texts.items() if column not in few}
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
             self.notes += _repeats(columns, problems, texts, own, rated)
-        if columns.is_long or (columns.has_annotator_rows and columns.find("id") is not None):
+        if columns.is_by_annotator and (columns.is_long or columns.find("id")):
             roots = {column.partition(DOT)[0] for column in rated}
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
         self.columns = columns
@@ -234,7 +233,8 @@ class RowReader:
             self.notes.append(f"not one for each id, so left out: {left_out}")
         dropped = {*by_annotator, *differing}
         kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
-        return columns.of(replace(columns.table, columns=names, rows=tuple(merged.values())), kept)
+        table = replace(columns.table, columns=names, rows=tuple(merged.values()))
+        return Columns(table, kept, columns.judged, columns.words, columns.labelled)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""

@@ -23,7 +23,6 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield a Parquet file's rows; UnreadableError for what is damaged, or unpacks to too much."""
     import pyarrow.parquet
 
-    problems.unit = "row"
     limit = max(MAX_BYTES, _MAX_EXPANSION * path.stat().st_size)
     number = 0
     try:

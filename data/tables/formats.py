@@ -95,7 +95,6 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             # Of the file that would hold them.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
             name, typed = Path(name_of(path)).name, True
-            problems.unit = "row"
             rows = _rows_of(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))

@@ -34,7 +34,6 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """
     from openpyxl import load_workbook
 
-    problems.unit = "row"
     file, sheet = split_sheet(path)
     try:
         with zipfile.ZipFile(file) as archive:
