@@ -1,11 +1,10 @@
 """What stands in one cell: a name, ratings by annotator, texts, or JSON."""
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 
 from data.tables.problems import UnreadableError
-from data.tables.text import TableRow
+from data.tables.text import TableRow, decode_json
+from data.tables.text import is_blank as is_blank
 from data.values import looks_like_rating
 
 # Annotator -> rating. None is nobody named: a single number, which may be a mean.
@@ -30,11 +29,6 @@ def value_in(row: TableRow, column: str) -> object:
     return value
 
 
-def is_blank(value: object) -> bool:
-    """Whether a cell says nothing: null, or nothing but white space."""
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
 def is_name(value: object) -> bool:
     """Whether a cell can name an output, a document, a system or a dimension."""
     return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
@@ -55,22 +49,20 @@ def as_object(value: object) -> Mapping[str, object] | None:
     return value if isinstance(value, Mapping) else None
 
 
-def parsed(value: object) -> object:
-    """A list or an object, also where a string holds it as JSON; else the value itself."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        with suppress(UnreadableError):
-            return read_json(value)
-    return value
+def parsed(value: object, *, strict: bool = False) -> object:
+    """A list or an object, also where a string holds it as JSON; else the value itself.
 
-
-def read_json(text: str) -> object:
-    """Parse a cell that holds JSON; raises UnreadableError."""
+    Strict: UnreadableError where a string begins so, and is no JSON.
+    """
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
     try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        advice = "write it as JSON, or give flat columns"
-        raise UnreadableError("bad-json", "is not JSON", advice, text) from None
-    return value
+        return decode_json(value)
+    except ValueError:
+        if not strict:
+            return value
+    advice = "write it as JSON, or give flat columns"
+    raise UnreadableError("bad-json", "is not JSON", advice, value)
 
 
 def rating_parts(value: object) -> list[tuple[str | None, object]]:
@@ -78,8 +70,7 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
 
     Raises UnreadableError where JSON is broken.
     """
-    if isinstance(value, str) and value.lstrip().startswith(("[", "{")):
-        value = read_json(value)
+    value = parsed(value, strict=True)
     if isinstance(value, Mapping):
         by_name = {str(name): part for name, part in value.items()}
         return [*sorted(by_name.items(), key=lambda part: part[0])]

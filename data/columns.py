@@ -42,7 +42,10 @@ _ALIASES = {
         *("nummer", "numéro", "número", "identifiant", "identificador"),
     ),
     "group": ("document_id", "doc_id", "group_id", "conversation_id"),
-    "system": ("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
+    "system": (
+        *("system_id", "system_name", "model", "model_id", "model_name", "modell", "modèle"),
+        *("bot", "chatbot", "llm", "variant", "variante"),
+    ),
     "system_a": ("model_a", "generator_1"),
     "system_b": ("model_b", "generator_2"),
     "annotator": (
@@ -66,6 +69,9 @@ _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
 # What is longer, has more words, or comes in more kinds is no label but a text.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
+
+# Rows that tell what may stand in any: a row of JSON need not have all columns.
+MOST_FIRST = 1000
 
 Kind = Literal["rating", "text", "label", ""]
 # What a name is read from: one column, or several with one annotator each.
@@ -103,7 +109,7 @@ class Columns:
             parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
             own = (self.own_name(column) for columns in parts for column in columns)
             self.mapping[name] = tuple(dict.fromkeys(own))
-        self.kind = cache(self._kind)
+        self.kind, self._is_short = cache(self._kind), cache(self._short)
 
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
@@ -115,7 +121,9 @@ class Columns:
         others = {c for own, columns in self.mapping.items() if own != name for c in columns}
         for alias in (name, *_ALIASES.get(name, ())):
             column = alias if alias in self.table.columns else self.cased(alias)
-            if column is not None and (column == name or column not in others):
+            # A column called so may hold what the system said, or was told.
+            fits = name != "system" or column is None or self._is_short(column)
+            if column is not None and fits and (column == name or column not in others):
                 return column
         return None
 
@@ -135,21 +143,18 @@ class Columns:
 
     def used(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
-        mapped = {column for columns in self.mapping.values() for column in columns}
-        return mapped | {column for name in names if (column := self.find(name)) is not None}
+        found = {column for name in names if (column := self.find(name)) is not None}
+        return found.union(*self.mapping.values())
 
     def values(self, column: str) -> Iterator[object]:
         return (value_in(row, column) for row in self.table.rows)
 
-    @property
-    def makes_ids(self) -> bool:
-        """Whether no column holds ids, and none was named."""
-        return self.find("id") is None and "id" not in self.mapping
-
     @cached_property
     def numbers_rows(self) -> bool:
         """Whether the rows' numbers are ids: by `--map id=#row`, or for want of a column."""
-        return self.mapping.get("id") == (ROW,) or (self.makes_ids and not self.is_long)
+        return self.mapping.get("id") == (ROW,) or not (
+            self.is_long or "id" in self.mapping or self.find("id")
+        )
 
     @cached_property
     def is_long(self) -> bool:
@@ -160,9 +165,9 @@ class Columns:
         return "dimension" in (*self.mapping, name_key(column)) or self.kind(column) == "label"
 
     @property
-    def has_annotator_rows(self) -> bool:
-        """Whether a row is what one annotator gave, with dimensions (or a vote) in columns."""
-        return self.find("annotator") is not None and not self.is_long
+    def is_by_annotator(self) -> bool:
+        """Whether a row is what one annotator gave: of a long table, or by a column of names."""
+        return self.is_long or self.find("annotator") is not None
 
     @property
     def holds_ratings(self) -> bool:
@@ -172,7 +177,6 @@ class Columns:
     @cached_property
     def comments(self) -> tuple[str, ...]:
         """The columns of what people said of their labels, which is no text to judge."""
-        mapped = {column for columns in self.mapping.values() for column in columns}
         roots = {column for name in NESTED if (column := self.find(name)) is not None}
         nested = (name for name in self.nested_names if name.partition(DOT)[0] in roots)
         return tuple(
@@ -180,14 +184,16 @@ class Columns:
             for column in (*self.table.columns, *nested)
             if any(map(_COMMENT.fullmatch, tokens(column)))
             and (_MODELS.isdisjoint(tokens(column)) or not self.labelled)
-            and column not in {*mapped, *self.judged}
+            and column not in self.used(()) | {*self.judged}
             and self.kind(column) in ("text", "label")
         )
 
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
 
-        What is mapped to a name of the user's own is a text where it is not `rated`.
+        Beside texts proper, a few short values that repeat are none: from them a judge could read
+        which system wrote the output. What is mapped to a name of the user's own is a text where it
+        is not `rated`.
         """
         texts = {}
         roots = {c.partition(DOT)[0] for c in {*used, *rated}.difference(self.table.columns)}
@@ -207,7 +213,14 @@ class Columns:
             is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
             if name not in _ROLES and columns[0] not in rated and is_text:
                 texts[name] = columns[0]
-        return texts
+        if not any(self.is_judged(n) or not self._is_short(c) for n, c in texts.items()):
+            return texts
+        return {n: c for n, c in texts.items() if n in self.mapping or not self._is_category(c)}
+
+    def _is_category(self, column: str) -> bool:
+        """Whether a column has a few short values, which repeat."""
+        n_values = len({*map(str, self.values(column))})
+        return self.kind(column) == "label" and 2 * n_values <= len(self.table.rows)
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """The text that tells documents apart: by its name, else what repeats beside outputs.
@@ -251,15 +264,20 @@ class Columns:
         words = {str(value).strip() for value in values}
         if all(map(_TIME.fullmatch, words)):
             return ""
-        if any(len(w) > _MAX_LABEL_LENGTH or w.count(" ") > _MAX_LABEL_SPACES for w in words):
+        if not self._is_short(column):
             return "text"
         many = len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
         return "text" if many else "label"
 
+    def _short(self, column: str) -> bool:
+        """Whether a column's values are as short as names and labels are."""
+        words = {str(value).strip() for value in self.values(column)}
+        return all(len(w) <= _MAX_LABEL_LENGTH and w.count(" ") <= _MAX_LABEL_SPACES for w in words)
+
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
         """Every key inside an object of the first rows, dotted, as a mapping names it."""
-        cells = (cell for row in self.table.rows[:20] for cell in row.cells.items())
+        cells = (cell for row in self.table.rows[:MOST_FIRST] for cell in row.cells.items())
         names = (f"{column}{DOT}{key}" for column, v in cells for key in as_object(v) or ())
         return tuple(dict.fromkeys(names))
 

@@ -32,7 +32,8 @@ Turn = tuple[str, str]  # who speaks, or what is done, and the words
 
 def read_turns(value: object) -> list[Turn]:
     """The turns in a cell, also where a string has them as JSON or as Python prints them."""
-    value = parsed(value)
+    # Lists of Parquet are arrays in a frame.
+    value = value.tolist() if hasattr(value, "tolist") else parsed(value)
     if isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)

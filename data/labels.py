@@ -1,6 +1,6 @@
 """From a table to labelled outputs, with every problem and every note on the way."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from data.cells import DOT
 from data.columns import Columns, check_mapping, map_flag, mapping_advice, tokens
@@ -16,7 +16,6 @@ from data.ratings import (
 )
 from data.rows import ItemFields, RowReader, read_comments
 from data.tables.problems import Problems, count, joined_names
-from data.tables.text import TableRow
 from data.types import LabelledOutput, LabelledSet
 from data.values import RatingCells
 
@@ -117,10 +116,9 @@ def _read_comments(
         named = {name for of, name in by_words.items() if of and {*of} <= words}
         own[column] = sorted(named - {""}) if named else names
 
-    def names_of(column: str, row: TableRow) -> Iterable[str]:
-        return [str(row.cells.get(dimension_in)).strip()] if columns.is_long else own[column]
-
-    return read_comments(columns, names_of)
+    if columns.is_long:
+        return read_comments(columns, lambda _, row: [str(row.cells.get(dimension_in)).strip()])
+    return read_comments(columns, lambda column, _: own[column])
 
 
 def _check_rated(
@@ -142,7 +140,6 @@ def _check_rated(
         used |= {name.partition(DOT)[0] for name in columns.nested_names}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
         leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-        leaves = [c for c in leaves if RatingCells(columns.values(c)).two_values] or leaves
         flags = [map_flag("label", [name]) for name in (leaves or labels)[:3]]
         fault = f"no column is known for labels; there are {joined_names(columns.table.columns)}"
         advice = f"name one, as in {' or '.join(flags) or '--map label=COLUMN'}"

@@ -274,7 +274,7 @@ def read_ratings(
 
     Rows of one output are several annotators', named or else numbered in the order of the rows.
     """
-    several = columns.is_long or columns.has_annotator_rows
+    several = columns.is_by_annotator
     entries = [*_entries(columns, found, options, problems)] if options.labelled else []
     parts: dict[str, list[object]] = {}
     for entry in entries:
@@ -327,8 +327,9 @@ def _entries(
     """Every single rating; of a dimension in several places those of the last that has some."""
     id_in, annotator_in = columns.find("id"), columns.find("annotator") or ""
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
-    several = columns.is_long or columns.has_annotator_rows
-    renamed = {column for mapped in columns.mapping.values() for column in mapped}
+    several = columns.is_by_annotator
+    unread = {*columns.used(()), *columns.comments}
+    nested, flat = ((), {}) if columns.is_long else (found.nested, found.flat)
     for row in columns.table.rows:
         who = row.cells.get(annotator_in) if several else None
         annotator = None if is_blank(who) else str(who).strip()
@@ -340,13 +341,14 @@ def _entries(
                 problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
             elif options.reads(name := str(dimension).strip()):
                 by_dimension[name] = [(rating_in, annotator, row.cells.get(rating_in))]
-        for column in () if columns.is_long else found.nested:
+        # Of a long table these are none.
+        for column in nested:
             for key, value in _nested(row, column, problems).items():
                 path = f"{column}{DOT}{key}"
-                is_read = options.reads(str(key)) and path not in {*renamed, *columns.comments}
+                is_read = options.reads(str(key)) and path not in unread
                 if is_read and not says_nothing(value):
                     by_dimension[str(key)] = [(path, annotator, value)]
-        for name, mapped in () if columns.is_long else found.flat.items():
+        for name, mapped in flat.items():
             if name in columns.mapping or name not in by_dimension:
                 by_dimension[name] = [
                     (column, column if len(mapped) > 1 else annotator, value_in(row, column))

@@ -23,7 +23,7 @@ from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import Reading
-from data.values import looks_like_rating
+from data.values import looks_like_rating, says_nothing, word_of
 
 # One over the chance with which a document was drawn, and how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
@@ -36,6 +36,7 @@ FOOTER = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
+_MOST_PAIRS = 10
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -109,21 +110,21 @@ class RowReader:
         self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
         self.notes: list[str] = []
-        if columns.makes_ids and columns.numbers_rows:
+        if columns.numbers_rows and "id" not in columns.mapping:
             self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
-            _check_repeats(columns, problems, texts, own, used={*used, *rated})
-        if columns.is_long or (columns.has_annotator_rows and columns.find("id") is not None):
+            self.notes += _repeats(columns, problems, texts, own, rated)
+        if columns.is_by_annotator and (columns.is_long or columns.find("id")):
             roots = {column.partition(DOT)[0] for column in rated}
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
         self.columns = columns
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
-        self._id, self._group = columns.find("id"), columns.find("group")
         self._systems = [columns.find(role) for role in roles if role.startswith("system")]
+        self._id, self._group = columns.find("id"), columns.find("group")
         of_prompt = {n: c for n, c in self.texts.items() if n not in self._candidates}
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
@@ -343,47 +344,51 @@ def _required_texts(
     return (*judged, *([source] if source and columns.find("group") is None else []))
 
 
-def _check_repeats(
+def _repeats(
     columns: Columns,
     problems: Problems,
     texts: Mapping[str, str],
     own: Mapping[str, str],
-    used: Collection[str],
-) -> None:
-    """Note rows without ids that hold the same texts: they may be annotators' of one output.
+    rated: Collection[str],
+) -> Iterator[str]:
+    """Say which rows hold another row's texts, and where people labelled one text differently.
 
-    So may rows whose ids number them; but a few outputs with ids may well be the same. `own` are
-    the texts that are surely some.
+    It is a problem where annotators are named, and nothing tells whose rows are of one output.
+    `own` are the texts that are surely some.
     """
-    rows, id_in = columns.table.rows, columns.find("id")
-    if not (columns.makes_ids or columns.find("annotator") or columns.is_long):
+    rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
+    if id_in and not (own and len({item_key(row, id_in) for row in rows}) == len(rows)):
         return
-    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
-        return
-    prose = [column for column in texts.values() if columns.kind(column) == "text"]
-    # Times and codes differ in every row; what people rated is longer.
-    prose.sort(key=lambda column: -sum(len(str(value)) for value in columns.values(column)))
-    content = [*own.values()] if len(own) > 1 else prose[:2] or [*texts.values()]
+    content = [*(own if len(own) > 1 else texts).values()]
     origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
-    first: dict[tuple[str, ...], TableRow] = {}
-    repeats = []
+    alike: dict[tuple[str, ...], list[TableRow]] = {}
     for row in rows if content else ():
-        cells = tuple(str(value_in(row, column)) for column in (*origins, *content))
-        if (earlier := first.setdefault(cells, row)) is not row:
-            repeats.append((row.line, earlier.line))
-    if not repeats or (id_in and 2 * len(repeats) < len(rows) - 1):
+        texts_of = tuple(str(value_in(row, column)) for column in (*origins, *content))
+        alike.setdefault(texts_of, []).append(row)
+    groups = [group for group in alike.values() if len(group) > 1]
+    if not (repeats := sorted(row.line for _, *others in groups for row in others)):
         return
-    line, earlier_line = repeats[0]
-    fault = f"holds the same texts as {problems.unit} {earlier_line}, and so do {len(repeats):,} "
-    fault += f"of {len(rows):,} rows, which may be annotators' of one output"
-    advice = "give those of one output one id by --map id=COLUMN, and --map annotator=COLUMN; else "
-    advice += f"number the rows by --map id={ROW}"
-    read = {*used, *texts.values(), *columns.comments}
-    unread = [column for column in columns.table.columns if column not in read]
-    if len(content) == 1 and unread:
-        fault = f"holds the same text as {problems.unit} {earlier_line}, and there is no other"
-        advice = f"name the column that tells them apart, as in {map_flag('output', unread[:1])}"
-    problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
+    if columns.find("annotator") and (not id_in or 2 * len(repeats) >= len(rows) - 1):
+        first, line = groups[0][0].line, groups[0][1].line
+        fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
+        advice = "give rows of one output one id: --map id=COLUMN"
+        problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
+    repeat = "row repeats" if len(repeats) == 1 else "rows repeat"
+    lines = joined_names([*map(str, repeats)])
+    note = f"{len(repeats):,} {repeat} another row's texts ({unit}s {lines})"
+    differing = []
+    for group in groups if columns.labelled else ():
+        for column in sorted(rated):
+            cells = [cell for row in group if not says_nothing(cell := value_in(row, column))]
+            # A list is several annotators', who may well differ.
+            said = {word_of(cell) for cell in cells if not isinstance(cell, list | Mapping)}
+            if len(said) > 1:
+                lines = joined_names([str(row.line) for row in group])
+                differing.append(f"{joined_names(sorted(said))} ({unit}s {lines})")
+    if differing:
+        disagree = "One pair disagrees" if len(differing) == 1 else f"{len(differing):,} disagree"
+        note += f". {disagree}: {'; '.join(differing[:_MOST_PAIRS])}"
+    yield note
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

@@ -8,9 +8,9 @@ from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from data.columns import source_name
+from data.columns import is_known_text, source_name
 from data.tables.problems import joined_names
-from data.types import Item, LabelError, LabelledPairs, LabelledSet
+from data.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
 
 Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
 
@@ -134,13 +134,20 @@ def _where(
 
 
 def _same_words(items: Sequence[Item]) -> list[set[str]]:
-    """Return the sets of two or more document ids that share a source text, however many steps."""
+    """Return the sets of two or more document ids that share their words, in however many steps."""
     from scipy.cluster.hierarchy import DisjointSet
 
     documents = DisjointSet(dict.fromkeys(item.document_id for item in items))
     first: dict[tuple[str, ...], str] = {}
     for item in items:
-        if (name := source_name(item.texts)) is not None:
-            words = (item.texts[name], item.texts.get("input", ""))
-            documents.merge(item.document_id, first.setdefault(words, item.document_id))
+        documents.merge(item.document_id, first.setdefault(_words(item), item.document_id))
     return [group for group in documents.subsets() if len(group) > 1]
+
+
+def _words(item: Item) -> tuple[str, ...]:
+    """What only items of one part share: the source text; without one all texts, if any."""
+    if (name := source_name(item.texts)) is not None:
+        return item.texts[name], item.texts.get("input", "")
+    sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
+    known = [text for name, text in item.texts.items() if is_known_text(name)]
+    return (*(known or item.texts.values()), *sides) or (item.id,)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import tee
+from itertools import chain, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -38,7 +38,6 @@ from judges.judging import (
     failed,
     find_columns,
     judge_rows,
-    rows_of,
 )
 from judges.prompt import Prompt, Reasoning, fill
 from judges.scoring import SamplingPlan, default_plan, plan_at
@@ -270,19 +269,15 @@ class Judge:
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
-        try:
-            columns = self.find_columns([str(name) for name in frame.columns], mapping)
-        except MissingColumnError:
-            from data.conversations import as_texts
+        from data.conversations import as_texts
 
-            records: Any = frame.to_dict("records")
-            frame = pd.DataFrame(map(as_texts, records), index=frame.index)
-            columns = self.find_columns([str(name) for name in frame.columns], mapping)
-        if double := [name for name in columns.values() if list(frame.columns).count(name) > 1]:
+        names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
+        rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
+        columns = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
+        if double := [name for name in columns.values() if names.count(name) > 1]:
             raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
-        texts = {name: frame[column] for name, column in columns.items()}
         scores, reasons = [], Counter[str]()
-        for result in self.judge_all(rows_of(texts), **values):
+        for result in self.judge_all(rows, **values, map=columns):
             scores.append(result.score)
             if result.failure is not None:
                 reasons[result.failure] += 1

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data.columns import NESTED, is_known_text
+from data.columns import NESTED, is_known_text, map_flag
 from data.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
 from data.ratings import ReadOptions
 from data.readers import SHIPPED_NAMES, check_file, read_labels
@@ -80,7 +80,7 @@ def _check(flags: argparse.Namespace) -> int:
     options = _options(flags)
     labelled, problems = check_file(flags.file, options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
-    bearing = {} if labelled is None or problems else _bearing(labelled, flags, options)
+    bearing = {} if labelled is None or problems else _bearing(labelled, options)
     if labelled is not None and flags.write_map is not None and not problems:
         write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
@@ -116,10 +116,15 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
     return ReadOptions(
         map=columns,
         values=values,
-        dimensions=flags.dimension,
+        dimensions=[*_dimensions(flags)] or None,
         scales={} if scale is None else {"*": scale},
         annotations=flags.annotations,
     )
+
+
+def _dimensions(flags: argparse.Namespace) -> dict[str, str]:
+    """The dimensions that are named, as they are written: NAME, or NAME=DEFINITION."""
+    return {word.partition("=")[0].strip(): word for word in flags.dimension or ()}
 
 
 def _set_notes(labelled: Labelled) -> list[str]:
@@ -179,7 +184,8 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
         names = ", ".join(reading.comments)
         lines += _entry("comments", f"{names}: what people said of their labels, which teaches")
     if reading.unread:
-        lines += _entry("not read", ", ".join(reading.unread))
+        advice = f"to use one, name it, as in {map_flag('system', reading.unread[:1])}"
+        lines += _entry("not read", f"{', '.join(reading.unread)} ({advice})")
     return lines + [line for note in notes for line in _entry("note", note)]
 
 
@@ -199,21 +205,21 @@ def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     return told
 
 
-def _meant(labelled: LabelledSet, flags: argparse.Namespace, options: ReadOptions) -> Sequence[str]:
+def _meant(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
     """The dimensions that the user means, those of the catalogue and of two words first."""
     mapped = [name for name in options.map if name in labelled.dimensions]
-    names = flags.dimension or mapped or labelled.dimensions
+    names = options.dimensions or mapped or labelled.dimensions
     return sorted(names, key=lambda n: (n not in catalog.names(), n not in labelled.words))
 
 
-def _bearing(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> dict[str, str]:
+def _bearing(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
     """What labels on the first dimension can bear, or those of pairs."""
     # Only here, since what is refused needs no statistics.
     from optimize.bearing import bearing_of
 
     if isinstance(labelled, LabelledPairs):
         return bearing_of(labelled, "margin for A")
-    return bearing_of(labelled, _meant(labelled, flags, options)[0])
+    return bearing_of(labelled, _meant(labelled, options)[0])
 
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
@@ -223,19 +229,19 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
         return []
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
-    names = _meant(labelled, flags, options)
-    name = next((name for name in names if name in catalog.names()), None)
-    # Two values need no definition.
-    own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)
-    name = name or next((n for n in own if NAME.match(n) and n not in catalog.names()), None)
+    names, named = _meant(labelled, options), _dimensions(flags)
+    known = (n for n in names if n in catalog.names() or "=" in named.get(n, ""))
+    name, define = next(known, None), ""
     if name is None:
-        called = ", ".join(names)
-        advice = (
-            f"say what earns a high rating, as in tune --dimension '{names[0]}=...', or define it "
-            "in a file (docs/dimension.md), --dimension FILE.yaml; or say which judge's rating it "
-            f"is, as in --map relevance={names[0]}"
-        )
-        return _entry("judge", f"no judge of the catalogue is called {called}: {advice}")
+        # Two values may go without a definition.
+        own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)
+        name = next((n for n in own if NAME.match(n) and n not in catalog.names()), None)
+        define = f"{name or names[0]}=one line that says what earns a "
+        define += "pass" if name else "high rating"
+        define = f"a definition is worth about as much as tuning; write --dimension '{define}'"
+    if name is None:
+        advice = f"{define}, or say which judge's rating it is, as in --map relevance={names[0]}"
+        return _entry("judge", f"the catalogue has no {', '.join(names)}: {advice}")
     dimension = catalog.find(name) if name in catalog.names() else None
     scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
@@ -256,11 +262,11 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
         return []
     given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]
     given = [("--map", str(flags.write_map))] if flags.write_map else given
-    words = ["dspy-judges", "tune", "--dimension", name, "--data", flags.file]
+    words = ["dspy-judges", "tune", "--dimension", named.get(name, name), "--data", flags.file]
     words += [word for pair in given for word in pair]
     words += [] if scale is None else ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
     # On one line, so that it can be copied.
-    return [f"next       {shlex.join(words)}"]
+    return [f"next       {shlex.join(words)}", *(_entry("define", define) if define else ())]
 
 
 def _scale_for(labelled: LabelledSet, dimension: Any, options: ReadOptions) -> Scale | None:

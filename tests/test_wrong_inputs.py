@@ -68,19 +68,19 @@ FAULTY: dict[str, tuple[str, bytes, str]] = {
         as_jsonl(changed(id=0)).replace('"id": 0', '"id": ' + "9" * 5000).encode(),
         "line 5: holds a number too long to read",
     ),
-    "a quote left open": ("x.csv", as_csv().encode() + b'a,b,"c\n', "line 20: cannot be read"),
+    "a quote left open": ("x.csv", as_csv().encode() + b'a,b,"c\n', "row 20: cannot be read"),
     "a format not known": ("x.ods", b"PK", "is of no format known here"),
 }
 FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "an id twice": (
         "x.csv",
         as_csv(rows=[*ROWS, ROWS[0]]).encode(),
-        "line 20, field 'id': 'd0s0' is the id of line 2 too",
+        "row 20, field 'id': 'd0s0' is the id of row 2 too",
     ),
     "a rating that is a word": (
         "x.csv",
         as_csv(rows=changed(relevance="so so")).encode(),
-        "line 6, field 'relevance': 'so so' is not a number",
+        "row 6, field 'relevance': 'so so' is not a number",
     ),
     "a rating that is true": (
         "x.jsonl",

@@ -8,7 +8,7 @@ from typing import Any
 
 from data.tables.encoding import MAX_BYTES
 from data.tables.problems import Problems, RowsError, UnreadableError, excerpt, joined_names
-from data.tables.text import Row, TableRow, check_columns
+from data.tables.text import Row, TableRow
 
 # Few at a time are unpacked, since each may be long.
 _READ_BATCH = 100
@@ -55,7 +55,6 @@ class ParquetSink:
         self._cells: dict[str, list[object]] = {name: [] for name in columns}
 
     def write(self, row: Row) -> None:
-        check_columns(row, self._cells)
         for name, cells in self._cells.items():
             cells.append(row.get(name))
 

@@ -32,6 +32,7 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
     UTF-16 is known by its mark. `western`: what is not UTF-8 may be Windows-1252, as spreadsheets
     save it.
     """
+    problems.unit = "line"
     with open_regular(path) as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             encoding = "utf-16"

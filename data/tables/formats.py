@@ -26,7 +26,7 @@ class Format(NamedTuple):
 
     `open_writer` opens a file of these columns; None where the format is read only. In an untyped
     format (CSV, .xlsx) a string may be a number; a flat one holds columns alone, settled at the
-    start. `unit` is what messages call a row.
+    start.
     """
 
     endings: tuple[str, ...]
@@ -34,7 +34,6 @@ class Format(NamedTuple):
     open_writer: Callable[[Path, Sequence[str]], Sink] | None = None
     typed: bool = True
     flat: bool = True
-    unit: str = "line"
 
 
 FORMATS = (
@@ -43,8 +42,8 @@ FORMATS = (
     Format((".csv",), csv_rows, CsvSink, typed=False),
     # Spreadsheets' "Unicode text" has tabs.
     Format((".tsv", ".tab", ".txt"), csv_rows, typed=False),
-    Format((".xlsx", ".xlsm"), workbook_rows, typed=False, unit="row"),
-    Format((".parquet", ".pq"), parquet_rows, ParquetSink, unit="row"),
+    Format((".xlsx", ".xlsm"), workbook_rows, typed=False),
+    Format((".parquet", ".pq"), parquet_rows, ParquetSink),
 )
 READABLE = {ending: form for form in FORMATS for ending in form.endings}
 WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
@@ -96,7 +95,6 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             # Of the file that would hold them.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
             name, typed = Path(name_of(path)).name, True
-            problems.unit = "row"
             rows = _rows_of(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))
@@ -158,7 +156,6 @@ def _format_of(path: Path, problems: Problems, default: Format | None = None) ->
     if form is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
         raise UnreadableError("no-format", "is of no format known here", advice)
-    problems.unit = form.unit
     return form
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from data.tables.problems import RowsError, excerpt
 from data.tables.text import Row, plain_value
@@ -10,14 +10,8 @@ from data.tables.text import Row, plain_value
 if TYPE_CHECKING:
     import pandas as pd
 
-    class DatasetLike(Protocol):
-        """A Hugging Face data set, whose library ships no types."""
-
-        @property
-        def column_names(self) -> Any: ...
-
-    # A DataFrame, a data set, or one mapping a row.
-    Rows: TypeAlias = pd.DataFrame | DatasetLike | Sequence[Mapping[str, Any]]
+    # A DataFrame, one mapping a row, or a Hugging Face data set, whose library ships no types.
+    Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]]
 else:
     Rows = object
 

@@ -65,7 +65,7 @@ class Problems(list[Problem]):
     def __init__(self, file: str, *, strict: bool = False) -> None:
         super().__init__()
         self.file = file
-        self.unit = "line"
+        self.unit = "row"
         self.notes: list[str] = []
         self.delimiter = ""
         self._strict = strict

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from data.tables.encoding import MAX_BYTES, open_text
 from data.tables.problems import Problems, UnreadableError, count, excerpt
-from data.tables.text import TableRow, without_mark
+from data.tables.text import TableRow, is_blank, without_mark
 
 # What stands before a header stands in the first rows.
 _HEAD_ROWS = 20
@@ -25,12 +25,8 @@ class GridRow(NamedTuple):
     cells: list[object]
 
 
-def is_empty(cell: object) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell.strip())
-
-
 def n_filled(row: GridRow) -> int:
-    return sum(not is_empty(cell) for cell in row.cells)
+    return sum(not is_blank(cell) for cell in row.cells)
 
 
 def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[TableRow]:
@@ -47,7 +43,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
     usual = max(widths, key=lambda width: (widths[width], width))
     header_at = next(i for i, row in enumerate(head) if 2 * n_filled(row) > usual)
     for line, cells in head[:header_at]:
-        title = excerpt(next(cell for cell in cells if not is_empty(cell)))
+        title = excerpt(next(cell for cell in cells if not is_blank(cell)))
         note = f"{problems.unit} {line} ({title}) above the header is read as a title"
         problems.notes.append(note)
     names = ["" if cell is None else str(cell).strip() for cell in head[header_at].cells]
@@ -57,14 +53,14 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         raise UnreadableError("twice", "names two columns", advice, twice[0], head[header_at].line)
     nameless: set[int] = set()
     for line, cells in chain(head[header_at + 1 :], filled_rows):
-        if len(cells) < n_needed or not all(map(is_empty, cells[len(names) :])):
+        if len(cells) < n_needed or not all(map(is_blank, cells[len(names) :])):
             fault = f"has {count(len(cells), 'cell')}, the header {len(names)}"
             problems.add("ragged", fault, f"leave the row out, or {_QUOTES}", line=line)
             continue
         named = list(zip(names, cells, strict=False))
         # A first column without a name numbers the rows, and is no loss.
         nameless.update(
-            i for i, (name, cell) in enumerate(named) if i and not name and not is_empty(cell)
+            i for i, (name, cell) in enumerate(named) if i and not name and not is_blank(cell)
         )
         yield TableRow(line, {name: cell for name, cell in named if name})
     if nameless:
@@ -81,6 +77,7 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     # The limit is the process's own, and far below the length of a document.
     csv.field_size_limit(MAX_BYTES)
     with open_text(path, problems, western=True) as lines:
+        problems.unit = "row"  # as spreadsheets number them, whatever lines their cells have
         sample = list(islice(lines, _SAMPLE_LINES))
         problems.delimiter = max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
         yield from rows_under_header(_records(chain(sample, lines), problems.delimiter), problems)
@@ -98,11 +95,10 @@ def _evenness(sample: Sequence[str], delimiter: str) -> tuple[float, int]:
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[GridRow]:
-    records = csv.reader(lines, delimiter=delimiter, strict=True)
-    line = 1
+    number = 0
     try:
-        for cells in records:
-            start, line = line, records.line_num + 1
-            yield GridRow(start, [without_mark(cell) for cell in cells])
+        for number, cells in enumerate(csv.reader(lines, delimiter=delimiter, strict=True), 1):
+            yield GridRow(number, [without_mark(cell) for cell in cells])
     except csv.Error as error:
-        raise UnreadableError("bad-csv", f"cannot be read: {error}", _QUOTES, line=line) from error
+        fault = f"cannot be read: {error}"
+        raise UnreadableError("bad-csv", fault, _QUOTES, line=number + 1) from error

@@ -4,23 +4,28 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from data.tables.encoding import MAX_BYTES, open_regular, open_text
-from data.tables.problems import Problems, RowsError, UnreadableError
+from data.tables.problems import Problems, UnreadableError
 
 # What a spreadsheet takes for a formula in a file of plain cells.
-_FORMULA = re.compile(r"'*\s*[=+\-@]")
+_FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
 _OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
 
 Row = dict[str, object]
 
 
+def is_blank(value: object) -> bool:
+    """Whether a cell says nothing: null, or nothing but white space."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
 class TableRow(NamedTuple):
-    """One row, the line that it starts on (else its number), and its number; both from 1."""
+    """One row, where it stands (its line, or its row in a sheet), and its number; both from 1."""
 
     line: int
     cells: Row
@@ -139,19 +144,10 @@ class CsvSink:
         self._writer.writerow([_inert(name) for name in columns])
 
     def write(self, row: Row) -> None:
-        check_columns(row, self._columns)
         self._writer.writerow([_inert(row.get(name)) for name in self._columns])
 
     def close(self) -> None:
         self._file.close()
-
-
-def check_columns(row: Row, columns: Iterable[str]) -> None:
-    """Raise RowsError for a row with a column of its own, where columns are fixed."""
-    if unknown := row.keys() - set(columns):
-        raise RowsError(
-            f"a row has the column {min(unknown)!r}, which the first row lacks; write JSONL instead"
-        )
 
 
 def _inert(value: object) -> object:

@@ -9,8 +9,8 @@ from typing import Any
 
 from data.tables.encoding import MAX_BYTES
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
-from data.tables.spreadsheet import GridRow, is_empty, n_filled, rows_under_header
-from data.tables.text import TableRow
+from data.tables.spreadsheet import GridRow, n_filled, rows_under_header
+from data.tables.text import TableRow, is_blank
 
 _MAX_ROWS = 2**20  # the format's own limit
 _MAX_CELLS = 5_000_000
@@ -84,7 +84,7 @@ def _rows(sheet: Any) -> list[GridRow]:
     grid: list[tuple[int, list[object]]] = []
     for number, row in enumerate(sheet.iter_rows(max_row=_MAX_ROWS), 1):
         cells = [_value_of(cell) for cell in row]
-        while cells and is_empty(cells[-1]):
+        while cells and is_blank(cells[-1]):
             cells.pop()
         if cells:
             grid.append((number, cells))
@@ -108,7 +108,7 @@ def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     cells_at = {row.line: row.cells for row in grid}
     for column, top, _, bottom in areas:
         for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
-            if line in cells_at and is_empty(cells_at[line][column - 1]) and top in cells_at:
+            if line in cells_at and is_blank(cells_at[line][column - 1]) and top in cells_at:
                 cells_at[line][column - 1] = cells_at[top][column - 1]
     return grid
 

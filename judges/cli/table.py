@@ -16,12 +16,12 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
-from itertools import repeat, tee
+from itertools import chain, islice, repeat, tee
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from data.columns import Columns
+from data.columns import MOST_FIRST, Columns
 from data.conversations import as_texts
 from data.tables.atomic_write import in_use
 from data.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
@@ -187,12 +187,14 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     form = None if args.out is None else written_format(args.out)
     n_rows = 0
     columns: dict[str, None] = {}
-    texts: dict[str, dict[str, str]] = {}
     characters = Counter[str]()
     notes: list[str] = []
-    for n_rows, row in enumerate(read_table_rows(args.data, notes), start=1):
-        if n_rows == 1:
-            texts = {each.name: each.find_columns(as_texts(row.cells), mapped) for each in judges}
+    rows = read_table_rows(args.data, notes)
+    first = [*islice(rows, MOST_FIRST)]
+    known = {name for row in first for name in as_texts(row.cells)}
+    texts = {each.name: each.find_columns(known, mapped) for each in judges}
+    for row in chain(first, rows):
+        n_rows += 1
         columns.update(dict.fromkeys(row.cells))
         for name, of_judge in texts.items():
             characters[name] += sum(map(len, map(str, _texts_of(row.cells, of_judge).values())))

@@ -324,7 +324,8 @@ def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[st
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
     values: dict[str, Any] = {**options}
-    return values, values.pop("map", None) or {}
+    mapping = values.pop("map", None) or {}
+    return values, {name: str(column) for name, column in mapping.items()}
 
 
 if hasattr(os, "register_at_fork"):

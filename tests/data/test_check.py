@@ -203,3 +203,24 @@ def test_a_mapping_file_that_is_none_is_refused_in_one_line(
     assert fault in printed
     with pytest.raises(data.LabelError, match=fault):
         data.read_labels(path, map=mapping)
+
+
+def test_labels_without_a_definition_end_with_a_line_that_asks_for_one_and_takes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"Ask {n}?,Answer {n}.,{('pass', 'fail')[n % 2]},{n % 5}" for n in range(12)]
+    Path("sheet.csv").write_text("\n".join(["input,output,label,charm", *rows]) + "\n")
+    for column, earns in (("label", "a pass"), ("charm", "a high rating")):
+        assert main(["sheet.csv", "--dimension", column]) == 0
+        asked = " ".join(capsys.readouterr().out.splitlines()[-4:]).split()
+        written = f"--dimension '{column}=one line that says what earns {earns}'"
+        assert written in " ".join(asked)
+        assert main(["sheet.csv", "--dimension", f"{column}=It is kind."]) == 0
+        last = capsys.readouterr().out.splitlines()[-1]
+        assert (
+            last
+            == f"next       dspy-judges tune --dimension '{column}=It is kind.' --data sheet.csv"
+        )
+        assert tune([*shlex.split(last)[3:], "--dry-run"]) == 0
+        capsys.readouterr()

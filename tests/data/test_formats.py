@@ -161,3 +161,12 @@ def test_rows_without_ids_are_numbered_by_row_in_every_format(
     scored = tmp_path / "scored.jsonl"
     assert main(["score", "relevance", "--data", str(path), "--out", str(scored)]) == 0
     assert [*read_scores(scored, "relevance")] == [*"123456"]
+
+
+def test_a_frame_whose_columns_are_numbers_is_mapped_by_them() -> None:
+    frame = pd.DataFrame([["Q?", "One.", 3], ["R?", "Two.", 1]])
+    labelled = data.read_labels(frame, map={"human": 2, "input": 0, "output": 1})
+    assert [one.ratings["human"] for one in labelled.outputs] == [(3,), (1,)]
+    assert data.read_labels(frame, map={"human": [2]}).dimensions == ("human",)
+    with pytest.raises(data.LabelError, match="field '7': there is no such column; there are 0, 1"):
+        data.read_labels(frame, map={"human": 7})

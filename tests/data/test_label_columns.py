@@ -68,3 +68,20 @@ def test_columns_of_labels_are_asked_about_by_a_flag_that_reads_them() -> None:
     with pytest.raises(LabelError, match=r"label, human_label hold labels; .* --map label=label"):
         data.read_labels(both)
     assert data.read_labels(both, map={"label": "label"}).dimensions == ("label",)
+
+
+def test_a_column_of_few_values_that_repeat_is_no_text_and_is_a_system_by_its_name() -> None:
+    rows = [
+        {"Frage": f"Frage {n // 2}, bitte?", "Antwort": f"Antwort {n}.", "Urteil": n % 2}
+        for n in range(12)
+    ]
+    bots = [{**row, "Bot": ("alt", "neu")[n % 2]} for n, row in enumerate(rows)]
+    labelled = data.read_labels(bots)
+    assert labelled.systems == ("alt", "neu")
+    assert {*labelled.reading.texts} == {"frage", "antwort"}
+    others = [{"Fassung" if name == "Bot" else name: row[name] for name in row} for row in bots]
+    labelled = data.read_labels(others)
+    assert labelled.reading.unread == ("Fassung",)
+    # What a bot says is a text, whatever its column is called.
+    said = [{**row, "Bot": f"I am the bot, and this is what I say to that, {row}"} for row in rows]
+    assert data.read_labels(said).reading.texts["Bot"] == "Bot"

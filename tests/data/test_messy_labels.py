@@ -88,12 +88,12 @@ ZOO: dict[str, Sheet] = {
         column("3,5", "4", "2,25", delimiter=";"), ones(3.5, 4, 2.25), note="'3,5' as 3.5"
     ),
     "a comma that may set thousands apart": Sheet(
-        column("1,234", "2,500"), ("line 2", "'1,234' may have", '--values \'"1,234"=NUMBER,')
+        column("1,234", "2,500"), ("row 2", "'1,234' may have", '--values \'"1,234"=NUMBER,')
     ),
     "a point of thousands among decimal commas": Sheet(
-        column("1.234", "3,5"), ("line 2", "'1.234' may have a decimal mark or one of thousands")
+        column("1.234", "3,5"), ("row 2", "'1.234' may have a decimal mark or one of thousands")
     ),
-    "stars": Sheet(column("★★★★☆", "4"), ("line 2", "is not a number", "--values")),
+    "stars": Sheet(column("★★★★☆", "4"), ("row 2", "is not a number", "--values")),
     "percentages": Sheet(column("85%", "92,5 %", "70%"), ones(85, 92.5, 70), note="'85%' as 85"),
     "fifths": Sheet(column("4/5", "3 / 5", "4,0 von 5"), ones(4, 3, 4), note="'4/5' as 4"),
     "labels beside numbers": Sheet(
@@ -126,7 +126,7 @@ ZOO: dict[str, Sheet] = {
     "an empty answer": Sheet(
         column("4", "2", "3").replace("Short 1; brief", ""),
         ones(4, 3),
-        note="left out for an empty 'summary': 1 row (line 3)",
+        note="left out for an empty 'summary': 1 row (row 3)",
     ),
     "a mean in the last row": Sheet(
         column("4", "2") + "Mittelwert,,,3\r\n", ones(4, 2), note="'Mittelwert' in the last row"
@@ -145,7 +145,7 @@ ZOO: dict[str, Sheet] = {
     ),
     "annotators' rows without ids": Sheet(
         "document,summary,annotator,mark\nOne,Short,Anna,4\nOne,Short,Ben,2\n",
-        ("line 3", "holds the same texts as line 2", "by --map id=COLUMN"),
+        ("row 3", "holds the texts of row 2", "one id: --map id=COLUMN"),
     ),
     "nested JSON": Sheet(
         json.dumps(NESTED), [(4,), (2, 3)], name="labels.json", note="'4 - good' as 4"
@@ -161,13 +161,13 @@ ZOO: dict[str, Sheet] = {
         "Answer 1", "answer 2", "Tie", expected=[("A",), ("B",), ("tie",)]
     ),
     "the winner's model": votes("gpt", "gpt", expected=[("A",), ("B",)], more=MODELS),
-    "a phrase": votes("A is worse", expected=("line 2", "'A is worse' is no vote", "--values")),
+    "a phrase": votes("A is worse", expected=("row 2", "'A is worse' is no vote", "--values")),
     "degrees": votes("-3", "2", "0", expected=ones("A", "B", "tie"), note="negative numbers pref"),
     "bare 0 and 1": votes(
-        "0", "1", expected=("line 2", "'0' is no vote", "--values 0=A,1=B (or 0=B,1=A)")
+        "0", "1", expected=("row 2", "'0' is no vote", "--values 0=A,1=B (or 0=B,1=A)")
     ),
     "bare 0 and 1, said": votes("0", "1", expected=ones("A", "B"), values=["0=A,1=B"]),
-    "1 to 7": votes("1", "7", "4", expected=("line 2", "'1' is no vote")),
+    "1 to 7": votes("1", "7", "4", expected=("row 2", "'1' is no vote")),
 }
 
 

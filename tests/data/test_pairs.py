@@ -95,7 +95,8 @@ def test_pairs_nobody_voted_on_are_left_out_and_counted(tmp_path: Path) -> None:
     rows = [{**PAIR, "votes": ["A"]}, {**PAIR, "id": "b", "votes": []}, {**PAIR, "id": "c"}]
     labelled = data.read_pairs(file_of(tmp_path, *rows))
     assert [pair.id for pair in labelled.pairs] == ["a"]
-    assert labelled.notes == ("2 pairs left out for want of a vote",)
+    assert labelled.notes[1:] == ("2 pairs left out for want of a vote",)
+    assert labelled.notes[0] == "2 rows repeat another row's texts (lines 2, 3)"
     with pytest.raises(data.LabelError, match="no pair has a vote"):
         data.read_pairs(file_of(tmp_path, {**PAIR, "votes": []}))
 

@@ -78,17 +78,21 @@ def test_a_missing_column_names_those_there(tmp_path: Path) -> None:
     assert "no column holds texts" in refused(file_of(tmp_path, {"id": "a", "relevance": 3}))
 
 
-def test_rows_without_ids_that_hold_the_same_texts_are_not_taken_for_outputs(
+def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_told(
     tmp_path: Path,
 ) -> None:
-    """They may be two annotators' of one output, whatever their names and comments."""
-    rows = [
-        {"tweet": f"Text {place}.", "tone": 3, "remark": f"Mine {number}"}
-        for number, place in enumerate([0, 1, 2, 3, 4, 2])
-    ]
-    message = refused(file_of(tmp_path, *rows), dimensions=["tone"])
-    assert message.startswith(", line 6, field 'id': holds the same texts as line 3, and so do 1")
-    assert "--map annotator=COLUMN; else number the rows by --map id=#row" in message
+    labels = ("pass", "fail", "pass", "pass", "Fail", "pass")
+    texts = ("one", "two", "three", "one", "three", "four")
+    rows = [{"input": "Q?", "output": t, "label": w} for t, w in zip(texts, labels, strict=True)]
+    labelled = data.read_labels(file_of(tmp_path, *rows))
+    assert len(labelled.outputs) == 6
+    told = "2 rows repeat another row's texts (lines 4, 5). One pair disagrees: fail, pass"
+    assert f"{told} (lines 3, 5)" in labelled.notes
+    with_ids = [{**row, "id": f"r{place}"} for place, row in enumerate(rows)]
+    assert f"{told} (lines 3, 5)" in data.read_labels(file_of(tmp_path, *with_ids)).notes
+    by = [{**row, "annotator": "x"} for row in rows]
+    message = refused(file_of(tmp_path, *by))
+    assert message.startswith(", line 4, field 'id': holds the texts of line 1: both may be")
 
 
 def test_all_problems_are_found_at_once_and_the_first_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -82,6 +83,17 @@ def test_documents_with_the_same_text_stay_together_even_in_a_chain() -> None:
         home = {name: place for place, part in enumerate(parts(splits)) for name in part.documents}
         assert len({home[f"d{place}"] for place in range(4)}) == 1
         assert all(home[f"d{place}"] == home[f"d{place + 1}"] for place in range(4, 20, 2))
+
+
+def test_the_same_text_without_a_source_stays_in_one_part() -> None:
+    rows = [
+        replace(output(f"d{place}", "s"), texts={"summary": f"Text {place % 20}."})
+        for place in range(40)
+    ]
+    splits = data.split(a_set(rows), seed=0)
+    assert sum(map(len, (part.outputs for part in parts(splits)))) == 40
+    texts = [{one.texts["summary"] for one in part.outputs} for part in parts(splits)]
+    assert sum(map(len, texts)) == len(set.union(*texts)) == 20
 
 
 def test_too_few_documents_are_refused_with_a_way_out() -> None:

@@ -73,7 +73,7 @@ EXPORTS = {
     "empty columns and rows at the end": Export(TEXT.replace("\n", ",,\n") + ",,,,,\n" * 3),
     "rows that end early": Export(TEXT.replace("mark\n", "mark,,\n")),
     "a title above the header": Export(
-        f"Round 3,,,\n,,,\n{TEXT}", "line 1 ('Round 3') above the header is read as a title"
+        f"Round 3,,,\n,,,\n{TEXT}", "row 1 ('Round 3') above the header is read as a title"
     ),
     "a column without a name": Export(
         TEXT.replace("\n", ",why\n").replace("mark,why", "mark,"),
@@ -84,12 +84,12 @@ EXPORTS = {
     ),
     "a line below the table": Export(
         f"{TEXT}\nExported by Ben\n",
-        problem=", line 5: has 1 cell, the header 4; leave the row out, or quote fields",
+        problem=", row 5: has 1 cell, the header 4; leave the row out, or quote fields",
     ),
     "names that span columns": Export(
         ",,,Anna,,Ben,\nid,document,summary,flow,tone,flow,tone\na,One,S,1,2,3,4\n",
-        "line 1 ('Anna') above the header is read as a title",
-        ", line 2: 'flow' names two columns; give every column its own name, in one row",
+        "row 1 ('Anna') above the header is read as a title",
+        ", row 2: 'flow' names two columns; give every column its own name, in one row",
     ),
 }
 
@@ -119,16 +119,18 @@ def test_the_delimiter_is_the_one_that_cuts_rows_evenly(delimiter: str, tmp_path
     assert rows_of(path) == rows
 
 
-def test_rows_are_known_by_the_line_they_start_on(tmp_path: Path) -> None:
+def test_rows_are_known_by_their_numbers_in_a_spreadsheet_whatever_lines_their_cells_have(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "labels.csv"
     path.write_text('id,document\n"a","Two\nlines, quoted ""so"""\n\nb,x,y\nc\nd,Long\n')
     table, problems, _ = read(path)
     assert table is not None
     assert table.rows[0].cells["document"] == 'Two\nlines, quoted "so"'
-    assert [row.line for row in table.rows] == [2, 7]
+    assert [row.line for row in table.rows] == [2, 6]
     assert [problem.partition(";")[0] for problem in problems] == [
-        ", line 5: has 3 cells, the header 2",
-        ", line 6: has 1 cell, the header 2",
+        ", row 4: has 3 cells, the header 2",
+        ", row 5: has 1 cell, the header 2",
     ]
 
 

@@ -97,8 +97,8 @@ def test_a_misspelt_word_is_named_with_its_row_and_the_flag_that_reads_it(
     with pytest.raises(data.LabelError):
         labels(tmp_path, *cells, "pas", "Fial", dimensions=["label"])
     out = checked(tmp_path, capsys)
-    assert "line 12, field 'label': 'pas' is not one of the words like the others" in out
-    assert "line 13, field 'label': 'Fial' is" in out
+    assert "row 12, field 'label': 'pas' is not one of the words like the others" in out
+    assert "row 13, field 'label': 'Fial' is" in out
     assert out.count("mend the word, or say what it counts: --values 'pas=1,fial=0'") == 2
     out = checked(tmp_path, capsys, "--values", "pas=1,fial=0")
     assert "12 outputs rated: 6 pass, 6 fail" in out
@@ -118,7 +118,7 @@ def test_two_words_that_nobody_knows_take_one_flag(
     )
     out = checked(tmp_path, capsys, "--values", "ship=1,hold=0")
     assert "12 outputs rated: 8 ship, 4 hold" in out
-    assert out.splitlines()[-1].endswith("--values ship=1,hold=0")
+    assert "--values ship=1,hold=0\ndefine " in out
 
 
 def test_no_screen_calls_a_fail_good(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,6 +121,9 @@ def test_columns_can_be_mapped(scripted: Scripted, load: Load, frame: pd.DataFra
     # As in a spreadsheet whose labels name it so.
     cased = frame.rename(columns={"summary": "Summary ", "document": "DOCUMENT"})
     assert list(judge.score(cased)) == scores
+    numbered = renamed.set_axis(range(len(renamed.columns)), axis="columns")
+    places = {name: place for place, name in enumerate(frame.columns)}
+    assert list(judge.score(numbered, map=places)) == scores
 
 
 def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(
@@ -155,6 +158,11 @@ def test_a_frame_of_conversations_is_scored_by_its_last_turn() -> None:
     assert list(scores.index) == [4, 2]
     alone = Judge.of(judge)(input="User: Where is it?", output="On the shelf by the door.")
     assert list(scores) == [alone.score] * 2
+    # As pandas reads them from Parquet, under the very name that a judge reads.
+    whole = Judge.of(judges.loading.dimension_on("kind", ("pass", "fail"), ("conversation",)))
+    frame = pd.DataFrame({"conversation": [np.array(turns, dtype=object)]})
+    text = "User: Where is it?\nAssistant: On the shelf by the door."
+    assert list(whole.score(frame)) == [whole(conversation=text).score]
 
 
 def test_load_takes_names_files_folders_and_definitions(tmp_path: Path) -> None:

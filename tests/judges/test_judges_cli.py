@@ -198,6 +198,14 @@ def test_nothing_scored_is_a_failure(capsys: Captured) -> None:
     assert "no row got a score; the first reason: summary is empty" in capsys.readouterr().err
 
 
+def test_the_first_row_may_lack_a_column() -> None:
+    write_jsonl(Path("in.jsonl"), [{"id": "a"}, {"id": "b", "summary": "A bridge is closed."}])
+    assert main(["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]) == 0
+    first, second = [row["judgements"]["fluency"] for row in read_jsonl("o.jsonl")]
+    assert first["failure"] == "no summary"
+    assert second["score"] is not None
+
+
 def test_conversations_are_scored_as_texts_and_written_as_they_came() -> None:
     said = "The bridge is closed."
     turns = [{"role": "user", "content": "And?"}, {"role": "assistant", "content": said}]
