@@ -1,8 +1,8 @@
 """GEPA, the reflective optimizer that DSPy has too, on the search's own objective.
 
 To it an example is a document. What it evaluates together is scored together: documents get scores
-whose mean is the objective of them all. It proposes by its own reflection on judged documents, in
-the words of a lesson; what that asks is counted in the search's budget at what it took.
+whose mean is the objective of them all. It proposes by its own reflection on lessons from judged
+documents; what that asks is counted in the search's budget at what it took.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ from optimize.statistics.intervals import stream
 FEWEST_DOCUMENTS, FEWEST_OUTPUTS = 6, 30
 # Requests of two runs' proposers are drawn with seeds so far apart.
 PROPOSER_SEED = 10_000
-# Replies in a row that brought nothing new: GEPA would ask without end.
+# Replies in a row that brought no new instruction: GEPA would ask without end.
 MOST_FRUITLESS = 25
 # The name of the only text that GEPA writes.
 INSTRUCTION = "instruction"
@@ -58,8 +58,7 @@ class Adapter:
         self.values: dict[Candidate, float] = {}
         self.tried: set[str] = set()
         self.ended: JudgesError | None = None
-        self.n_fruitless = self._n_replies = 0
-        self._known = {problem.seed.instruction}
+        self.n_asked = self.n_fruitless = 0
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
         """One of the parts into which the documents that teach are dealt, anew for each epoch."""
@@ -74,7 +73,9 @@ class Adapter:
         candidate, problem = Candidate(instruction=texts[INSTRUCTION]), self.problem
         items = problem.train.of_documents(batch)
         scores = problem.evaluator.scores(candidate, items)
-        self.tried.add(candidate.id)
+        if candidate.id not in self.tried:
+            self.tried.add(candidate.id)
+            self.n_fruitless = 0
         if self.choosing == set(batch) and candidate not in self.values:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
@@ -89,28 +90,24 @@ class Adapter:
     def make_reflective_dataset(
         self, texts: Mapping[str, str], evaluated: Any, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        """What the judge did on the documents, people's best outputs first."""
+        """A lesson on the documents, which GEPA puts into its prompt."""
         items: Items = evaluated.trajectories[0]
-        evaluator, goal = self.problem.evaluator, self.problem.goal
+        problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
-        judged = JudgedItems(items, judgements, evaluator.seed)
-        best_first = np.argsort(-items.human, kind="stable")
+        rng = stream(problem.options.seed, "lesson", self.n_asked)
+        (lesson,) = JudgedItems(items, judgements, evaluator.seed).lessons([rng])
         measure = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
-        score = f"{np.mean(evaluated.scores):.2f}, {measure} on these {len(items)} outputs"
-        documents = [
-            {"Document": judged.document([row for row in best_first if row in rows])}
-            for rows in map(set, items.places.values())
-        ]
-        return {INSTRUCTION: [{"Score (1 is best)": score}, *documents]}
+        score = f"{np.mean(evaluated.scores):.2f} (1 is best): {measure} on {len(items)} outputs"
+        return {INSTRUCTION: [{"Score": score, "Evidence": lesson}]}
 
     def reflect(self, prompt: str) -> str:
         """The instruction that the proposer writes, in the fence that GEPA reads."""
         assert self.problem.proposer is not None
         if self.ended is not None:
             raise self.ended
-        budget, number = self.problem.evaluator.budget, self._n_replies
-        self._n_replies, self.n_fruitless = number + 1, self.n_fruitless + 1
-        seed = PROPOSER_SEED * (1 + self.problem.options.seed) + number
+        budget = self.problem.evaluator.budget
+        seed = PROPOSER_SEED * (1 + self.problem.options.seed) + self.n_asked
+        self.n_asked, self.n_fruitless = self.n_asked + 1, self.n_fruitless + 1
         request = Request(
             [Message(role="user", content=prompt)],
             Sampling(temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed),
@@ -125,11 +122,7 @@ class Adapter:
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.error is not None:
             raise NoScoreError(response.error)
-        instruction = str(response.parsed[0])
-        if instruction not in self._known:
-            self.n_fruitless = 0
-            self._known.add(instruction)
-        return f"```\n{instruction}\n```"
+        return f"```\n{response.parsed[0]}\n```"
 
 
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
@@ -150,15 +143,13 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     else:
         added = np.zeros(len(items))
         if goal == "balanced":
-            share = np.where(human == 1, human.mean(), 1 - human.mean())
-            right = verdicts(judged, best_threshold(judged, human)) == human
-            added[known] = right / (2 * share)
+            is_right = verdicts(judged, best_threshold(judged, human)) == human
+            added[known] = is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
         else:
             ranks = midranks(np.array([judged, human]))
-            standard = (ranks - ranks.mean(axis=1, keepdims=True)) / ranks.std(
-                axis=1, keepdims=True
-            )
-            added[known] = 1 - (standard[0] - standard[1]) ** 2 / 2
+            ranks -= ranks.mean(axis=1, keepdims=True)
+            ranks /= ranks.std(axis=1, keepdims=True)
+            added[known] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
         added *= len(items.places) / known.size
         parts = [float(added[rows].sum()) for rows in items.places.values()]
     return dict(zip(items.places, parts, strict=True))
