@@ -420,7 +420,7 @@ class SimulatedProposer:
                 for name in headers
             ]
             return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
-        if form == "fenced":
+        if form == "fenced" or ("```" in last and rng.random() < 0.85):
             return f"Here is a better instruction:\n\n```\n{instruction}\n```"
         if form == "analysed":
             return f"{self._remark(named)}\n\n```\n{instruction}\n```\n\nIt stays general."

@@ -256,11 +256,11 @@ def read_instruction(reply: str) -> str:
 
 def _request(messages: Sequence[Message], seed: int) -> Request:
     return Request(
-        messages, Sampling(temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed), _whole_text
+        messages, Sampling(temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed), whole_text
     )
 
 
-def _whole_text(reply: Reply) -> str:
+def whole_text(reply: Reply) -> str:
     """All of a reply; what is cut short is asked again with a higher limit."""
     if reply.truncated:
         raise NoScoreError("the reply is cut short")

@@ -1,60 +1,86 @@
-"""GEPA's own: what it is shown, and that its examples add up to the exact objective."""
+"""GEPA's own: what it is shown, and that the scores it sees add up to the search's objective."""
 
-import dspy
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from behaving_model import Model
-from search_world import SEED, judge, search, world, write_instruction
+from search_world import Watch, problem_of, search, world, write_instruction
 
-from judges.judgement import Judgement
 from optimize.items import Items
-from optimize.search.evaluator import SearchOptions, objective
-from optimize.search.gepa import BLOCK, examples, metric
+from optimize.search.evaluator import Goal, SearchOptions, objective
+from optimize.search.gepa import document_scores, explore
 
 
-def test_gepa_asks_its_own_proposer_which_reads_documents_at_work(
+def rated(items: Items, ratings: np.ndarray) -> Items:
+    """The items with these ratings."""
+    pairs = zip(items.items, ratings.tolist(), strict=True)
+    return Items(tuple(replace(item, human=rating) for item, rating in pairs))
+
+
+def test_gepa_proposes_by_its_own_prompt_from_documents_at_work(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    model = Model(write_instruction)
-    options = SearchOptions(seed=1)
-    search(
-        world(16),
-        world(12, first=100),
-        optimizer="gepa",
-        calls=1500,
-        proposer=model,
-        options=options,
-    )
-    prompts = "\n".join(model.seen)
-    assert "examples_with_feedback" in prompts
-    assert "The score of these 8 outputs, Spearman's rho by what people say" in prompts
-    assert "placed too high" in prompts
+    model, options = Model(write_instruction), SearchOptions(seed=1)
+    train, dev = world(16), world(12, first=100)
+    search(train, dev, optimizer="gepa", calls=1500, proposer=model, options=options)
+    for prompt in model.seen:
+        assert "Your task is to write a new instruction for the assistant" in prompt
+        # Half of 16 or 12 documents, of eight outputs each, make a minibatch.
+        assert re.search(r"Spearman's rho, summary level on (64|48) outputs", prompt)
+        assert "placed too high" in prompt
     assert {sampling.temperature for sampling in model.samplings} == {1.0}
-    # DSPy prints and draws bars; a command's stdout holds the result alone.
+    # GEPA prints; a command's stdout holds the result alone.
     assert capsys.readouterr().out == ""
 
 
-def test_the_mean_over_examples_is_summary_level_rho() -> None:
-    items = world(9)
-    scores = np.random.default_rng(0).normal(size=len(items))
-    score = {item.id: value for item, value in zip(items.items, scores, strict=True)}
-    values = []
-    for example in examples(items, "summary"):
-        part: Items = example["items"]
-        judgements = [Judgement(score=score[item.id]) for item in part.items]
-        values.append(metric(example, dspy.Prediction(judgements=judgements)))
-    assert np.mean(values) == pytest.approx(objective(scores, items, "summary"))
+@pytest.mark.parametrize("goal", ["summary", "dataset", "system", "balanced"])
+@pytest.mark.parametrize("kind", ["ratings", "two values", "margins"])
+def test_the_mean_that_gepa_sees_is_the_objective(goal: Goal, kind: str) -> None:
+    values = {"ratings": [1, 2, 3, 4, 5], "two values": [0, 1], "margins": [-1, -0.5, 0, 1]}[kind]
+    if goal == "balanced" and kind != "two values":
+        pytest.skip("balanced accuracy is of two values")
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        items = world(int(rng.integers(2, 20)), int(rng.integers(1, 6)))
+        # Documents of unequal size, ties, failed judgements, and judges that always say the same.
+        items = items.of_rows(np.flatnonzero(rng.random(len(items)) < 0.8).tolist())
+        items = rated(items, rng.choice(values, len(items)))
+        scores = np.round(rng.normal(size=len(items)), int(rng.integers(0, 3)))
+        scores = np.where(rng.random(len(items)) < 0.1, np.nan, scores * (rng.random() < 0.9))
+        seen = document_scores(scores, items, goal)
+        assert list(seen) == list(items.documents)
+        expected = np.nan_to_num(objective(scores, items, goal))
+        assert np.mean(list(seen.values())) == pytest.approx(expected, abs=1e-9)
 
 
-def test_an_evaluation_that_could_not_be_paid_never_wins() -> None:
-    (example, *_) = examples(world(2), "summary")
-    judged = [each.judgement for each in judge(SEED, example["items"].items)]
-    assert metric(example, dspy.Prediction(judgements=())) == -1
-    assert metric(example, dspy.Prediction(judgements=judged)) > -1
-    failed = [Judgement.failed("it cannot say") for _ in judged]
-    assert metric(example, dspy.Prediction(judgements=failed)) == 0
+def test_documents_told_apart_by_the_judge_as_by_people_score_higher() -> None:
+    items = rated(world(4, 1), np.array([1.0, 2, 3, 4]))
+    # Mid-ranks 1, 2, 4, 3: the squared distances, standardised by a variance of 1.25, are 0 and .8.
+    scores = np.array([1.0, 2, 9, 8])
+    assert list(document_scores(scores, items, "dataset").values()) == pytest.approx(
+        [1, 1, 0.6, 0.6]
+    )
+    # Threshold 0.5: the only fail is missed; a right pass is worth 4 / (2 * 3).
+    verdicts = rated(items, np.array([0.0, 1, 1, 1]))
+    right = document_scores(np.array([1.0, 1, 1, 0]), verdicts, "balanced")
+    assert list(right.values()) == pytest.approx([0, 2 / 3, 2 / 3, 0])
 
 
-def test_documents_with_one_output_each_are_taken_in_blocks() -> None:
-    made = examples(world(3 * BLOCK, systems=1), "dataset")
-    assert [len(example["items"]) for example in made] == [BLOCK] * 3
+@pytest.mark.parametrize("goal", ["dataset", "balanced"])
+def test_every_row_is_used_where_all_of_a_label_stand_together(goal: Goal) -> None:
+    train = rated(world(84, 1), np.repeat([0.0, 1.0], 42))
+    watch = Watch()
+    model = Model(write_instruction)
+    explore(problem_of(train, world(9, 1, first=100), by=watch, proposer=model, goal=goal))
+    assert {item.id for _, item in watch.asked} == {item.id for item in train.items}
+
+
+def test_documents_that_people_rate_alike_are_counted_and_not_paid_for() -> None:
+    train, lines, watch = world(12, 4), list[str](), Watch()
+    train = rated(train, np.where(np.arange(48) < 8, 3.0, train.human))
+    model = Model(write_instruction)
+    explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
+    assert lines == ["GEPA: 2 documents whose outputs people rate alike tell no judges apart"]
+    assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}
