@@ -6,6 +6,7 @@ the difference against a margin. Of judges that are worse by the margin at most 
 """
 
 import argparse
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,6 +70,12 @@ def swap(flags: argparse.Namespace) -> dict[str, Any]:
             "--against JUDGE, or recorded by --scores OLD=FILE --against OLD"
         )
     task, entries = read_task(flags, read_judges(flags, map(split_name, specs), flags.lm or ""))
+    if task.items().is_weighted:
+        raise SettingsError(
+            f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "
+            "decided on labels drawn at random: leave out the rows with a sampling_weight, or "
+            "verify each judge by itself, which weighs them"
+        )
     check_names(entries)
     entries = ask_entries(entries, task, print_note, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
@@ -134,6 +141,8 @@ def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, 
         return contrast, None, least
     elif new.is_pairs:
         least = n * _share_of_document(new.documents, new.human != 0)
+    elif new.level == "summary":
+        least = _loss_of_document(new.documents)
     elif new.level == "dataset":
         moved = {new.documents[row] for row in np.flatnonzero(new.scores != old.scores)}
         if 0 < len(moved) < FEW_DOCUMENTS:
@@ -146,6 +155,15 @@ def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
     counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
     shares = counts / counts.sum()  # whole documents, as a judge may err on all outputs of one
     return float(shares @ shares)
+
+
+def _loss_of_document(documents: Sequence[str]) -> float:
+    """What rho 1 loses in a document whose outputs come to be ranked at random, where it shows.
+
+    It loses 1 on average. One of the k! orders of k outputs is the right one, and loses nothing.
+    """
+    outputs = len(documents) / len(set(documents))
+    return 1 / max(0.5, 1 - math.exp(-math.lgamma(outputs + 1)))
 
 
 def documents_to_decide(terms: Vector, least: float, margin: float) -> int | None:
