@@ -3,7 +3,8 @@
 A new judge is worse than the old one by exactly the margin, so that at most 5 of 100 may pass; and,
 in brackets, as good, which is the power. "akin" is the old judge but for a share of the outputs
 (three times the margin), on which it errs by itself; "apart" errs by itself everywhere; "same" is
-the old judge, but wrong on some of what that has right. Ratings have Spearman's rho at summary
+the old judge, but wrong on some of what that has right; "lost" is akin, as good on these outputs,
+and scores all outputs of some documents at random. Ratings have Spearman's rho at summary
 level with four outputs a document, at dataset level with one. Judges of two values are right on .8
 of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, labels and errors
 have an intraclass correlation of .7. No model is asked.
@@ -23,20 +24,41 @@ from optimize.swap import difference_of, outcome_of
 
 DOCUMENTS = (60, 120, 240)
 ALIKE = 0.7
-SIZE = 20_000  # documents of the sample that says what a loss of rho takes
+SIZE = 80_000  # documents of the sample that says what a loss of rho takes
 Sides = tuple[np.ndarray, np.ndarray, np.ndarray]
 World = Callable[[np.random.Generator, int, float], Sides]
 
 
 def ratings(
-    rng: np.random.Generator, documents: int, extra: float, *, outputs: int, share: float
+    rng: np.random.Generator,
+    documents: int,
+    extra: float,
+    *,
+    outputs: int,
+    share: float,
+    noise: float = 1,
 ) -> Sides:
     """New and old scores and people's: the new judge's noise is larger by `extra`."""
     shape = (documents, outputs)
     truth = rng.normal(0, 0.5, (documents, 1)) + rng.normal(0, 0.85, shape)
     human = np.clip(np.round(3 + truth + rng.normal(0, 0.4, shape)), 1, 5)
-    old, new = (np.round(2 * (truth + n * rng.normal(size=shape))) for n in (1, 1 + extra))
+    old, new = (np.round(2 * (truth + n * rng.normal(size=shape))) for n in (noise, noise + extra))
     return np.where(rng.random(shape) < share, new, old), old, human
+
+
+def lost(
+    rng: np.random.Generator, documents: int, extra: float, *, outputs: int, share: float
+) -> Sides:
+    """The same of judges with less noise; the new one scores a share of documents at random.
+
+    On `share` of the outputs of the others it errs by itself, as much as the old one.
+    """
+    new, old, human = (
+        side.reshape(documents, outputs)
+        for side in ratings(rng, documents, 0, outputs=outputs, share=share, noise=0.4)
+    )
+    gone = rng.random((documents, 1)) < extra
+    return np.where(gone, np.round(2 * rng.normal(size=human.shape)), new), old, human
 
 
 def draws(rng: np.random.Generator, shape: tuple[int, int], alike: float) -> np.ndarray:
@@ -67,15 +89,15 @@ def choices(
     return *(np.where(right, human, 1 + low - human) for right in (new, old)), human
 
 
-def extra_for(loss: float, level: Level, world: World) -> float:
-    """The extra noise that costs so much rho, found by bisection on the same draws."""
+def extra_for(loss: float, level: Level, world: World, high: float) -> float:
+    """The extra noise, or share of documents, that costs so much rho, by bisection to `high`."""
 
     def value(extra: float) -> float:
         new, _, human = world(np.random.default_rng(0), SIZE, extra)
         document = np.arange(human.size) // human.shape[1]
         return rho(level, new.ravel(), human.ravel(), document)
 
-    target, low, high = value(0) - loss, 0.0, 30.0
+    target, low = value(0) - loss, 0.0
     for _ in range(12):
         middle = (low + high) / 2
         low, high = (middle, high) if value(middle) > target else (low, middle)
@@ -100,6 +122,11 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
     worlds: list[tuple[str, Level, Any]] = [
         ("ratings, 4 outputs", "summary", partial(ratings, outputs=4)),
         ("ratings, 1 output", "dataset", partial(ratings, outputs=1)),
+        *(
+            (f"ratings, {outputs} outputs, {level}", level, partial(lost, outputs=outputs))
+            for level in ("summary", "dataset")
+            for outputs in (4, 16)
+        ),
         ("two values, 4 outputs", "dataset", partial(choices, outputs=4, low=0)),
         ("two values, 4 alike", "dataset", partial(choices, outputs=4, low=0, alike=ALIKE)),
         ("two values, 1 output", "dataset", partial(choices, outputs=1, low=0)),
@@ -110,10 +137,15 @@ def lines(simulations: int, margins: list[float]) -> Iterator[str]:
     yield "|---|---|---|" + "---|" * len(DOCUMENTS)
     for margin in margins:
         for name, level, make in worlds:
-            same = [("same", 0.0)] if "alike" in make.keywords else []
-            for word, share in (("akin", 3 * margin), ("apart", 1.0), *same):
+            kinds = [("akin", 3 * margin), ("apart", 1.0)]
+            if make.func is lost:
+                kinds = [("lost", 3 * margin)]
+            elif "alike" in make.keywords:
+                kinds.append(("same", 0.0))
+            for word, share in kinds:
                 world, cells = partial(make, share=share), []
-                loss = margin if make.func is choices else extra_for(margin, level, world)
+                high = 1.0 if make.func is lost else 30.0
+                loss = margin if make.func is choices else extra_for(margin, level, world, high)
                 for n in DOCUMENTS:
                     rng, passed = np.random.default_rng([n, round(1000 * margin)]), []
                     for worse in [loss, 0] * simulations:

@@ -6,6 +6,7 @@ the difference against a margin. Of judges that are worse by the margin at most 
 """
 
 import argparse
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ from optimize.measuring.misses import said_of
 from optimize.measuring.scored import Scored
 from optimize.report import answer, text
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, THRESHOLD, verdicts
-from optimize.statistics.correlations import Mask, midranks
+from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
 from optimize.statistics.floor import MOST_FURTHER
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
@@ -69,6 +70,12 @@ def swap(flags: argparse.Namespace) -> dict[str, Any]:
             "--against JUDGE, or recorded by --scores OLD=FILE --against OLD"
         )
     task, entries = read_task(flags, read_judges(flags, map(split_name, specs), flags.lm or ""))
+    if task.items().is_weighted:
+        raise SettingsError(
+            f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "
+            "decided on labels drawn at random: leave out the rows with a sampling_weight, or "
+            "verify each judge by itself, which weighs them"
+        )
     check_names(entries)
     entries = ask_entries(entries, task, print_note, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
@@ -134,9 +141,10 @@ def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, 
         return contrast, None, least
     elif new.is_pairs:
         least = n * _share_of_document(new.documents, new.human != 0)
-    elif new.level == "dataset":
+    elif new.level != "system" and n:
+        least = _loss_of_document(old)
         moved = {new.documents[row] for row in np.flatnonzero(new.scores != old.scores)}
-        if 0 < len(moved) < FEW_DOCUMENTS:
+        if new.level == "dataset" and 0 < len(moved) < FEW_DOCUMENTS:
             return contrast, None, least  # the difference would consist of these alone
     return contrast, cautious_interval(contrast.terms, least), least
 
@@ -146,6 +154,18 @@ def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
     counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
     shares = counts / counts.sum()  # whole documents, as a judge may err on all outputs of one
     return float(shares @ shares)
+
+
+def _loss_of_document(old: Scored) -> float:
+    """What a judge like the old one loses where it comes to rank a document's outputs at random.
+
+    It loses what the document adds to its rho, here the 90 % quantile over documents. Within a
+    document one of the k! orders of k outputs is the right one, and the loss does not show.
+    """
+    rows = read_rows(old.scores, old.human, old.documents)
+    outputs = rows.judge.size / rows.n_documents if old.level == "summary" else math.inf
+    shown = max(0.5, 1 - math.exp(-math.lgamma(outputs + 1)))
+    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / shown
 
 
 def documents_to_decide(terms: Vector, least: float, margin: float) -> int | None:

@@ -193,6 +193,52 @@ def test_pairs_that_never_differ_pass_where_three_in_n_lie_below_the_margin(
         assert result["documents_to_decide"] == (180 if code else None)
 
 
+def test_ratings_within_documents_may_be_lost_on_as_many_whole_documents_as_none_of_n_shows(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Where rho falls from 1 to chance it loses 24 / 23 of it: 23 of 24 orders of four are wrong.
+
+    What was met on none of n documents may be met on 3 / n: 3 x 24 / 23 / .03 is 104.
+    """
+    for documents, code in ((95, 3), (110, 0)):
+        names = [(d, s) for d in range(documents) for s in range(4)]
+        rows = [
+            {
+                "id": f"d{d}s{s}",
+                "group": f"d{d}",
+                "system": f"s{s}",
+                "document": "D.",
+                "summary": "S.",
+            }
+            | {"ratings": {"charm": s + 1}}
+            for d, s in names
+        ]
+        scores = [{"id": f"d{d}s{s}", "dimension": "charm", "score": s} for d, s in names]
+        flags = ["--dimension", "charm", "--data", write_jsonl("labels.jsonl", rows)]
+        for name in ("new", "old"):
+            flags += ["--scores", f"{name}={write_jsonl('scores.jsonl', scores)}"]
+        result = result_of(capsys, *flags, "--against", "old", code=code)
+        assert result["difference"]["low"] == pytest.approx(-3 * 24 / 23 / documents, rel=0.05)
+
+
+def test_labels_drawn_with_unequal_chances_are_refused_with_the_way_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = of_two_values(PEOPLE, new=flipped([0]), old=flipped([]))
+    labels = Path(flags[flags.index("--data") + 1])
+    rows = [json.loads(line) for line in labels.read_text().splitlines()]
+    for number, row in enumerate(rows[:90]):
+        row |= {"sampling_weight": 1 + number % 3, "sampling_from": 310}
+    write_jsonl(labels.name, rows)
+    code, _, err = said(capsys, *flags, "--against", "old")
+    assert code == 2
+    assert "drawn with unequal chances" in err
+    assert "leave out the rows with a sampling_weight, or verify each judge by itself" in err
+    # The rows that are left were drawn at random.
+    write_jsonl(labels.name, rows[90:])
+    assert said(capsys, *flags, "--against", "old")[0] == 0
+
+
 def test_a_judge_without_a_score_for_a_tenth_has_no_verdict(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
