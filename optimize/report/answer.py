@@ -56,7 +56,7 @@ def run_lines(summary: Summary, folder: str = "") -> list[str]:
         tuned = f"{folder}/{summary['tuned_file']}"
         said.append(("Tuned", f"{tuned} (did not ship)"))
     misses = ", misses.csv" if is_binary(summary) else ""
-    table = [*wrapped(rho_meaning(summary)), *table_lines(*run_table(summary))]
+    table = table_lines(*run_table(summary))
     return [
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
         "",
@@ -88,7 +88,7 @@ def run_answer(summary: Summary) -> list[Said]:
         said += _unseen(summary)
         said += [] if card else as_one_annotator(summary.get("people"))
         said.append(("Gain", gain_sentence(summary)))
-    return [*said, ("Cost", _cost(summary)), *_last_round(summary)]
+    return [*said, ("Cost", _cost(summary))]
 
 
 def _failures(summary: Summary) -> Iterator[Said]:
@@ -141,26 +141,22 @@ def gain_sentence(summary: Summary) -> str:
         return "Whether tuning helped is not known: there is no gain on test to tell it by."
     if gain["value"] == gain["low"] == gain["high"] == 0:
         return "The search found nothing better than the untuned judge, so nothing was gained."
-    name, cells = f"{summary['level']}-level rho", [_test_cell(summary, judge) for judge in WORDS]
-    if "balanced_gain" in summary:
-        name, cells = "balanced accuracy", [_order(summary, "test", judge) for judge in WORDS]
-    untuned, tuned = (number_text(cell["value"] if cell else None) for cell in cells)
-    lead = "On test" if summary["shipped"] == "tuned" else "The tuned judge did not ship. On test"
-    figures = f"{lead} {name} is {untuned} untuned and {tuned} tuned"
+    is_balanced = "balanced_gain" in summary
+    name = "balanced accuracy" if is_balanced else f"{summary['level']}-level rho"
+    untuned, tuned = (
+        number_text((_order(summary, "test", judge) if is_balanced else cells["test"])["value"])
+        for judge, cells in ((judge, summary[f"{judge}_judge"]) for judge in WORDS)
+    )
+    figures = f"On test {name} is {untuned} untuned and {tuned} tuned"
     documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
-    tells = f"Alone these {documents} cannot tell that from no gain."
+    tells = f"{documents} cannot tell that from no gain."
     if gain["low"] is None:
-        tells = f"Alone these {documents} are too few for an interval."
+        tells = f"{documents} are too few for an interval."
     elif round(gain["low"], 3) > 0:
-        tells = f"So tuning helped on these {documents}, which had no part in it."
+        tells = f"So tuning helped on {documents} that had no part in it."
     elif gain["high"] < 0:
-        tells = f"So the tuned judge is worse on these {documents}, which had no part in tuning."
+        tells = f"So the tuned judge is worse on {documents} that had no part in tuning."
     return f"{figures}: {cell_text(gain, signed=True)}{_gain_unseen(summary)}. {tells}"
-
-
-def _test_cell(summary: Summary, judge: str) -> Cell:
-    cell: Cell = summary[f"{judge}_judge"]["test"]
-    return cell
 
 
 def _gains(summary: Summary) -> Any:
@@ -258,7 +254,7 @@ def _cost(summary: Summary) -> str:
     if cached:
         calls += f" ({cached:,} more from the reply cache)"
     limit = summary.get("max_cost")
-    most = f" of at most {cost_text(limit)}" if limit else ""
+    most = f" of at most ${limit:.2f}" if limit else ""
     cost = f"{cost_text(summary['cost_usd'])}{most}, {calls} in {summary['seconds']:,.0f} s."
     if not (rows := summary.get("cost_per_1000_rows")):
         return cost
@@ -269,21 +265,25 @@ def _cost(summary: Summary) -> str:
     return f"{cost} 1,000 rows: {cost_text(shipped)}{beside}."
 
 
-def _last_round(summary: Summary) -> Iterator[Said]:
+def search_end(summary: Summary) -> Iterator[Said]:
     """Why the search ended, and what more money is expected to bring."""
     last = summary.get("last_round")
     if not last or "max_cost" not in summary:
         return
-    gain = f"its last rounds gained {last['gain']:+.3f} on train for {cost_text(last['cost'])}"
-    further = f"Further ones cost about {cost_text(2 * last['cost'])}"
+    gain, further = f"{last['gain']:+.3f} on train", f"${2 * last['cost']:.2f}"
+    unspent = f" ${max(0, summary['max_cost'] - summary['cost_usd']):.2f} is left unspent."
     if last["is_final"]:
         yield (
             "Search",
-            f"It ended by itself, since {gain}, less than the labels can tell from chance "
-            f"({number_text(last['error'])}). {further} and are expected to gain no more.",
+            f"It ended since its last rounds gained {gain}, within the standard error "
+            f"({number_text(last['error'])}); further ones cost {further} and may gain no more.{unspent}",
         )
     else:
-        yield "Search", f"The limit ended it: {gain}. {further} and may gain as much again."
+        yield (
+            "Search",
+            f"The limit ended it. Its last rounds gained {gain}; further ones cost {further} and "
+            "may gain as much.",
+        )
 
 
 def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> list[str]:
@@ -548,7 +548,7 @@ def _card(summary: Summary, split: str, judge: str) -> Any:
     return summary.get("two_values", {}).get(split, {}).get(f"{judge}_judge")
 
 
-def _order(summary: Summary, split: str, judge: str) -> Cell | None:
+def _order(summary: Summary, split: str, judge: str) -> Any:
     """The share that is to beat a coin: of pairs ordered alike; of two values balanced accuracy."""
     if card := _card(summary, split, judge):
         return {**card["balanced_accuracy"], "n_documents": card["n_documents"]}

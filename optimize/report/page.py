@@ -40,6 +40,7 @@ from optimize.report.answer import (
     run_table,
     run_title,
     scale_warning,
+    search_end,
     unit_of,
 )
 from optimize.report.charts import CountChart, RowChart
@@ -162,7 +163,8 @@ def write_run(
     meaning = f"Both judges on labels that tuning did not use. {rho_meaning(summary)}"
     table = Table(head=head, rows=rows, caption=meaning)
     scored = judged[shipped]["test"]
-    said = [*run_answer(summary), *scale_warning(summary), ("Labels", labels_of(summary))]
+    said = [*run_answer(summary), *search_end(summary), *scale_warning(summary)]
+    said.append(("Labels", labels_of(summary)))
     steps = run_steps(summary, talked_up(probes, scored))
     _write_judged(
         path,

@@ -99,18 +99,21 @@ def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
     """What a judge lets through, its false alarms, and what always saying one word reaches."""
     counts = card["confusion"]
 
-    def missed(word: str, name: str, how: str) -> str:
+    def missed(word: str, name: str, verbs: str, number: int) -> str:
         cell, lacking = card[name.lower()], card["n_more"][word]
         if not cell["n"]:
             return f"People call none of these outputs a {word}: {name} is not known."
-        of = f"Of {counted(cell['n'], word)} it {how}"
-        few = f" ({lacking} more for an interval)" if cell["low"] is None and lacking else ""
-        return f"{of}: {name} {cell_text(cell)}{few}."
+        certainty = f"95% interval {share_text(cell['low'])} to {share_text(cell['high'])}"
+        if cell["low"] is None:
+            certainty = f"{lacking:,} more for an interval" if lacking else TOO_FEW
+        miss, catch = verbs.split()
+        share = f"{name}, it {catch} {share_text(cell['value'])}; {certainty}"
+        return f"It {miss} {number:,} of {counted(cell['n'], word)} ({share})."
 
     constant, people, judge = card["constant"], card["base_rate"], card["judge_rate"]
     return [
-        missed("fail", "TNR", f"lets {counts['fail_pass']:,} through (false passes)"),
-        missed("pass", "TPR", f"fails {counts['pass_fail']:,} (false alarms)"),
+        missed("fail", "TNR", "misses catches", counts["fail_pass"]),
+        missed("pass", "TPR", "fails passes", counts["pass_fail"]),
         f"It agrees on {share_text(card['accuracy']['value'])} (always saying {constant['word']} "
         f"would on {share_text(constant['accuracy']['value'])}), kappa {cell_text(card['kappa'])}.",
         f"People pass {share_text(people['value'])}, the judge {share_text(judge['value'])}.",

@@ -47,8 +47,8 @@ def test_the_first_screen_counts_what_it_lets_through_and_its_false_alarms(
     assert command(files(tmp_path)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "charm by s.jsonl on l: 180 outputs, 20 documents"
-    assert lines[1].startswith("Of 60 fails it lets 20 through (false passes): TNR 0.667 [0.")
-    assert lines[2].startswith("Of 120 passes it fails 20 (false alarms): TPR 0.833 [0.")
+    assert lines[1].startswith("It misses 20 of 60 fails (TNR, it catches 67%; 95% interval ")
+    assert lines[2].startswith("It fails 20 of 120 passes (TPR, it passes 83%; 95% interval ")
     # Both pass 120 of 180, so that chance agrees on 4/9 + 1/9, and kappa is (7/9 - 5/9) / (4/9).
     assert lines[3].startswith("It agrees on 78% (always saying pass would on 67%), kappa 0.500")
     assert lines[4] == "People pass 67%, the judge 67%."
@@ -217,7 +217,7 @@ def test_judges_of_pass_and_fail_are_ranked_by_balanced_accuracy(
     assert compare.command(arguments) == 0
     out = capsys.readouterr().out
     assert "Best: s (balanced accuracy 0.750" in out
-    assert "Fails: Of 60 fails it lets 20 through" in out
+    assert "Fails: It misses 20 of 60 fails" in out
     assert re.search(r"judge +TPR +TNR +kappa\ns +0.833", out)
     result = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert result["judges"][1]["difference"]["value"] == pytest.approx(-0.25)
