@@ -276,7 +276,8 @@ def search_end(summary: Summary) -> Iterator[Said]:
         yield (
             "Search",
             f"It ended since its last rounds gained {gain}, within the standard error "
-            f"({number_text(last['error'])}); further ones cost {further} and may gain no more.{unspent}",
+            f"({number_text(last['error'])}); further ones cost {further} and may gain no more."
+            f"{unspent}",
         )
     else:
         yield (

@@ -59,6 +59,8 @@ REASONING_ROUND = 2
 # train; later as many as the best so far shows, and twice as many.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 LEADERS_RACED_ON, HISTORY_LENGTH = 2, 5
+# So many leaders are compared on the same documents before the finalists are chosen.
+LEADERS_MEASURED = 4
 # Each kind of change has been tried after so many rounds; from then on a round has to pay.
 FEWEST_ROUNDS = 3
 # A kind of candidates met on so many documents is believed by half.
@@ -228,6 +230,8 @@ class RankSearch:
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
             self._run_rounds()
+        with suppress(BudgetSpentError, SearchBudgetSpentError):
+            self._measure_leaders()
         return Exploration(
             finalists=self._finalists(),
             tried=self.results.keys(),
@@ -250,6 +254,13 @@ class RankSearch:
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 break
+
+    def _measure_leaders(self) -> None:
+        """Score the leaders on as many documents as the longest race: some left theirs early."""
+        longest = max((result.n_documents for result in self.results.values()), default=0)
+        with self.problem.evaluator.budget.reserving(self._dev_cost()):
+            for candidate in self._above_seed()[:LEADERS_MEASURED]:
+                self._record(self.problem.options.rounds, self.race.compare(candidate, longest))
 
     def _gain_since(self, before: str) -> tuple[float, float]:
         """The likely gain of the best candidate on the one `before` (its id), and its error.
