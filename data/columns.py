@@ -104,7 +104,7 @@ class Columns:
             self._by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {}
         for name, columns in {n: c for n, c in (mapping or {}).items() if c}.items():
-            whole = [columns] if isinstance(columns, str) else columns
+            whole = [columns] if isinstance(columns, str) else [*map(str, columns)]
             # A column's own name may hold a comma.
             parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
             own = (self.own_name(column) for columns in parts for column in columns)
@@ -122,8 +122,9 @@ class Columns:
         for alias in (name, *_ALIASES.get(name, ())):
             column = alias if alias in self.table.columns else self.cased(alias)
             # A column called so may hold what the system said, or was told.
-            fits = name != "system" or column is None or self._is_short(column)
-            if column is not None and fits and (column == name or column not in others):
+            if column is None or (name == "system" and not self._is_short(column)):
+                continue
+            if column == name or column not in others:
                 return column
         return None
 
@@ -213,14 +214,11 @@ class Columns:
             is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
             if name not in _ROLES and columns[0] not in rated and is_text:
                 texts[name] = columns[0]
-        if not any(self.is_judged(n) or not self._is_short(c) for n, c in texts.items()):
-            return texts
-        return {n: c for n, c in texts.items() if n in self.mapping or not self._is_category(c)}
-
-    def _is_category(self, column: str) -> bool:
-        """Whether a column has a few short values, which repeat."""
-        n_values = len({*map(str, self.values(column))})
-        return self.kind(column) == "label" and 2 * n_values <= len(self.table.rows)
+        kind_of = {column: self.kind(column) for column in texts.values()}
+        labels = (c for n, c in texts.items() if n not in self.mapping and kind_of[c] == "label")
+        few = {c for c in labels if 2 * len({*map(str, self.values(c))}) <= len(self.table.rows)}
+        kept = {name: column for name, column in texts.items() if column not in few}
+        return kept if "text" in kind_of.values() else texts
 
     def source(self, texts: Mapping[str, str]) -> str | None:
         """The text that tells documents apart: by its name, else what repeats beside outputs.

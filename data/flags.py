@@ -96,16 +96,11 @@ def split_mapping(
     """Columns and words of a mapping, or of its file; `values` beat its own. Raises ValueError."""
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
-    columns = {str(name): _named(column) for name, column in (mapping or {}).items()}
+    # A frame may number its columns.
+    pairs = (mapping or {}).items()
+    columns = {str(name): str(c) if isinstance(c, int) else c for name, c in pairs}
     own = columns.pop(VALUES) if isinstance(columns.get(VALUES), Mapping) else {}
     return columns, {**read_values(own), **read_values(values or {})}
-
-
-def _named(column: Any) -> Any:
-    """What a mapping names as texts, which columns of a frame that are numbered become."""
-    if isinstance(column, list | tuple):
-        return [*map(str, column)]
-    return str(column) if isinstance(column, int) else column
 
 
 def read_values(given: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:

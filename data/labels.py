@@ -56,12 +56,6 @@ def read_outputs(
         advice = "give the file of outputs that was rated"
         problems.add("no-output", fault, advice, field="id", value=unknown[0])
     rated = sorted({dimension for output in outputs for dimension in output.ratings})
-    known = {*rated, *reader.texts, *found.flat, *roles, "dimension", "rating"}
-    notes += [
-        f"--map {name}={mapped[0]} is not used: {name} is nothing that is read"
-        for name, mapped in columns.mapping.items()
-        if name not in known
-    ]
     for name in rated if options.dimensions is None else options.dimensions:
         if n_without := sum(name not in output.ratings for output in outputs):
             notes.append(f"no rating on {name}: {n_without:,} of {count(len(outputs), 'output')}")
@@ -131,7 +125,8 @@ def _check_rated(
     """Add a problem for each dimension asked for without a rating, or where nothing is rated."""
     rated = {dimension for output in outputs for dimension in output.ratings}
     nested = {name.partition(DOT)[2] for name in columns.nested_names if found.nested}
-    known = joined_names(sorted({*found.candidates, *nested}))
+    of_long = map(str, columns.values(str(columns.find("dimension"))) if columns.is_long else ())
+    known = joined_names(sorted({*found.candidates, *nested, *of_long}))
     for dimension in sorted({*(options.dimensions or ())} - rated):
         fault = f"no output has a rating on it; there are ratings on {known}"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
@@ -140,11 +135,12 @@ def _check_rated(
         used |= {name.partition(DOT)[0] for name in columns.nested_names}
         labels = [c for c in columns.table.columns if c not in used and columns.kind(c) == "label"]
         leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-        flags = [map_flag("label", [name]) for name in (leaves or labels)[:3]]
+        likely = leaves or labels
+        flags = [map_flag("label", [name]) for name in likely[:3]]
         fault = f"no column is known for labels; there are {joined_names(columns.table.columns)}"
         advice = f"name one, as in {' or '.join(flags) or '--map label=COLUMN'}"
         advice += ", or give labels: dspy-judges label FILE --dimension NAME"
-        cells = () if leaves else (RatingCells(columns.values(name)) for name in labels)
+        cells = (RatingCells(columns.values(name)) for name in likely)
         if len(pairs := [of.values_flag() for of in cells if of.is_unknown_pair]) == 1:
             advice = f"say which word is good, as in {pairs[0]} (or the other way round)"
         problems.add("no-rating", fault, advice)

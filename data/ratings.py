@@ -12,7 +12,6 @@ from data.cells import DOT, RatingsByAnnotator, as_object, is_blank, is_name, ra
 from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
 from data.rows import FOOTER, item_key
 from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
-from data.tables.text import TableRow
 from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing, says_truth, word_of
 from dspy_judges.column_names import name_key
 
@@ -92,8 +91,10 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     What nobody named is a rating by its values: numbers, or words for yes and no. A column mapped
     to a name of the user's own is a text only where its cells read as one.
     """
+    if columns.is_long:
+        return RatingColumns((), {}, {}, (), ())
     nested = tuple(column for name in NESTED if (column := columns.find(name)) is not None)
-    used = columns.used((*NOT_RATED, "annotator", "dimension" if columns.is_long else "id"))
+    used = columns.used((*NOT_RATED, "annotator"))
     flat = {
         name: mapped
         for name, mapped in columns.mapping.items()
@@ -115,10 +116,10 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
             flat[name] = (column,)
         elif name_key(name) in by_key:
             flat[name] = by_key[name_key(name)]
-        elif not (nested or columns.is_long):
+        elif not nested:
             labels = tuple(_label_columns(columns, name, candidates))
             flat |= {name: labels} if len(labels) == 1 else {}
-    if dimensions is None and not (flat or nested or columns.is_long):
+    if dimensions is None and not (flat or nested):
         grouped = {column for group in groups.values() for column in group}
         guessed = tuple(column for column in candidates if column not in grouped)
         # Beside other numbers, one column of a label's name, or like ratings, is the label.
@@ -218,9 +219,8 @@ def _ask_about_numbers(columns: Columns, found: RatingColumns, problems: Problem
     fault = f"{joined_names(likely)} {hold} {what}"
     advice = f"name what is rated, as in {each}"
     if len(likely) > 1:
-        shared = [word for word in tokens(likely[0]) if all(word in tokens(n) for n in likely)]
-        stem = "_".join(word for word in shared if not _MARKED.match(f"x {word} ")) or "NAME"
-        join = map_flag(stem, likely)
+        shared = {*tokens(likely[0])}.intersection(*map(tokens, likely))
+        join = map_flag("_".join(sorted(shared)) or "NAME", likely)
         advice = f"where each is one annotator's, join them by {join}; else {advice}"
     elif marks:
         advice += "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
@@ -329,7 +329,6 @@ def _entries(
     dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
     several = columns.is_by_annotator
     unread = {*columns.used(()), *columns.comments}
-    nested, flat = ((), {}) if columns.is_long else (found.nested, found.flat)
     for row in columns.table.rows:
         who = row.cells.get(annotator_in) if several else None
         annotator = None if is_blank(who) else str(who).strip()
@@ -341,14 +340,17 @@ def _entries(
                 problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
             elif options.reads(name := str(dimension).strip()):
                 by_dimension[name] = [(rating_in, annotator, row.cells.get(rating_in))]
-        # Of a long table these are none.
-        for column in nested:
-            for key, value in _nested(row, column, problems).items():
+        for column in found.nested:
+            cell = value_in(row, column)
+            if (by_name := as_object(cell)) is None and not says_nothing(cell):
+                fault, advice = "is no object", "write an object of dimensions and their ratings"
+                problems.add("no-object", fault, advice, line=row.line, field=column, value=cell)
+            for key, value in (by_name or {}).items():
                 path = f"{column}{DOT}{key}"
                 is_read = options.reads(str(key)) and path not in unread
                 if is_read and not says_nothing(value):
                     by_dimension[str(key)] = [(path, annotator, value)]
-        for name, mapped in flat.items():
+        for name, mapped in found.flat.items():
             if name in columns.mapping or name not in by_dimension:
                 by_dimension[name] = [
                     (column, column if len(mapped) > 1 else annotator, value_in(row, column))
@@ -363,13 +365,3 @@ def _entries(
                         )
                 except UnreadableError as error:
                     problems.add_error(error, line=row.line, field=column)
-
-
-def _nested(row: TableRow, column: str, problems: Problems) -> Mapping[str, object]:
-    """The ratings by dimension of a cell that holds an object; {} where blank or faulty."""
-    value = value_in(row, column)
-    found = as_object(value)
-    if found is None and not says_nothing(value):
-        advice = "write an object of dimensions and their ratings"
-        problems.add("no-object", "is no object", advice, line=row.line, field=column, value=value)
-    return found or {}

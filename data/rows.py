@@ -36,7 +36,6 @@ FOOTER = re.compile(
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
     re.IGNORECASE,
 )
-_MOST_PAIRS = 10
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -110,8 +109,6 @@ class RowReader:
         self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
         self.notes: list[str] = []
-        if columns.numbers_rows and "id" not in columns.mapping:
-            self.notes.append("no column holds ids: each is the number of its row")
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
@@ -357,7 +354,7 @@ def _repeats(
     `own` are the texts that are surely some.
     """
     rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
-    if id_in and not (own and len({item_key(row, id_in) for row in rows}) == len(rows)):
+    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
     content = [*(own if len(own) > 1 else texts).values()]
     origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
@@ -372,7 +369,7 @@ def _repeats(
         first, line = groups[0][0].line, groups[0][1].line
         fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
         advice = "give rows of one output one id: --map id=COLUMN"
-        problems.add("rows-of-annotators", fault, advice, line=line, field=id_in or "id")
+        problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     repeat = "row repeats" if len(repeats) == 1 else "rows repeat"
     lines = joined_names([*map(str, repeats)])
     note = f"{len(repeats):,} {repeat} another row's texts ({unit}s {lines})"
@@ -386,8 +383,8 @@ def _repeats(
                 lines = joined_names([str(row.line) for row in group])
                 differing.append(f"{joined_names(sorted(said))} ({unit}s {lines})")
     if differing:
-        disagree = "One pair disagrees" if len(differing) == 1 else f"{len(differing):,} disagree"
-        note += f". {disagree}: {'; '.join(differing[:_MOST_PAIRS])}"
+        pairs = count(len(differing), "pair")
+        note += f". {pairs} with different labels: {'; '.join(differing[:10])}"
     yield note
 
 

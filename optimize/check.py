@@ -236,12 +236,12 @@ def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -
         # Two values may go without a definition.
         own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)
         name = next((n for n in own if NAME.match(n) and n not in catalog.names()), None)
-        define = f"{name or names[0]}=one line that says what earns a "
-        define += "pass" if name else "high rating"
+        earns = "a pass" if name else "a high rating"
+        define = f"{name or names[0]}=one line that says what earns {earns}"
         define = f"a definition is worth about as much as tuning; write --dimension '{define}'"
     if name is None:
-        advice = f"{define}, or say which judge's rating it is, as in --map relevance={names[0]}"
-        return _entry("judge", f"the catalogue has no {', '.join(names)}: {advice}")
+        advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
+        return _entry("define", f"{define}; {advice}")
     dimension = catalog.find(name) if name in catalog.names() else None
     scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None

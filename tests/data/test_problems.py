@@ -86,7 +86,9 @@ def test_rows_that_repeat_the_texts_of_another_are_outputs_and_their_labels_are_
     rows = [{"input": "Q?", "output": t, "label": w} for t, w in zip(texts, labels, strict=True)]
     labelled = data.read_labels(file_of(tmp_path, *rows))
     assert len(labelled.outputs) == 6
-    told = "2 rows repeat another row's texts (lines 4, 5). One pair disagrees: fail, pass"
+    told = (
+        "2 rows repeat another row's texts (lines 4, 5). 1 pair with different labels: fail, pass"
+    )
     assert f"{told} (lines 3, 5)" in labelled.notes
     with_ids = [{**row, "id": f"r{place}"} for place, row in enumerate(rows)]
     assert f"{told} (lines 3, 5)" in data.read_labels(file_of(tmp_path, *with_ids)).notes

@@ -77,13 +77,13 @@ def test_any_text_comes_back(
 
 def test_no_cell_of_csv_is_a_formula_and_its_text_comes_back(tmp_path: Path) -> None:
     formula = '=HYPERLINK("http://evil")'
-    texts = ["+cmd", "@SUM(1)", " -x", "'=1", formula, "-1.5", "- so", "'quoted'"]
+    texts = ["+cmd", "@SUM(1)", " -x", "'=1", formula, "-1.5", "- so", "'tis fine"]
     rows: list[Row] = [{formula: text, "n": -1.5, "m": "-2"} for text in texts]
     path = write(tmp_path / "t.csv", rows)
     with path.open(newline="") as file:
         head, *cells = csv.reader(file)
     assert head == [f"'{formula}", "n", "m"]
-    written = ["'+cmd", "'@SUM(1)", "' -x", "''=1", f"'{formula}", "-1.5", "'- so", "'quoted'"]
+    written = ["'+cmd", "'@SUM(1)", "' -x", "''=1", f"'{formula}", "-1.5", "'- so", "'tis fine"]
     assert [row[0] for row in cells] == written
     assert cells[0][1:] == ["-1.5", "-2"], "numbers stay numbers"
     assert [row[formula] for row in read_rows(path)] == texts
