@@ -352,17 +352,15 @@ def _cost(session: Session) -> dict[str, Any]:
 
     Dollars hold at worst the requests whose answer never came: `cost_unconfirmed_usd`.
     """
-    budget, accounts = session.budget, session.budget.accounts.values()
+    accounts, total = session.budget.accounts, session.budget.total
+    is_known = all(account.price for account in accounts.values())
     return {
-        "lm": sorted(budget.accounts),
-        "lm_calls": budget.calls,
-        "cached_calls": sum(account.cached for account in accounts),
-        "tokens": {
-            "in": sum(account.tokens_in for account in accounts),
-            "out": sum(account.tokens_out for account in accounts),
-        },
-        "cost_usd": round(budget.cost, 6) if all(each.price for each in accounts) else None,
-        "cost_unconfirmed_usd": round(sum(each.cost_unconfirmed for each in accounts), 6),
+        "lm": sorted(accounts),
+        "lm_calls": total.calls,
+        "cached_calls": total.cached,
+        "tokens": {"in": total.tokens_in, "out": total.tokens_out},
+        "cost_usd": round(total.cost + total.lost_cost, 6) if is_known else None,
+        "cost_unconfirmed_usd": round(total.lost_cost + total.open_cost, 6),
     }
 
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from judges.client.budget import Account as Account
     from judges.client.budget import Budget as Budget
     from judges.client.budget import BudgetSpentError as BudgetSpentError
+    from judges.client.budget import Counts as Counts
     from judges.client.budget import Spending as Spending
     from judges.client.client import Client as Client
     from judges.client.client import FailureMonitor as FailureMonitor

@@ -7,7 +7,7 @@ came stays at its worst until the run ends, in every later start of it as well.
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -50,7 +50,10 @@ class Booking:
 
 @dataclass(slots=True)
 class Counts:
-    """An account's requests for one purpose; `lost` and `open_` costs are at worst."""
+    """An account's requests for one purpose, retries among them; `cached` were not sent.
+
+    `lost` and `open_` costs, of requests without an answer and under way, are at worst.
+    """
 
     calls: int = 0
     cached: int = 0
@@ -60,6 +63,12 @@ class Counts:
     lost_cost: float = 0.0
     open_calls: int = 0
     open_cost: float = 0.0
+
+    @classmethod
+    def sum(cls, entries: Iterable["Counts"]) -> "Counts":
+        """All together."""
+        rows = list(entries)  # a copy, since another thread may add one
+        return cls(**{name: sum(getattr(row, name) for row in rows) for name in cls.__slots__})
 
 
 class Budget:
@@ -113,13 +122,19 @@ class Budget:
             return self.accounts[name]
 
     @property
+    def total(self) -> Counts:
+        """What all accounts have taken."""
+        return Counts.sum(counts for role in [*self.counts.values()] for counts in role.values())
+
+    @property
     def calls(self) -> int:
-        return sum(counts.calls for counts in self._all())
+        return self.total.calls
 
     @property
     def cost(self) -> float:
         """Dollars that are gone, or may be."""
-        return sum(counts.cost + counts.lost_cost for counts in self._all())
+        total = self.total
+        return total.cost + total.lost_cost
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
         """Keep so many planned calls and dollars for what comes after, and nothing more."""
@@ -143,21 +158,17 @@ class Budget:
                 )
         if self.max_cost is None:
             return True
-        kept_cost, cost = self._later_cost, self.cost
-        reserved = sum(counts.open_cost for counts in self._all())
-        if cost + reserved + worst <= self.max_cost - kept_cost:
+        kept_cost, total = self._later_cost, self.total
+        cost = total.cost + total.lost_cost
+        if cost + total.open_cost + worst <= self.max_cost - kept_cost:
             return True
-        if any(counts.open_calls for counts in self._all()):
+        if total.open_calls:
             return False
         kept = f", ${kept_cost:.4f} are kept for what comes after" if kept_cost else ""
         raise BudgetSpentError(
             f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
             f"may cost ${worst:.4f}; {again}"
         )
-
-    def _all(self) -> list[Counts]:
-        # A copy, since another thread may add an entry.
-        return [counts for role in list(self.counts.values()) for counts in list(role.values())]
 
 
 class Account:
@@ -191,36 +202,20 @@ class Account:
             self.purpose = before
 
     @property
-    def calls(self) -> int:
-        """Requests sent, retries among them."""
-        return sum(counts.calls for counts in self._entries())
-
-    @property
-    def cached(self) -> int:
-        """Requests that the user's reply cache answered."""
-        return sum(counts.cached for counts in self._entries())
-
-    @property
-    def in_flight(self) -> int:
-        return sum(counts.open_calls for counts in self._entries())
-
-    @property
-    def tokens_in(self) -> int:
-        return sum(counts.tokens_in for counts in self._entries())
-
-    @property
-    def tokens_out(self) -> int:
-        return sum(counts.tokens_out for counts in self._entries())
+    def total(self) -> Counts:
+        """What all its purposes have taken."""
+        return Counts.sum(self._counts.values())
 
     @property
     def cost(self) -> float | None:
         """Dollars of the requests that were settled; None where the price is unknown."""
-        return None if self.price is None else sum(counts.cost for counts in self._entries())
+        return None if self.price is None else self.total.cost
 
     @property
     def cost_unconfirmed(self) -> float:
         """Dollars at worst of those whose answer never came, or has not come yet."""
-        return sum(counts.lost_cost + counts.open_cost for counts in self._entries())
+        total = self.total
+        return total.lost_cost + total.open_cost
 
     def spending(self) -> list[Spending]:
         """What each purpose has taken."""
@@ -247,7 +242,7 @@ class Account:
             worst = self._paid.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             cost = worst * budget.excess
-            few_answers = budget.max_cost and self.in_flight >= max(1, 2 * self._settled)
+            few_answers = budget.max_cost and self.total.open_calls >= max(1, 2 * self._settled)
             if worst and few_answers:
                 return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
@@ -298,6 +293,3 @@ class Account:
         counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
         if booking.number is not None and self.budget.store:
             self.budget.store.settle(booking.number, state, cost, usage)
-
-    def _entries(self) -> list[Counts]:
-        return list(self._counts.values())

@@ -14,6 +14,7 @@ from judges.cli.table import Estimate, estimate_runs, total_estimate
 from judges.client import (
     BudgetSpentError,
     Client,
+    Counts,
     FatalModelError,
     ModelOptions,
     Session,
@@ -284,14 +285,12 @@ def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, 
         math.nan if account.cost is None else account.cost + account.cost_unconfirmed
         for account in accounts
     )
+    counts = Counts.sum(account.total for account in accounts)
     each_response = seconds / n_sent * n_responses if n_sent else math.nan
     return {
         "cost_per_1000_rows": json_number(1000 * at_list_price / n_rows, DIGITS),
         "seconds_per_1000_rows": json_number(1000 * each_response / n_rows, DIGITS),
-        "lm_calls": sum(account.calls for account in accounts),
-        "tokens": {
-            way: sum(getattr(account, f"tokens_{way}") for account in accounts)
-            for way in ("in", "out")
-        },
+        "lm_calls": counts.calls,
+        "tokens": {"in": counts.tokens_in, "out": counts.tokens_out},
         "cost_usd": json_number(spent, DIGITS),
     }

@@ -49,7 +49,7 @@ class RunModels:
     @property
     def purpose(self) -> str:
         """What is asked for at this moment; empty where nothing is."""
-        return PROPOSALS if self.proposer.account.in_flight else self.judge.account.purpose
+        return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
     @property
     def request_changes(self) -> list[str]:

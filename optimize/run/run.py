@@ -347,9 +347,9 @@ def summarize(
         **({"limit_reached": True} if result.choice.limit_reached else {}),
         "risk": settings.risk,
         "ship": settings.ship,
-        "lm_calls": judge.calls,
-        "proposer_calls": proposer.calls,
-        "cached_calls": judge.cached + proposer.cached,
+        "lm_calls": judge.total.calls,
+        "proposer_calls": proposer.total.calls,
+        "cached_calls": judge.total.cached + proposer.total.cached,
         **spending_summary(judge, proposer),
         "seconds": round(seconds, 1),
     }

@@ -39,8 +39,8 @@ def test_a_request_is_booked_at_its_worst_and_settled_at_what_it_took() -> None:
     assert booking.cost == account.cost_unconfirmed == 200
     account.settle(booking, took(30, 12))
     account.settle(book(account), Usage(60, 10))  # of an error that told what it took
-    assert (account.calls, account.tokens_in, account.cost) == (2, 90, 112)
-    assert account.cost_unconfirmed == account.in_flight == 0
+    assert (account.total.calls, account.total.tokens_in, account.cost) == (2, 90, 112)
+    assert account.cost_unconfirmed == account.total.open_calls == 0
 
 
 def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -> None:
@@ -51,7 +51,7 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -
     account.release(second, billed=False)
     account.settle(first, took(80, 20))
     account.release(book(account), billed=True)  # it stays booked at its worst
-    assert (account.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
+    assert (account.total.calls, account.cost, account.cost_unconfirmed) == (4, 170, 150)
     with pytest.raises(
         BudgetSpentError,
         match=r"\$320\.0000 of the budget of \$390 is spent and the next request may cost "

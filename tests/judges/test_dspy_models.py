@@ -189,7 +189,7 @@ def test_a_dspy_judge_asks_through_a_client_and_its_store(tmp_path: Path) -> Non
                 assert judge(document="d", summary="s").rating == 4
             said = asyncio.run(judge.acall(document="d", summary="s"))
     assert said.rating == 4
-    assert model.calls == client.account.calls == 1
+    assert model.calls == client.account.total.calls == 1
 
 
 def test_what_is_drawn_at_random_is_drawn_again_and_replayed_in_a_repeated_run(

@@ -263,7 +263,7 @@ client = Client(open_model("openai/judge-1", api_base={base!r}), concurrency=300
 asked = [[dict(role="user", content=str(i))] for i in range(300)]
 requests = [Request(messages, Sampling(), lambda reply: reply.text) for messages in asked]
 errors = [response.error for response in client.run(requests)]
-print(len(errors), set(errors), client.account.calls)
+print(len(errors), set(errors), client.account.total.calls)
 """
 
 

@@ -153,7 +153,7 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path: Path) -> None:
         client = session.client("m", price=(1.0, 1.0))
         assert parsed(list(client.run(asks(8)))) == list(range(8))
         account = client.account
-        assert (account.calls, account.cached, account.tokens_in) == (2, 6, 20)
+        assert (account.total.calls, account.total.cached, account.total.tokens_in) == (2, 6, 20)
         assert session.cache is not None
         assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
     assert model.calls == 8

@@ -143,6 +143,6 @@ def test_the_sums_by_purpose_are_the_totals_to_the_last_digit() -> None:
     summary = spending_summary(judge, proposer)
     rows = summary["spending"]
     assert [row["purpose"] for row in rows] == ["search", "proposals", "test", "probes"]
-    assert sum(row["calls"] for row in rows) == judge.calls + proposer.calls
+    assert sum(row["calls"] for row in rows) == judge.total.calls + proposer.total.calls
     assert summary["tokens"]["in"] == sum(row["tokens_in"] for row in rows)
     assert summary["cost_usd"] == round(sum(row["cost_usd"] for row in rows), 6)
