@@ -508,7 +508,7 @@ def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float
     value = float(shares @ [each.value for each in contrasts]) if n else np.nan
     if n > 1 and sum(each.n_untied for each in contrasts) >= FEWEST_UNTIED:
         swapped = [
-            each.swapped(rng.choice([-1.0, 1.0], (SWAPS, size)))
+            each.swapped(1 - 2.0 * rng.integers(2, size=(SWAPS, size), dtype=np.int8))
             for each, size in zip(contrasts, sizes, strict=True)
         ]
         # The documents as they are, too, are one of the draws.
