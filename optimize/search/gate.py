@@ -160,7 +160,7 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """A gain on another judge, its standard error and its interval.
+    """A gain on another judge and its interval.
 
     The interval lies above zero exactly where the test says that the gain is real.
     """
@@ -169,7 +169,6 @@ class Gain:
     low: float
     high: float
     n_documents: int
-    error: float = np.inf
 
     @property
     def is_clear(self) -> bool:
@@ -353,7 +352,7 @@ def decide(
         candidate=tuned.id,
         figures={
             name: json_number(getattr(choice.gain, name), DIGITS)
-            for name in ("value", "low", "high", "error")
+            for name in ("value", "low", "high")
         },
         n_documents=choice.gain.n_documents,
         risk=options.risk,
@@ -508,7 +507,7 @@ def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float
     value = float(shares @ [each.value for each in contrasts]) if n else np.nan
     if n > 1 and sum(each.n_untied for each in contrasts) >= FEWEST_UNTIED:
         swapped = [
-            each.swapped(1 - 2.0 * rng.integers(2, size=(SWAPS, size), dtype=np.int8))
+            each.swapped(rng.choice([-1.0, 1.0], (SWAPS, size)))
             for each, size in zip(contrasts, sizes, strict=True)
         ]
         # The documents as they are, too, are one of the draws.
@@ -521,5 +520,4 @@ def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float
         low=value - half_width,
         high=value + half_width,
         n_documents=n,
-        error=float(np.linalg.norm(shares * [each.error for each in contrasts])) if n else np.inf,
     )
