@@ -37,7 +37,7 @@ TIES = (0.3, 0.65, 0.9)
 # Of labelled documents so many are train and dev.
 DECIDING_SHARE = 0.75
 # Outputs of the population in which judges are compared; at system level samples of documents.
-SIZE, SAMPLES = 60_000, 200
+SIZE, SAMPLES = 240_000, 400
 NOISE = 1.3
 LEVELS: tuple[tuple[Level, int], ...] = (
     ("summary", 4),
@@ -73,47 +73,61 @@ class World:
     ties: float = 0.3
     judges: str = "fine"
 
-    def draw(self, rng: np.random.Generator, documents: int, noise: tuple[float, float]) -> Sides:
-        """People's ratings, and scores of the untuned and the tuned judge."""
-        shape = (documents, self.outputs)
-        shared, own = rng.normal(size=(documents, 1)), rng.normal(size=shape)
-        system = rng.normal(size=self.outputs) if self.level == "system" else 0
-        truth = (0.25**0.5 * shared + 0.65**0.5 * own + 0.1**0.5 * system) / (
-            1 if self.level == "system" else 0.9**0.5
-        )
-        human = rated((truth + 0.5 * rng.normal(size=shape)) / 1.25**0.5, self.ties)
+    def people(self, rng: np.random.Generator, documents: int) -> tuple[np.ndarray, np.ndarray]:
+        """How good the outputs are, with variance 1, and people's ratings."""
+        shape, of_systems = (documents, self.outputs), 0.1 * (self.level == "system")
+        truth = 0.3**0.5 * rng.normal(size=(documents, 1))
+        truth = truth + of_systems**0.5 * rng.normal(size=self.outputs)
+        truth = truth + (0.7 - of_systems) ** 0.5 * rng.normal(size=shape)
+        return truth, rated((truth + 0.5 * rng.normal(size=shape)) / 1.25**0.5, self.ties)
+
+    def scores(
+        self, rng: np.random.Generator, truth: np.ndarray, tuned: int, noise: float
+    ) -> np.ndarray:
+        """Scores of the tuned judge (1) or the untuned one (0)."""
         *highest, lost = JUDGES[self.judges]
-        scores = []
-        for one, share in zip(noise, highest, strict=True):
-            error = 0.8**0.5 * rng.normal(size=shape) + 0.2**0.5 * rng.normal(size=(documents, 1))
-            scores.append(rated((truth + one * error) / (1 + one**2) ** 0.5, share))
-        random = rated(rng.normal(size=shape), highest[1])
-        gone = rng.random((documents, 1)) < lost
-        return human, scores[0], np.where(gone, random, scores[1])
+        documents = (len(truth), 1)
+        error = 0.8**0.5 * rng.normal(size=truth.shape) + 0.2**0.5 * rng.normal(size=documents)
+        latent = (truth + noise * error) / (1 + noise**2) ** 0.5
+        gone = rng.random(documents) < lost * tuned
+        return rated(np.where(gone, rng.normal(size=truth.shape), latent), highest[tuned])
 
     @cache  # noqa: B019 - few worlds, for one run
     def noise(self, gain: float = 0.0, documents: int = 0) -> tuple[float, float]:
-        """The noise of both judges at which the tuned one's rho is higher by so much."""
+        """The noise of both judges at which the tuned one's rho is higher by so much.
+
+        Both err alike in the population, so that its size matters less.
+        """
         at_system = self.level == "system"
         size, samples = (documents // 2, SAMPLES) if at_system else (SIZE // self.outputs, 1)
+        places = divmod(np.arange(size * self.outputs), self.outputs)
+        people = np.random.default_rng(0)
+        population = [self.people(people, size) for _ in range(samples)]
 
-        def value(side: int, one: float) -> float:
-            rng = np.random.default_rng(0)
-            drawn = (self.draw(rng, size, (one, one)) for _ in range(samples))
-            places = divmod(np.arange(size * self.outputs), self.outputs)
+        def value(tuned: int, noise: float) -> float:
+            rng = np.random.default_rng(1)
             return float(
-                np.mean([rho(self.level, d[side].ravel(), d[0].ravel(), *places) for d in drawn])
+                np.mean(
+                    [
+                        rho(
+                            self.level,
+                            self.scores(rng, truth, tuned, noise).ravel(),
+                            human.ravel(),
+                            *places,
+                        )
+                        for truth, human in population
+                    ]
+                )
             )
 
         # The finer judge can be as bad as the other, not the other way round.
-        free = 1 if JUDGES[self.judges][0] >= JUDGES[self.judges][1] else 0
-        target = value(2 - free, NOISE) + (gain if free else -gain)
+        free = int(JUDGES[self.judges][0] >= JUDGES[self.judges][1])
+        target = value(1 - free, NOISE) + (gain if free else -gain)
         low, high = 0.02, 8.0
         for _ in range(12):
             middle = (low + high) / 2
-            low, high = (middle, high) if value(1 + free, middle) > target else (low, middle)
-        found = (low + high) / 2
-        return (NOISE, found) if free else (found, NOISE)
+            low, high = (middle, high) if value(free, middle) > target else (low, middle)
+        return (NOISE, (low + high) / 2) if free else ((low + high) / 2, NOISE)
 
     def choices(
         self, documents: int, simulations: int, risk: float, gain: float = 0.0
@@ -123,7 +137,8 @@ class World:
         noise, half = self.noise(gain, documents if self.level == "system" else 0), documents // 2
         decisions = []
         for _ in range(simulations):
-            drawn = self.draw(rng, documents, noise)
+            truth, people = self.people(rng, documents)
+            drawn = [people, *(self.scores(rng, truth, each, noise[each]) for each in (0, 1))]
             contrasts = []
             for rows in (slice(0, half), slice(half, documents)):
                 human, untuned, tuned = (side[rows].ravel() for side in drawn)
@@ -187,7 +202,7 @@ def of_equal_judges(simulations: int, risk: float) -> Iterator[str]:
     heads = " | ".join(f"{n} documents" for n in DOCUMENTS)
     yield f"| equal judges, level | outputs | judges | {heads} |"
     yield "|---|---|---|" + "---|" * len(DOCUMENTS)
-    for (level, outputs), judges in product(LEVELS, JUDGES):
+    for (level, outputs), judges in product(LEVELS, [*JUDGES][1:]):
         worlds = [World(level, outputs, ties, judges) for ties in TIES]
         cells = [
             " ".join(f"{shipped(world.choices(n, simulations, risk)):.3f}" for world in worlds)

@@ -179,7 +179,7 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """A gain on another judge, its standard error and its interval.
+    """A gain on another judge and its interval.
 
     The interval lies above zero exactly where the test says that the gain is real.
     """
@@ -188,7 +188,6 @@ class Gain:
     low: float
     high: float
     n_documents: int
-    error: float = np.inf
 
     @property
     def is_clear(self) -> bool:
@@ -384,7 +383,7 @@ def decide(
         candidate=tuned.id,
         figures={
             name: json_number(getattr(choice.gain, name), DIGITS)
-            for name in ("value", "low", "high", "error")
+            for name in ("value", "low", "high")
         },
         n_documents=choice.gain.n_documents,
         risk=options.risk,
@@ -560,5 +559,4 @@ def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float
         low=value - half_width,
         high=value + half_width,
         n_documents=n,
-        error=float(np.linalg.norm(shares * [each.error for each in contrasts])) if n else np.inf,
     )

@@ -84,7 +84,7 @@ def dataset_level(
     rows = read_rows(judge, human, document, weight=weight)
     interval = None
     value = _over_all(rows, coefficient, undefined)
-    if coefficient == "spearman" and enough_contrast(rows):
+    if coefficient == "spearman" and rows.n_untied >= FEW_DOCUMENTS:
         interval = correlation_interval(value, document_terms(rows, "dataset"))
     return Correlation(
         value=value,
@@ -227,6 +227,19 @@ class Rows:
     def first_rows(self) -> Codes:
         """Where each document begins."""
         return np.flatnonzero(np.diff(self.document, prepend=-1))
+
+    @property
+    def n_untied(self) -> int:
+        """How many documents have another label, or score if these are fewer, than the commonest.
+
+        Of 30 outputs of which 27 pass, 3 say what rho over all outputs is.
+        """
+
+        def of_side(side: Vector) -> int:
+            values, counts = np.unique(side, return_counts=True)
+            return np.unique(self.document[side != values[counts.argmax()]]).size
+
+        return min(map(of_side, (self.judge, self.human))) if self.judge.size else 0
 
 
 def read_rows(
@@ -375,24 +388,6 @@ def _rounded(means: Matrix) -> Matrix:
     return np.round(means / scale, 12)
 
 
-def n_untied(rows: Rows) -> int:
-    """How many documents have another label, or score if these are fewer, than the commonest.
-
-    Of 30 outputs of which 27 pass, 3 say what rho over all outputs is.
-    """
-
-    def of_side(side: Vector) -> int:
-        values, counts = np.unique(side, return_counts=True)
-        return np.unique(rows.document[side != values[counts.argmax()]]).size
-
-    return min(map(of_side, (rows.judge, rows.human))) if rows.judge.size else 0
-
-
-def enough_contrast(rows: Rows) -> bool:
-    """Whether so many documents are untied that rho over all outputs has an interval."""
-    return n_untied(rows) >= FEW_DOCUMENTS
-
-
 def document_terms(rows: Rows, level: Level) -> Vector:
     """What each document adds to Spearman's rho by the primary convention; their mean is rho.
 
@@ -512,7 +507,7 @@ def contrast_judges(
     )
     if level == "summary":
         return contrast
-    untied = min(n_untied(rows_a), n_untied(rows_b))
+    untied = min(rows_a.n_untied, rows_b.n_untied)
     interval = contrast.interval if untied >= FEW_DOCUMENTS else None
     return replace(contrast, interval=interval, n_untied=untied)
 

@@ -15,11 +15,11 @@ from optimize.statistics.correlations import (
     Level,
     Mask,
     document_terms,
-    enough_contrast,
     read_rows,
     rho,
 )
 from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
     Interval,
     Matrix,
     Vector,
@@ -204,7 +204,7 @@ def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vect
     terms = np.full(int(documents.max()) + 1, np.nan)
     both = ~np.isnan(judge + human)
     rows = read_rows(judge[both], human[both], documents[both])
-    if level == "summary" or (level == "dataset" and enough_contrast(rows)):
+    if level == "summary" or (level == "dataset" and rows.n_untied >= FEW_DOCUMENTS):
         terms[np.unique(documents[both])] = document_terms(rows, level)
     return terms
 

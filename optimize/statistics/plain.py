@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.correlations import Level, enough_contrast, read_rows
+from optimize.statistics.correlations import Level, read_rows
 from optimize.statistics.intervals import (
+    FEW_DOCUMENTS,
     Contrast,
     Interval,
     Matrix,
@@ -118,7 +119,7 @@ def order_agreement(
     )
     has_pair = ordered > 0
     interval = None
-    if not across or enough_contrast(rows):
+    if not across or rows.n_untied >= FEW_DOCUMENTS:
         # Across documents, each pair stands in the sums of two.
         interval = _interval_of_share(alike[has_pair], ordered[has_pair], 2 if across else 1)
     return OrderAgreement(
