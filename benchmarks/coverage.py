@@ -1,5 +1,8 @@
 """How often 95 % intervals hold the truth: python benchmarks/coverage.py [--simulations 1000].
 
+`--only estimates` prints what `estimate` gives and `plan` promises, `--only floors` how often an
+equally good judge passes, on as many new labels, the floors that `verify` offers for it.
+
 Every simulation draws documents anew (at system level systems, too): clustered, tied, three
 annotators, 5 % failed judgements. The truth is the figure on very many. Printed is the share of
 intervals that hold the truth, of those that are not withheld: * is outside 93-97 %, "none" where
@@ -7,14 +10,18 @@ more than nine of ten are withheld. Behind a figure without weights is its bias.
 """
 
 import argparse
+import operator
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from judges.true_rate import corrected_rate, errors_by_document
-from optimize.statistics.corrected import mean_score
+from optimize.figures import value_cell
+from optimize.report.answer import floor_flags
+from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.human import one_annotator
 from optimize.statistics.intervals import Interval, Matrix, Vector
@@ -108,6 +115,80 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
     return read({"corrected mean": mean, "labels alone": alone})
 
 
+def estimated(
+    shares: tuple[float, ...], errors: float, rng: np.random.Generator, n: int
+) -> Figures:
+    """The mean of 2,000 outputs of which `n` are labelled, and as many as `plan` then asks for.
+
+    `shares` are those of labels from 0 on. The judge's errors are one label lower.
+    """
+    top, outputs = len(shares) - 1, max(n, 2000)
+    people = rng.choice(len(shares), outputs, p=shares).astype(float)
+    wrong = rng.random(outputs) < errors
+    scores = np.where(wrong, np.abs(people - 1), people)
+
+    def labelled(number: int) -> Estimate:
+        some = np.where(np.arange(outputs) < number, people, np.nan)
+        return mean_score(some, scores, bounds=(0, top))
+
+    first = labelled(n)
+    planned = labelled(max(n, labels_needed(first, 0.1 * top) or outputs))
+    alone = first.labels_only, first.labels_only_interval
+    return read({"estimate": first, "labels alone": alone, "as planned": planned})
+
+
+def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int) -> str:
+    """How often floors are offered at 60, 120, 400 labels, and how often they hold again."""
+    texts = []
+    for n in (60, 120, 400):
+        rng, held = np.random.default_rng((3, n)), []
+        for _ in range(simulations):
+            (cell, card), (cell_again, card_again) = of(rng, n), of(rng, n)
+            least = [float(word) for word in floor_flags(cell, card).split()[1::2]]
+            least = least if cell else []
+            again = [card_again[name] for name in ("tpr", "tnr")] if card else [cell_again]
+            ends = [-1.0 if each["low"] is None else each["low"] for each in again]
+            if least:
+                held.append(all(map(operator.ge, ends, least)))
+        share = f"{np.mean(held):.3f}" if len(held) >= simulations / 10 else " none"
+        texts.append(f"{share} of {len(held) / simulations:4.0%}")
+    return "  ".join(texts)
+
+
+def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Any:
+    """The rho of a judge on `n` documents; no interval where that may be chance."""
+    quality, document = rng.normal(size=n * outputs), np.repeat(np.arange(n), outputs)
+    sides = (quality + spread * rng.normal(size=n * outputs) for spread in (noise, 0.5))
+    level: Level = "summary" if outputs > 1 else "dataset"
+    rho = correlation(level, *(np.searchsorted(cuts, side) for side in sides), document)
+    cell = {**value_cell(rho.value, rho.interval), "level": level, "n_documents": rho.n_documents}
+    return cell if (cell["low"] or 0) > 0 else {**cell, "low": None}, None
+
+
+def passed(base: float, tpr: float, tnr: float, rng: np.random.Generator, n: int) -> Any:
+    """Both rates of a judge of `n` outputs; none where its balanced accuracy may be a coin's."""
+    people = rng.random(n) < base
+    judge = np.where(people, rng.random(n) < tpr, rng.random(n) >= tnr)
+    card = two_values(judge, people, np.arange(n))
+    rates = {name: getattr(card, name) for name in ("tpr", "tnr")}
+    cells = {k: {**value_cell(r.value, r.interval), "n": r.n} for k, r in rates.items()}
+    balanced = card.balanced_accuracy.interval
+    return balanced is not None and balanced.low > 0.5, cells
+
+
+def print_floors(simulations: int) -> None:
+    """Print how often equally good judges hold the floors, and how often some are offered."""
+    print("floors held again, where offered; 60, 120, 400 documents")
+    for name, cuts in {"1 to 5": EVEN, "mostly 5": MOSTLY_5}.items():
+        for outputs, noise in product((1, 4), (0.3, 1.0, 2.0)):
+            held = floors_held(partial(ranked, noise, cuts, outputs), simulations)
+            print(f"  {f'rho, {name}, {outputs} a document, noise {noise}':<40}", held, flush=True)
+    half, most = ((0.5, 0.9, 0.8), (0.5, 0.8, 0.7)), ((0.8, 0.9, 0.8), (0.8, 0.95, 0.6))
+    for rates in (*half, *most, (0.9, 0.97, 0.8)):
+        held = floors_held(partial(passed, *rates), simulations)
+        print("  {:<40}".format("pass {}, TPR {}, TNR {}".format(*rates)), held, flush=True)
+
+
 def by_chance(
     cuts: Cuts, outputs: int, documents: int, rng: np.random.Generator, n: int
 ) -> Figures:
@@ -198,7 +279,24 @@ def print_table(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
-    simulations = parser.parse_args().simulations
+    parser.add_argument("--only", choices=("estimates", "floors"))
+    flags = parser.parse_args()
+    simulations = flags.simulations
+    if flags.only != "floors":
+        scales = {f"{rate:.0%} pass": (1 - rate, rate) for rate in (0.5, 0.8, 0.9, 0.95, 0.97)}
+        scales |= {
+            "mostly 5": (0.01, 0.01, 0.03, 0.1, 0.85),
+            "nearly all 5": (0, 0, 0.01, 0.02, 0.97),
+        }
+        for name, shares in scales.items():
+            for errors in (0.05, 0.1, 0.3):
+                title = f"{name}, {errors:.0%} misjudged; 20, 60, 120 labelled"
+                of = partial(estimated, shares, errors)
+                print_table(title, simulations, of, (20, 60, 120), 200_000)
+    if flags.only != "estimates":
+        print_floors(simulations)
+    if flags.only:
+        return
     scales = {"1 to 5": EVEN, "mostly 5": MOSTLY_5, "90 % pass": MOST}
     for name, cuts in scales.items():
         for outputs in (4, 1):

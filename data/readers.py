@@ -14,7 +14,7 @@ from data.flags import pop_scale, split_mapping
 from data.labels import read_outputs
 from data.pairs import find_sides, holds_pairs, read_pair_rows
 from data.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
-from data.rows import standing, without_footers
+from data.rows import standing, stated_scales, without_footers
 from data.tables.formats import read_table
 from data.tables.in_memory import Rows, is_in_memory, name_of
 from data.tables.problems import Problem, Problems, joined_names
@@ -139,6 +139,7 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
         problems.add("pairs", *refused)
         return None, tuple(problems)
     labelled = weighed(read_outputs(columns, problems, options, long), columns, problems)
+    labelled = replace(labelled, scales=stated_scales(long.columns if long else columns))
     if long is not None:
         labelled = weighed(labelled, long.columns, long_problems)
         notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
@@ -169,11 +170,12 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
     if path is None or (table := read_table(path, problems)) is None:
         return None
     columns = standing(Columns(table))
-    if not columns.is_long or columns.find("id") is None:
-        advice = "give a file with the columns id, dimension, annotator, rating"
-        problems.add("no-column", "is no long file of ratings", advice)
+    if columns.find("id") is None:
+        advice = "give a file with the columns id and label, or id, dimension, annotator, rating"
+        problems.add("no-column", "has no column of ids", advice)
         return None
-    ratings = read_ratings(columns, find_ratings(columns, ()), options, problems)
+    dimensions = () if columns.is_long else options.dimensions
+    ratings = read_ratings(columns, find_ratings(columns, dimensions), options, problems)
     problems.notes = [*columns.table.notes, *ratings.notes]
     return ratings
 

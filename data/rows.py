@@ -19,15 +19,16 @@ from data.columns import (
     map_flag,
     only_text,
 )
+from data.flags import read_bounds
 from data.tables.formats import Table
 from data.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from data.tables.text import TableRow
 from data.types import Reading
-from data.values import looks_like_rating, says_nothing, word_of
+from data.values import Scale, looks_like_rating, says_nothing, word_of
 
 # One over the chance with which a document was drawn, and how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
-_HOW = _TIME, _CHANGED, _ = "labelled_at", "changed_after", "rating_scale"
+_HOW = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
 # What says of which document and by whom an output is.
 _ORIGINS = ("group", "system", "system_a", "system_b")
 # What sheets call their last row, or column, of means.
@@ -73,6 +74,15 @@ def standing(columns: Columns) -> Columns:
     names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
     table = replace(table, columns=names, rows=rows, notes=notes)
     return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
+
+
+def stated_scales(columns: Columns) -> dict[str, Scale]:
+    """The scale of each dimension on which all of its rows agree, as label pages write it."""
+    stated, dimension_in = dict[str, set[Scale | None]](), columns.find("dimension") or ""
+    for row in columns.table.rows:
+        scale = read_bounds(str(row.cells.get(_SCALE)))
+        stated.setdefault(str(row.cells.get(dimension_in)).strip(), set()).add(scale)
+    return {name: scale for name, (scale, *others) in stated.items() if scale and not others}
 
 
 def _filled(row: TableRow) -> list[str]:

@@ -124,6 +124,8 @@ class LabelledSet(_Labels):
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
     # Of a dimension with two values, the file's words for 1, which is good, and for 0.
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # The ends of a dimension's scale, where the file states them.
+    scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # Outputs left out, since as many annotators said the one as the other.
     n_tied: int = 0
 

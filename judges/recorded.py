@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from data.tables.formats import read_records
-from data.tables.problems import RowsError
+from data.tables.problems import RowsError, joined_names
 from dspy_judges.errors import JudgesError
 from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Verdict, shortened
 from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, plain_text, wanted_of
@@ -71,8 +71,10 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
     Raises RecordingError for any other line, a second score of an id, or none at all.
     """
     scores: dict[str, float] = {}
+    others: dict[str, None] = {}
     for where, row in read_rows(path):
-        if row.get("dimension", dimension) != dimension:
+        if (other := row.get("dimension", dimension)) != dimension:
+            others[f"{other}"] = None
             continue
         try:
             judged = row["judgements"].get(dimension) if "judgements" in row else row
@@ -87,7 +89,11 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             value = math.nan if score in (None, "") else float(score)
             if isinstance(score, bool) or abs(value) > LARGEST_SCORE:
                 raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        except KeyError as error:
+            known = joined_names(list(row))
+            why = f"{error} is not among {known}; give labels and scores one name"
+            raise RecordingError(f"{where}: {why}") from error
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise RecordingError(
                 f'{where}: expected {{"id", "dimension", "score"}}, with a number as '
                 f"score, at most {LARGEST_SCORE:g}"
@@ -96,7 +102,8 @@ def read_scores(path: Path, dimension: str) -> dict[str, float]:
             raise RecordingError(f"{where}: {name!r:.60} has a score already")
         scores[name] = value
     if not scores:
-        raise RecordingError(f"{path.name}: no score on {dimension!r}")
+        known = f"; it has {joined_names(list(others))}: name both alike" if others else ""
+        raise RecordingError(f"{path.name}: no score on {dimension!r}{known}")
     return scores
 
 

@@ -41,7 +41,8 @@ class TrueRate:
         if self.withheld:
             return f"{judge}; not corrected for its errors: {self.withheld}"
         ends = f"[{100 * self.low:.0f}, {100 * self.high:.0f}]"
-        return f"{judge}; corrected for its errors on the test labels {self.value:.0%} {ends}"
+        of = "corrected for its errors on the test labels, if it errs alike here,"
+        return f"{judge}; {of} {self.value:.0%} {ends}"
 
 
 def errors_by_document(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from data.readers import read_labels
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import (
     add_model_flags,
@@ -46,7 +47,7 @@ from optimize.flags import (
     values_of,
 )
 from optimize.items import data_counts
-from optimize.labels import find_subject, words_of
+from optimize.labels import find_subject, only_dimension, words_of
 from optimize.measuring.asking import (
     Entry,
     Task,
@@ -137,6 +138,7 @@ def command(arguments: Sequence[str]) -> int:
 def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
     """What --json prints; None after --dry-run, which prints what to expect alone."""
     started = time.monotonic()
+    name_dimension(flags)
     judges, asked = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
     if flags.lm and not (asked and find_subject(asked)):
         if not judges:
@@ -183,6 +185,14 @@ def ask_all(
         yield folder, ask_entries(entries, task, print_note, seed=flags.seed, **options)
 
 
+def name_dimension(flags: argparse.Namespace) -> None:
+    """Set --dimension to the only one of --data where neither a flag nor a JUDGE names any."""
+    if flags.data and not (flags.judges or flags.dimension or flags.pairwise):
+        how: Any = {"map": mapping(flags.map), "values": values_of(flags.values)}
+        labelled = read_labels(flags.data, texts=(), annotations=flags.annotations, **how)
+        flags.dimension = only_dimension(labelled)
+
+
 def read_judges(
     flags: argparse.Namespace, specs: Iterable[tuple[str, str]], lm: str = ""
 ) -> list[Entry]:
@@ -216,6 +226,7 @@ def read_judges(
 
 def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task, list[Entry]]:
     """What is judged, and all that judge it, recordings too; raises what the user has to mend."""
+    name_dimension(flags)
     word, loaded = flags.dimension or flags.pairwise, [e.judge for e in judges if e.judge]
     if (flags.dimension and flags.pairwise) or not (word or loaded):
         raise SettingsError("say what was judged: --dimension NAME, or --pairwise NAME for pairs")
@@ -380,7 +391,8 @@ def _beside_best(scored: Scored, best: Scored, n_judges: int, binary: bool) -> d
     if scored is best:
         return {"difference": None, "standing": "best"}
     contrast = contrast_of(scored, best, binary=binary)
-    value, interval, n = contrast.value, contrast.interval, len(contrast.documents)
+    # What the interval rests on: documents, at system level systems.
+    value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
     if interval is not None:
         from scipy.special import stdtrit
@@ -390,7 +402,7 @@ def _beside_best(scored: Scored, best: Scored, n_judges: int, binary: bool) -> d
         interval = Interval(float(low), float(high))
         standing = "worse" if high < 0 else standing
     cell = value_cell(value, interval, DIGITS)
-    cell |= {"error": json_number(contrast.error, DIGITS), "n_documents": n}
+    cell |= {"error": json_number(contrast.error, DIGITS), "n_documents": len(contrast.documents)}
     return {"difference": cell, "standing": standing}
 
 

@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 
 import data
-from data.types import LabelError
+from data.flags import pop_scale
+from data.types import LabelError, LabelledSet
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.dimension import Dimension
 from judges.exports import read_scores
 from judges.terminal import print_error
 from optimize.figures import json_number, value_cell
-from optimize.flags import Parser, Result, add_label_flags, run, values_of
-from optimize.labels import find_subject
+from optimize.flags import Bounds, Parser, Result, add_label_flags, bounds_of, run, values_of
+from optimize.labels import find_subject, only_dimension
 from optimize.report.text import cell_text, counted, number_text
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.intervals import Vector
 
 NAME = "dspy-judges estimate"
+SCALE = "of the labels, where neither their file nor the dimension tells it"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
     add_label_flags(command_parser, required="all outputs, with what labels they have")
     add("--annotations", metavar="FILE", help="their labels, if in a file of their own")
     add("--scores", metavar="FILE", required=True, help="the judge's scores for all")
-    add("--dimension", metavar="NAME", required=True, help="what was rated")
+    add("--dimension", metavar="NAME", help="what was rated, if labels are on several")
+    add("--scale", metavar="LOW-HIGH", help=SCALE)
     add("--json", action="store_true", help="print everything as JSON")
     return command_parser
 
@@ -50,15 +53,17 @@ def command(arguments: Sequence[str]) -> int:
 
 def estimate(flags: argparse.Namespace) -> Result:
     """What --json prints; a system with labels on fewer than two documents has null."""
-    dimension = flags.dimension
+    bounds = bounds_of(flags.scale)
     labelled = data.read_labels(
         flags.data,
         map=mapping(flags.map),
-        dimensions=[dimension],
+        dimensions=flags.dimension and [flags.dimension],
+        scales=bounds and {"*": bounds},
         texts=(),
         annotations=flags.annotations,
         values=values_of(flags.values),
     )
+    dimension = only_dimension(labelled)
     metric, file = split_name(flags.scores)
     outputs, scores = _judged(labelled, Path(file), dimension, metric)
     rated = [labelled.label(o, dimension) if o.ratings.get(dimension) else np.nan for o in outputs]
@@ -66,7 +71,7 @@ def estimate(flags: argparse.Namespace) -> Result:
     documents = np.array([output.document_id for output in outputs])
     systems = np.array([output.system or "" for output in outputs])
     weights = np.array([output.weight for output in outputs])
-    bounds = (0.0, 1.0) if dimension in labelled.words else rating_bounds(labels, scores, dimension)
+    bounds = label_bounds(flags, labelled, dimension, labels, scores)
     known, passes = labels[~np.isnan(labels)], verdicts(scores)
     in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
     is_rate = bounds == (0, 1) and in_range and np.isin(known, (0, 0.5, 1)).all()
@@ -100,7 +105,7 @@ def estimate(flags: argparse.Namespace) -> Result:
 
 
 def _judged(
-    labelled: data.LabelledSet, scores: Path, dimension: str, metric: str
+    labelled: LabelledSet, scores: Path, dimension: str, metric: str
 ) -> tuple[list[data.LabelledOutput], Vector]:
     """The outputs that have a record, and their scores (NaN: a failed judgement)."""
     scores_by_id = read_scores(scores, dimension, labelled, print_error, metric)
@@ -118,18 +123,28 @@ def _judged(
     return outputs, np.array([scores_by_id[output.id] for output in outputs])
 
 
-def rating_bounds(labels: Vector, scores: Vector, dimension: str) -> tuple[float, float]:
-    """The ends of the labels' scale; of a dimension that is not known, what the file shows."""
-    labels, scores = labels[~np.isnan(labels)], scores[~np.isnan(scores)]
-    subject = find_subject(dimension)
-    if isinstance(subject, Dimension) and labels.size:
-        low, high = subject.scale[0], subject.scale[-1]
-        if low <= labels.min() and labels.max() <= high:
-            return low, high
-    if set(labels) <= {0.0, 1.0} and (0 in labels or scores.max(initial=0) <= 1):
-        return 0.0, 1.0
-    seen = np.concatenate([labels, scores])
-    return (float(seen.min()), float(seen.max())) if seen.size else (0.0, 1.0)
+def label_bounds(
+    flags: argparse.Namespace, labelled: LabelledSet, name: str, labels: Vector, scores: Vector
+) -> Bounds:
+    """The ends of the labels' scale by --scale, the file, its two words, or the dimension.
+
+    Labels themselves do not tell them, as all may lie at one end: LabelError.
+    """
+    known, subject = labels[~np.isnan(labels)], find_subject(name)
+    low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+    bounds = bounds_of(flags.scale) or pop_scale(mapping(flags.map)) or labelled.scales.get(name)
+    if bounds is None and name in labelled.words:
+        bounds = 0.0, 1.0
+    # Labels and scores of 1 at most may be of a scale from 0 to 1, whatever is usual.
+    elif bounds is None and isinstance(subject, Dimension):
+        own = subject.scale[0], subject.scale[-1]
+        bounds = own if max(high, np.nanmax(scores, initial=0)) > 1 or own[1] == 1 else None
+    if bounds is None or low < bounds[0] or bounds[1] < high:
+        raise LabelError(
+            f"{labelled.name}: labels on {name} run from {low:g} to {high:g}, and which scale they "
+            "are on is not known: add --scale LOW-HIGH, as in --scale 1-5"
+        )
+    return bounds
 
 
 def _cell(estimate: Estimate) -> dict[str, Any]:
@@ -158,7 +173,7 @@ def lines(result: Result) -> list[str]:
     overall = estimates["mean"]
     what = "true rate" if result["scale"] == (0.0, 1.0) else "true mean"
     text_lines = [
-        f"{result['dimension']}: {what} of all outputs {cell_text(overall)}",
+        f"{result['dimension']}: {what} of outputs like these {cell_text(overall)}",
         f"  n={overall['n_labels']} labels, {overall['n_judgements']} judgements, "
         f"{overall['n_documents']} documents ({overall['n_failed']} failed)",
         f"  labels alone {cell_text(overall['labels_only'])}; the judge alone "

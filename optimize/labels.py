@@ -13,6 +13,7 @@ from data.columns import OUTPUTS, is_known_text, is_reference, known_word, map_f
 from data.conversations import CONVERSATION, JUDGED
 from data.flags import split_mapping
 from data.tables.in_memory import Rows, is_in_memory
+from data.tables.problems import joined_names
 from data.types import LabelError, LabelledPairs, LabelledSet
 from data.values import USUAL_SCALES
 from dspy_judges.column_names import name_key
@@ -202,6 +203,14 @@ def load_labels(
     if name in labelled.words and (agreement := agreement_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return data.with_ratings(labelled, name)
+
+
+def only_dimension(labelled: LabelledSet) -> str:
+    """The dimension that the labels are on; SettingsError where they are on several."""
+    if len(labelled.dimensions) > 1:
+        known = joined_names(labelled.dimensions)
+        raise SettingsError(f"{labelled.name}: holds labels on {known}: name one by --dimension")
+    return labelled.dimensions[0]
 
 
 def agreement_of(labelled: LabelledSet, name: str) -> str:

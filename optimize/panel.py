@@ -230,7 +230,7 @@ def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
         return {**{key: each[key] for key in ("value", "low", "high")}, "n": each["n_documents"]}
 
     gap = contrast_of(panel, own)
-    difference = {**value_cell(gap.value, gap.interval, DIGITS), "n": len(gap.documents)}
+    difference = {**value_cell(gap.value, gap.interval, DIGITS), "n": gap.terms.size}
     return {"own": figure(own), "panel": figure(panel), "difference": difference}
 
 
@@ -288,6 +288,7 @@ def _answer(summary: Mapping[str, Any]) -> list[str]:
     """What ships and why, and how it agrees with people on what was held out."""
     gain, own = summary["gain"], summary["own"]
     better = "does better" if summary["shipped"] != "own" else "does not clearly do better"
+    unit = "system" if summary["level"] == "system" else "document"
     symbol = "accuracy" if summary["kind"] == "pairwise" else f"{summary['level']}-level rho"
     return [
         f"{summary['dimension']}: {KINDS[summary['shipped']]} ({own} is the best alone).",
@@ -296,7 +297,7 @@ def _answer(summary: Mapping[str, Any]) -> list[str]:
         f"{number_text(gain['value'], signed=True)} rho ± {number_text(gain['error'])} (standard "
         "error).",
         *(
-            f"On {title} ({counted(cells['own']['n'], 'document')}), {symbol}: best single judge "
+            f"On {title} ({counted(cells['difference']['n'], unit)}), {symbol}: best single judge "
             f"{cell_text(cells['own'])}, chosen {cell_text(cells['panel'])}, difference "
             f"{cell_text(cells['difference'], signed=True)}."
             for split, title in SPLITS.items()

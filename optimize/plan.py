@@ -8,46 +8,45 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import data
 from data.readers import read_items
+from data.rows import SAMPLING
 from data.tables.atomic_write import write_atomically
-from data.tables.problems import joined_names
 from data.types import LabelError, LabelledSet
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.exports import read_scores
 from judges.terminal import print_error
 from optimize.bearing import lacking
-from optimize.estimate import rating_bounds
+from optimize.estimate import SCALE, label_bounds
 from optimize.figures import value_cell
-from optimize.flags import MAP, VALUES, Parser, Result, SettingsError, run, values_of
-from optimize.items import Indices, Item, Items, Matrix, Vector, choose_level
-from optimize.labels import PASS_FAIL, find_subject
+from optimize.flags import (
+    MAP,
+    VALUES,
+    Bounds,
+    Parser,
+    Result,
+    SettingsError,
+    bounds_of,
+    run,
+    values_of,
+)
+from optimize.items import Indices, Item, Items, Vector, choose_level
+from optimize.labels import PASS_FAIL, find_subject, only_dimension
 from optimize.report.text import TOO_FEW, cell_text, counted, wrapped
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, stream
-from optimize.statistics.sampling import draw, per_document, sizes_by_disagreement
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
 # Fewer labelled documents say too little of what an interval takes; so many come first.
 FEWEST, FIRST_ROUND = 20, 30
 Cell = dict[str, Any]
-
-
-class Labels(NamedTuple):
-    """All outputs: label (NaN: none), the judge's score, document, weight, the labels' scale."""
-
-    label: Vector
-    score: Vector
-    document: Indices
-    weight: Vector
-    bounds: tuple[float, float]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,13 +60,10 @@ def parser() -> argparse.ArgumentParser:
     many: dict[str, Any] = {"action": "append", "default": []}
     add("file", metavar="FILE", help="all outputs")
     add("--labels", metavar="FILE", help="labels so far, by the same ids")
-    about = "the judge's scores for all; repeatable, for disagreement with others"
-    add("--scores", metavar="FILE", help=about, **many)
+    add("--scores", metavar="FILE", help="the judge's scores for all")
     add("--dimension", metavar="NAME", help="what is labelled, if labels are on several")
+    add("--scale", metavar="LOW-HIGH", help=SCALE)
     add("--target-width", metavar="W", type=float, default=0.1, help="of the intervals (0.1)")
-    about = "random, or disagreement: more often where judges differ, with weights that keep "
-    about += "figures right; on most real sets it made no interval narrower (random)"
-    add("--by", choices=("random", "disagreement"), default="random", metavar="WAY", help=about)
     add("--out", metavar="FILE", type=Path, help="the documents to label (FILE.next.jsonl)")
     add("--map", metavar="NAME=COLUMN", help=MAP, **many)
     add("--values", metavar="WORD=N,...", help=VALUES, **many)
@@ -86,13 +82,10 @@ def plan(flags: argparse.Namespace) -> Result:
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     labelled, dimension = _read(flags)
-    outputs, judges = labelled.outputs, _scores(flags.scores, labelled, dimension)
+    outputs, score = labelled.outputs, _scores(flags.scores, labelled, dimension)
     given = [labelled.label(o, dimension) if o.ratings.get(dimension) else None for o in outputs]
     label, weight = np.array(given, float), np.array([output.weight for output in outputs])
     names, document = np.unique([o.document_id for o in outputs], return_inverse=True)
-    bounds = rating_bounds(label, judges[0], dimension)
-    bounds = (0.0, 1.0) if dimension in labelled.words else bounds
-    labels = Labels(label, judges[0], document, weight, bounds)
     is_done = np.bincount(document, ~np.isnan(label)) > 0
     left, n_done = np.flatnonzero(~is_done), int(is_done.sum())
     result: Cell = {
@@ -103,21 +96,20 @@ def plan(flags: argparse.Namespace) -> Result:
         "target_width": flags.target_width,
         "figures": {},
     }
-    n_ready = np.unique(document[~np.isnan(label + judges[0])]).size
-    n, sizes = FIRST_ROUND - n_ready, np.ones(names.size)
+    n_ready = np.unique(document[~np.isnan(label + score)]).size
+    n = FIRST_ROUND - n_ready
     if n_ready >= FEWEST:
-        result["figures"] = figures_of(labels, flags.target_width)
+        bounds = label_bounds(flags, labelled, dimension, label, score)
+        labels = label, score, document, weight
+        result["figures"] = figures_of(*labels, bounds, flags.target_width)
         more = [cell["more_documents"] for cell in result["figures"].values()]
         n = max((m for m in more if m), default=left.size if None in more else 0)
-        if flags.by == "disagreement":
-            sizes = sizes_of(labels, judges)
-    order, rng = per_document(judges[0], document)[left], stream(flags.seed, "plan", left.size)
-    rows, chance = draw(sizes[left], order, min(n, left.size), rng)
-    drawn = dict(zip(names[left[rows]].tolist(), (1 / chance).tolist(), strict=True))
-    is_weighed = bool(np.ptp(sizes) or np.ptp(weight))
-    written = _write(flags, labelled, drawn, left.size if is_weighed else 0) if drawn else {}
-    way = "by disagreement" if np.ptp(sizes) else "at random"
-    return result | {"n_next": len(drawn), "drawn": way, **written}
+    # In random order, so that any first part is drawn at random, too.
+    drawn = stream(flags.seed, "plan", left.size).permutation(names[left])[:n].tolist()
+    # Where earlier labels have weights, these take them too.
+    n_from = left.size if np.ptp(weight) else 0
+    written = _write(flags, labelled, drawn, n_from) if drawn else {}
+    return result | {"n_next": len(drawn), "drawn": "at random", **written}
 
 
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -126,11 +118,9 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
     if not flags.labels:
         return items, wanted or ""
-    how: Any = {"dimensions": wanted and [wanted], "values": values_of(flags.values)}
-    done = data.read_labels(flags.labels, texts=(), **how)
-    if len(done.dimensions) > 1:
-        known = joined_names(done.dimensions)
-        raise SettingsError(f"{flags.labels}: holds labels on {known}: name one by --dimension")
+    bounds, values = bounds_of(flags.scale), values_of(flags.values)
+    how: Any = {"dimensions": wanted and [wanted], "scales": bounds and {"*": bounds}}
+    done = data.read_labels(flags.labels, texts=(), values=values, **how)
     given = {output.id: output for output in done.outputs if output.ratings}
     outputs = [
         replace(output, ratings=given[output.id].ratings, weight=given[output.id].weight)
@@ -140,30 +130,32 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     ]
     if unknown := given.keys() - {output.id for output in outputs}:
         raise LabelError(f"{flags.labels}: {min(unknown)!r} is labelled, and {flags.file} lacks it")
-    about: Any = {"words": done.words, "reading": done.reading}
-    return replace(items, outputs=tuple(outputs), **about), done.dimensions[0]
+    about: Any = {"words": done.words, "scales": done.scales, "reading": done.reading}
+    return replace(items, outputs=tuple(outputs), **about), only_dimension(done)
 
 
-def _scores(files: Sequence[str], labelled: LabelledSet, dimension: str) -> Matrix:
-    """A row a judge, NaN where it gave no score; without any, one of the same score for all."""
-    rows = [] if files else [[0.0] * len(labelled.outputs)]
-    for metric, file in map(split_name, files):
-        if not dimension:
-            raise SettingsError("--scores needs --dimension NAME where no labels name it")
-        scores = read_scores(Path(file), dimension, labelled, print_error, metric)
-        rows.append([scores.get(output.id, math.nan) for output in labelled.outputs])
-        if np.isnan(rows[-1]).all():
-            raise LabelError(f"{file}: no output of {labelled.name} has a score")
-    return np.array(rows, float)
+def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
+    """The judge's scores, NaN where it gave none; without a judge the same for all."""
+    if named is None:
+        return np.zeros(len(labelled.outputs))
+    if not dimension:
+        raise SettingsError("--scores needs --dimension NAME where no labels name it")
+    metric, file = split_name(named)
+    by_id = read_scores(Path(file), dimension, labelled, print_error, metric)
+    scores = np.array([by_id.get(output.id, math.nan) for output in labelled.outputs])
+    if np.isnan(scores).all():
+        raise LabelError(f"{file}: no output of {labelled.name} has a score")
+    return scores
 
 
-def figures_of(labels: Labels, target: float) -> dict[str, Cell]:
+def figures_of(
+    label: Vector, score: Vector, document: Indices, weight: Vector, bounds: Bounds, target: float
+) -> dict[str, Cell]:
     """The mean and the judge's agreement, and how many more documents give each the target width.
 
     `more_documents` is None where all that are left do not; without an interval, about what gives
     one. A judge with one score for all has no agreement.
     """
-    label, score, document, weight, bounds = labels
     known = ~np.isnan(label)
     n, n_all = (np.unique(document[rows]).size for rows in (known, slice(None)))
     is_rate = bounds == (0, 1) and np.isin(label[known], (0, 0.5, 1)).all()
@@ -203,36 +195,29 @@ def figures_of(labels: Labels, target: float) -> dict[str, Cell]:
     return cells
 
 
-def sizes_of(labels: Labels, judges: Matrix) -> Vector:
-    """What documents' chances are to be proportional to, by the judges' disagreement on them."""
-    label, score, document, weight, bounds = labels
-    apart = judges.var(axis=0) if len(judges) > 1 else score * (1 - score)
-    if len(judges) == 1 and (bounds != (0, 1) or not np.nanmax(apart) > 0):
-        raise SettingsError("--by disagreement takes probabilities, or two judges (--scores twice)")
-    worth = mean_score(label, score, document, weight=weight, bounds=bounds).weight
-    error = label - worth * score
-    known = ~np.isnan(error)
-    error -= np.average(error[known], weights=weight[known])
-    return sizes_by_disagreement(per_document(apart, document), per_document(error, document))
-
-
 def _write(
-    flags: argparse.Namespace, labelled: LabelledSet, drawn: dict[str, float], n_from: int
+    flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
 ) -> Cell:
-    """Write whole documents in the order drawn; where, how many outputs, and what labels them."""
+    """Write whole documents in the order drawn; where, how many outputs, and what labels them.
+
+    With `n_from` they have the weights of documents drawn from so many.
+    """
     file, name = Path(flags.file), flags.dimension or "".join(labelled.dimensions) or "NAME"
     out = flags.out or file.with_suffix(".next.jsonl")
     of_document: dict[str, list[Cell]] = {document: [] for document in drawn}
+    draw = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
     for output in labelled.outputs:
-        if (chance := drawn.get(output.document_id)) is not None:
-            draw = {"sampling_weight": chance, "sampling_from": n_from} if n_from else {}
+        if output.document_id in of_document:
             of_document[output.document_id].append(output.row | draw)
     written = [row for rows in of_document.values() for row in rows]
     content = "".join(f"{json.dumps(row)}\n" for row in written).encode()
-    write_atomically(out, content, overwrite=not flags.out)
+    if not (out.is_file() and out.read_bytes() == content):
+        write_atomically(out, content)
     words = ["dspy-judges", "label", str(out), "--dimension", name]
-    if name in {*labelled.dimensions} - labelled.words.keys() and not find_subject(name):
-        words += ["--scale", "LOW-HIGH"]  # which the labels alone do not tell
+    scale = flags.scale or "-".join(f"{end:g}" for end in labelled.scales.get(name, ()))
+    if not scale and name in {*labelled.dimensions} - labelled.words.keys():
+        scale = "" if find_subject(name) else "LOW-HIGH"
+    words += ["--scale", scale] if scale else []
     # Only a file of the page's own form can grow by the page.
     grows = flags.labels and "rating" in labelled.reading.ratings
     words += ["--out", flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))]

@@ -268,7 +268,11 @@ class Answer:
         """What people's label counts: a rating; of a choice a label, tie, share or margin."""
         if self.is_choice and cell in (*self.values, "tie"):
             return 0.5 if cell == "tie" else self.score(cell)
-        number = float(cell)
+        number, low = float(cell), -1 if self.values == LETTERS else 0
+        is_two = self.is_choice or [*map(str, self.values)] == ["0", "1"]
+        if is_two and not low <= number <= 1:
+            words = ", ".join(map(repr, self.values))
+            raise ValueError(f"{cell!r} is no label; write {words}, or a number from {low} to 1")
         if not math.isfinite(number):
             raise ValueError(f"{cell!r} is no finite number")
         if self.values != LETTERS:

@@ -43,10 +43,10 @@ from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, miss_rows
 from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import (
     COIN,
+    floor_flags,
     has_constructed_labels,
     is_binary,
     is_paired,
-    lower_end,
     scale_warning,
     unit_of,
 )
@@ -403,7 +403,8 @@ def verify_lines(
     lines += last_lines
     if not everything:
         return lines
-    every = list(dict.fromkeys(signature(c, unit_of(result)) for c in result["correlations"]))
+    about = unit_of(result), result["data"]["n_systems"]
+    every = dict.fromkeys(signature(c, *about) for c in result["correlations"])
     return [*lines, "", *every, *(_people_lines(people, everything) if people else [])]
 
 
@@ -503,7 +504,8 @@ def _people_lines(
             verdict = "yes" if low > 0 else "no"
         judge, person = (number_text(one[side]["value"]) for side in ("judge", "annotator"))
         lines.append(
-            f"As good as one annotator: {verdict} (rho with the others {judge}, theirs {person})"
+            f"As good as one of these annotators: {verdict} (rho with the others {judge}, "
+            f"theirs {person})"
         )
     return lines
 
@@ -539,15 +541,15 @@ def next_step(result: Mapping[str, Any], *, has_page: bool = False) -> str:
     if low is not None and low <= (COIN if paired else 0):
         return "do not rely on it yet; on these labels it may be chance"
     if low is not None and (high - low) / 2 > WIDE:
-        return f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide"
-    held = f"--min-spearman {lower_end(cell)} holds it there in CI"
-    return _shown_and_held("its worst errors", held, result, has_page=has_page)
+        return _and_held(f"label more {of}; the interval is ±{(high - low) / 2:.2f} wide", result)
+    return _and_held("" if has_page else "--report FILE.html shows its worst errors", result)
 
 
-def _shown_and_held(errors: str, held: str, result: Mapping[str, Any], *, has_page: bool) -> str:
-    """Where the errors are shown, and what holds the judge to its figure, where nothing does."""
-    shown = [] if has_page else [f"--report FILE.html shows {errors}"]
-    return "; ".join([*shown, *([] if result.get("gate") else [held])])
+def _and_held(step: str, result: Mapping[str, Any]) -> str:
+    """The step, and what holds the judge to its figure in CI, where nothing does."""
+    gate = floor_flags(result["correlations"][0], result if is_binary(result) else None)
+    held = f"{gate} holds it in CI" if gate else "too few labels for a floor: --against in CI"
+    return "; ".join(filter(None, [step, "" if result.get("gate") else held]))
 
 
 def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
@@ -561,5 +563,4 @@ def _next_of_two_values(result: Mapping[str, Any], *, has_page: bool) -> str:
     low = result["balanced_accuracy"]["low"]
     if low is not None and low <= COIN:
         return "do not rely on it yet; always saying the same may do as well"
-    held = " ".join(f"--min-{name} {lower_end(result[name])}" for name in ("tpr", "tnr"))
-    return _shown_and_held("all", f"{held} holds it in CI", result, has_page=has_page)
+    return _and_held("" if has_page else "--report FILE.html shows all", result)

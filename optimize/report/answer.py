@@ -3,7 +3,6 @@
 All of it is read from what `--json` prints of a run, a verification or a comparison.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,9 @@ from optimize.report.text import (
     two_value_sentences,
     wrapped,
 )
+from optimize.statistics.floor import correlation_floor, share_floor
+from optimize.statistics.intervals import FEW_DOCUMENTS
+from optimize.statistics.two_values import FEW_OUTPUTS
 
 Summary = Mapping[str, Any]
 Cell = Mapping[str, Any]
@@ -31,6 +33,8 @@ HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 # The share of pairs that tossing a coin orders as people do.
 COIN = 0.5
+# With fewer documents, rho over all outputs has no interval in too many further draws.
+FEW_DOCUMENTS_FOR_FLOOR = 100
 # An interval's half that is too wide.
 WIDE = 0.10
 # From these shares on, failures and what an attack adds of the scale ask for a step.
@@ -220,13 +224,13 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     if not one:
         yield "One person", "Not known: no two annotators labelled the same outputs."
         return
-    gap, verdict = one["gap"], "Perhaps as good as one annotator"
+    gap, verdict = one["gap"], "Perhaps as good as one of these annotators"
     if gap["low"] is None:
-        verdict = "Too few documents to say whether it is as good as one annotator"
+        verdict = "Too few documents to say whether it is as good as one of these annotators"
     elif gap["high"] < 0:
-        verdict = "Not as good as one annotator"
+        verdict = "Not as good as one of these annotators"
     elif gap["low"] > 0:
-        verdict = "Better than one annotator"
+        verdict = "Better than one of these annotators"
     yield (
         "One person",
         f"{verdict}: rho with the other annotators {number_text(one['judge']['value'])}, an "
@@ -304,9 +308,12 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     card, use = _card(summary, "test", shipped), []
     chance = list(_on_chance(order, card))
     if not chance:
+        gate = floor_flags(cell, card)
+        held = f"verify FOLDER --data FILE {gate}" if gate else "verify NEW --against FOLDER"
+        why = "one as good passes nine times of ten" if gate else "labels are too few for a floor"
         use = [
             "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
-            f"verify FOLDER --data FILE {_floors(summary, cell)} --point`."
+            f"{held}`: {why}."
         ]
     steps = [
         *_on_failures(cell, summary),
@@ -320,17 +327,22 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     return steps[:MOST_STEPS]
 
 
-def _floors(summary: Summary, cell: Cell) -> str:
-    """The flags of a gate at the lower ends of what was measured."""
-    card = _card(summary, "test", summary["shipped"])
-    if card is None:
-        return f"--min-spearman {lower_end(cell)}"
-    return " ".join(f"--min-{name} {lower_end(card[name])}" for name in ("tpr", "tnr"))
+def floor_flags(cell: Cell, card: Cell | None) -> str:
+    """A gate that an equally good judge passes on as many new labels, nine times of ten.
 
-
-def lower_end(cell: Cell) -> str:
-    """What to hold a judge to: the lower end of its interval, in two digits."""
-    return "X" if cell["low"] is None else f"{math.floor(100 * cell['low']) / 100:.2f}"
+    Of two values (`card`) both rates are held. Empty where labels are so few that new ones may give
+    no intervals.
+    """
+    if card:
+        rates = [card[name] for name in ("tpr", "tnr")]
+        if any(rate["n"] < 2 * FEW_OUTPUTS or not rate["low"] for rate in rates):
+            return ""
+        floors = [share_floor(rate["value"], rate["low"], len(rates)) for rate in rates]
+        return "--min-tpr {:.2f} --min-tnr {:.2f}".format(*floors)
+    least = FEW_DOCUMENTS_FOR_FLOOR if cell["level"] == "dataset" else 2 * FEW_DOCUMENTS
+    if cell["low"] is None or cell["n_documents"] < least:
+        return ""
+    return f"--min-spearman {correlation_floor(cell['value'], cell['low']):.2f}"
 
 
 def _on_failures(cell: Cell, result: Summary) -> Iterator[str]:
@@ -477,11 +489,7 @@ def compare_answer(result: Summary) -> list[Said]:
     """Which judge is best, how sure that is, and which of the others are as good."""
     best, *rest = result["judges"]
     cell, order = ranked_by(best), best["order"]
-    said = [
-        ("Warning", f"{row['name']} was tuned on {what}these labels, which flatters it.")
-        for row in result["judges"]
-        if (what := "documents of " * bool(row["n_given"])) or row["tuned_on_these_labels"]
-    ]
+    said = [("Warning", met) for row in result["judges"] for met in _met(row, unit_of(result))]
     said.append(("Best", f"{best['name']} ({figure_name(result)} {cell_text(cell)})."))
     if is_binary(result):
         said += zip(TWO_VALUES, two_value_sentences(best), strict=True)
@@ -497,6 +505,17 @@ def compare_answer(result: Summary) -> list[Said]:
     if open_:
         said.append(("Not known", f"whether it is better than {', '.join(open_)}."))
     return said
+
+
+def _met(row: Cell, unit: str) -> Iterator[str]:
+    """Yield on how much of what is compared, and of what is set apart, a judge was tuned."""
+    name, n_met, n_given = row["name"], row["n_met"], row["n_given"]
+    if row["tuned_on_these_labels"]:
+        yield f"{name} was tuned on {n_met:,} of these {unit}, which flatters it."
+    elif n_met:
+        yield f"{n_met:,} more {unit} that {name} was tuned on are set apart."
+    if n_given:
+        yield f"{name} was tuned on documents of {n_given:,} of these {unit}, which flatters it."
 
 
 def compare_steps(result: Summary) -> list[str]:

@@ -194,7 +194,7 @@ def write_verification(
     judge, unit = Path(str(result["judge"])), unit_of(result)
     levels = Table(
         head=("level and coefficient",),
-        rows=[(signature(cell, unit),) for cell in result["correlations"]],
+        rows=[(signature(c, unit, result["data"]["n_systems"]),) for c in result["correlations"]],
         caption="Every level and coefficient.",
     )
     data = result["data"]

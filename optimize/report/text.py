@@ -81,7 +81,7 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
     ]
 
 
-def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
+def signature(cell: Mapping[str, Any], unit: str, n_systems: int) -> str:
     """A correlation as it is cited, with level, coefficient, interval and counts."""
     symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[cell["coefficient"]]
     uncounted = [
@@ -91,7 +91,9 @@ def signature(cell: Mapping[str, Any], unit: str = "outputs") -> str:
     ]
     if cell.get("n_zero"):
         uncounted[0] += f" ({cell['n_zero']:,} of them count 0)"
+    systems = [counted(n_systems, "system")] if cell["level"] == "system" else []
     counts = [f"{cell['n_documents']:,} documents", f"{cell['n_outputs']:,} {unit}", *uncounted]
+    counts = [*systems, *counts]
     return f"{cell['level']}-level {symbol} {cell_text(cell)}, n={', '.join(counts)}"
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from data.flags import split_mapping
+from data.readers import read_labels
 from judges.cli.flags import mapping, read_number
 from judges.client import (
     KEY_FOR_NAME,
@@ -165,6 +166,11 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         columns = mapping([str(word) for word in columns])
     # A mapping file has words, too.
     plain["map"], plain["values"] = split_mapping(columns, values_of(plain.get("values", {})))
+    if "data" in plain and not plain.keys() & {"dimension", "pairwise"}:
+        from optimize.labels import only_dimension  # which a help text does without
+
+        how: Any = {"map": plain["map"], "values": plain["values"], "texts": ()}
+        plain["dimension"] = only_dimension(read_labels(plain["data"], **how))
     # As `check` leaves it in a mapping file; what is given beside it goes before.
     if scale := plain["map"].pop("scale", None):
         plain.setdefault("scale", scale)

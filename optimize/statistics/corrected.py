@@ -9,8 +9,10 @@ Documents may be drawn with unequal chances (active inference, arXiv:2403.03208)
 one over their chance, and the judge's mean is over all outputs, since those without a label do not
 stand for all. With equal chances it is the same but for the order of 1 / n.
 
-Sixteen labels that all pass do not show that all outputs do. So two documents are added for the
-interval, one at either end of the scale, as Agresti and Caffo (2000) do for shares.
+Sixteen labels that all pass do not show that all outputs do, and twenty that the judge got right
+not that it errs nowhere. So three documents are added for the interval, a quarter of them at each
+end of the labels' scale with the judge's lowest score and with its highest, as Agresti and Min
+(2005) add to the four cells of paired shares.
 
 Own code, because ppi-python takes outputs as independent (here they share documents); where they
 are independent the tests hold both against each other.
@@ -28,6 +30,9 @@ from optimize.statistics.intervals import (
     effective_number,
     student_quantile,
 )
+
+# So many documents are added.
+ADDED = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +95,9 @@ def mean_score(
     columns = [weights, weights * labels, weights * scores, np.ones(total), scores]
     sums: Matrix = np.stack([np.bincount(codes, column) for column in columns])
     labels_only, correction = _means(sums)
-    added = _added_documents(sums, labels, weights, bounds) if bounds else np.empty((5, 0))
+    added = _added_documents(sums, labels, weights, scores, bounds) if bounds else np.empty((5, 0))
     sums = np.hstack([sums, added])
-    centre, _ = _means(sums)
+    centre, shift = _means(sums)
     errors = _errors(sums)
     power = float((errors[1] ** 2).sum())
     # Times this the correction is the judge's mean elsewhere less its mean over the labels.
@@ -108,7 +113,7 @@ def mean_score(
     value = float(np.clip(labels_only + of_judge * correction, low, high))
     return Estimate(
         value=value,
-        interval=_interval(value, centre + of_judge * correction, wider, freedom_left, low, high),
+        interval=_interval(value, centre + of_judge * shift, wider, freedom_left, low, high),
         labels_only=labels_only,
         labels_only_interval=_interval(labels_only, centre, label_error, freedom, low, high),
         judge_only=float(scores.mean()),
@@ -162,9 +167,9 @@ def _errors(sums: Matrix) -> Matrix:
 
 
 def _added_documents(
-    sums: Matrix, labels: Vector, weights: Vector, bounds: tuple[float, float]
+    sums: Matrix, labels: Vector, weights: Vector, scores: Vector, bounds: tuple[float, float]
 ) -> Matrix:
-    """One document at either end of the scale, of whose scores nothing is known.
+    """The documents in which either end of the scale meets the judge's lowest and highest score.
 
     Labels of a document are partly alike, so that it counts as the root of their number. It counts
     less the further the labels are from being all at the ends, where few say little of the spread:
@@ -175,13 +180,11 @@ def _added_documents(
     mean = np.average(together, weights=weights)
     largest = (mean - low) * (high - mean)
     variance = np.average((together - mean) ** 2, weights=weights)
-    n, share = sums[0].sum(), variance / largest if largest > 0 else 0.0
-    size = float(np.sqrt(n / (sums[0] > 0).sum()) * share)
-    score = sums[2].sum() / n
-    document = np.array([size, 0.0, score * size, size, score * size])
-    added = np.stack([document, document], axis=1)
-    added[1] = [low * size, high * size]
-    return added
+    share = variance / largest if largest > 0 else 0.0
+    size = ADDED / 4 * float(np.sqrt(sums[0].sum() / (sums[0] > 0).sum()) * share)
+    corners = ((label, score) for label in bounds for score in (scores.min(), scores.max()))
+    added = [(1, label, score, 1, score) for label, score in corners]
+    return size * np.array(added, dtype=float).T
 
 
 def _interval(

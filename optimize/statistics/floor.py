@@ -1,10 +1,44 @@
-"""Whether a figure holds a floor, judged by its interval, and how many more labels would tell."""
+"""Whether a figure holds a floor, judged by its interval; floors to offer, and labels that tell.
+
+A floor is offered that a judge as good as today's holds on as many new labels, nine times of ten.
+Both measurements err alike around one truth, so that they differ with twice the variance of either.
+So the floor is where the new interval would begin if the new figure were as low as this leaves it
+in one of ten cases. What is assumed: new labels like these, and an interval as wide.
+"""
 
 import math
 
-from optimize.statistics.intervals import Interval
+from optimize.statistics.intervals import Interval, student_quantile
+from optimize.statistics.two_values import wilson
 
 MOST_FURTHER = 10_000
+# How often an equally good judge holds all the floors that are offered together.
+HOLDS = 0.9
+
+
+def correlation_floor(value: float, low: float) -> float:
+    """The floor to offer for a correlation, whose interval has this lower end, on Fisher's z."""
+    z, end = math.atanh(value), math.atanh(low)
+    return math.tanh(end - math.sqrt(2) * _deviates(1) / student_quantile(math.inf) * (z - end))
+
+
+def share_floor(share: float, low: float, n_floors: int) -> float:
+    """The floor to offer for a share, whose Wilson interval has this lower end.
+
+    The lower end tells how many independent outputs the interval is worth. Both measurements have
+    the variance that the mean of both shares has. `n_floors` are to hold together.
+    """
+    n = student_quantile(math.inf) ** 2 * low * (1 - low) / (share - low) ** 2
+    a, b = _deviates(n_floors) ** 2 / n, 2 * share - 1
+    # (share - new)^2 = 2 a m (1 - m), with m the mean of the two.
+    gap = (a * b + math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))) / (2 + a)
+    return wilson(max(0.0, share - gap), n).low
+
+
+def _deviates(n_floors: int) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(HOLDS ** (1 / n_floors)))
 
 
 def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> str:

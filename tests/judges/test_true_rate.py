@@ -33,7 +33,8 @@ def test_the_rate_is_what_would_be_passed_so_often_with_these_errors() -> None:
     assert rate.low < 0.6 < rate.high
     ends = f"[{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
     assert str(rate) == (
-        f"the judge passes 62%; corrected for its errors on the test labels 60% {ends}"
+        "the judge passes 62%; corrected for its errors on the test labels, if it errs alike here, "
+        f"60% {ends}"
     )
 
 

@@ -65,7 +65,8 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     assert table[1].startswith("new systems, untuned  1.000 [")
     assert max(map(len, table)) <= 80
     (step,) = run_steps(summary)
-    assert re.search(r"--min-tpr 0\.9\d --min-tnr 0\.3\d --point`", step)
+    # 40 of 40 may well be 37 when labelled again, whose interval begins at .80; 20 of 40 be 13.
+    assert re.search(r"--min-tpr 0\.8\d --min-tnr 0\.19`: one as good passes nine", step)
 
 
 def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
@@ -149,9 +150,9 @@ def test_failures_of_either_judge_are_counted() -> None:
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
-        ((-0.2, -0.1), "Not as good as one annotator"),
-        ((-0.2, 0.1), "Perhaps as good as one annotator"),
-        ((0.1, 0.2), "Better than one annotator"),
+        ((-0.2, -0.1), "Not as good as one of these annotators"),
+        ((-0.2, 0.1), "Perhaps as good as one of these annotators"),
+        ((0.1, 0.2), "Better than one of these annotators"),
         ((None, None), "Too few documents to say"),
     ],
 )
@@ -252,7 +253,7 @@ def judge(name: str, value: float, dollars: float | None, **others: Any) -> dict
     return {
         "name": name, "correlations": [cell(value)], "order": order(), "difference": None,
         "standing": "best", "cost_per_1000_rows": dollars, "plan": "one",
-        "tuned_on_these_labels": False, "n_given": 0, **others,
+        "tuned_on_these_labels": False, "n_met": 0, "n_given": 0, **others,
     }  # fmt: skip
 
 

@@ -55,14 +55,32 @@ def test_sixteen_labels_that_all_pass_prove_little() -> None:
     result = mean_score(label, score, bounds=(0, 1))
     assert result.value == 1
     assert result.interval is not None
-    # Agresti and Coull's for 16 of 16: 17/18 - 2.11 sqrt(17/18 * 1/18 / 17).
-    assert result.interval.low == pytest.approx(
-        17 / 18 - stats.t.ppf(0.975, 17) * (17 / 18**2 / 17) ** 0.5
+    assert result.labels_only_interval is not None
+    # Of labels alone two documents are added that pass and two that fail, of three quarters each:
+    # 17.5 of 19 pass, and the errors of 20 documents, squared, are scaled by 20 / 19.
+    squares = 16 * (1.5 / 19) ** 2 + 2 * 0.75**2 * ((1.5 / 19) ** 2 + (17.5 / 19) ** 2)
+    assert result.labels_only_interval.low == pytest.approx(
+        17.5 / 19 - stats.t.ppf(0.975, 19) * (20 / 19 * squares) ** 0.5 / 19
     )
+    assert result.interval.low < 0.85
     assert result.interval.high == 1
     needed = labels_needed(result, (1 - result.interval.low) / 2)
     assert needed is not None
     assert needed > 60
+
+
+@pytest.mark.parametrize("n", [20, 60, 120])
+@pytest.mark.parametrize("share", [0.8, 0.9, 0.95])
+def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n: int, share: float) -> None:
+    rng, held = np.random.default_rng(n), []
+    for _ in range(400):
+        human = (rng.random(1000) < share).astype(float)
+        score = np.where(rng.random(1000) < 0.1, 1 - human, human)
+        result = mean_score(np.where(np.arange(1000) < n, human, math.nan), score, bounds=(0, 1))
+        assert result.interval is not None
+        held.append(result.interval.low <= share <= result.interval.high)
+    # 400 hits have a standard deviation of one point.
+    assert np.mean(held) >= 0.93 - 0.02
 
 
 def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected() -> None:

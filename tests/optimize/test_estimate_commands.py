@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,6 +43,8 @@ def files(tmp_path: Path) -> list[str]:
         write_jsonl(tmp_path / "scores.jsonl", scores),
         "--dimension",
         "clarity",
+        "--scale",
+        "1-5",
     ]
 
 
@@ -75,7 +78,7 @@ def test_estimates_are_printed_with_interval_and_counts(
 ) -> None:
     assert estimate_command.command(files) == 0
     first, counts, alone, needed, *systems = capsys.readouterr().out.splitlines()
-    assert first.startswith("clarity: true mean of all outputs 2.")
+    assert first.startswith("clarity: true mean of outputs like these 2.")
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
@@ -87,13 +90,52 @@ def test_a_rate_of_few_labels_that_all_pass_is_not_certain(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [{"id": str(n), "group": str(n), "output": f"text {n}"} for n in range(200)]
-    labelled = [{**row, "ratings": {"ok": 1}} for row in rows[:16]] + rows[16:]
+    labelled = [{**row, "ratings": {"ok": "pass"}} for row in rows[:16]] + rows[16:]
     scores = [{"id": str(n), "dimension": "ok", "score": int(n % 10 > 0)} for n in range(200)]
     flags = ["--data", write_jsonl(tmp_path / "l.jsonl", labelled), "--dimension", "ok"]
     assert estimate_command.command([*flags, "--scores", write_jsonl(tmp_path / "s", scores)]) == 0
     first, _, _, needed = capsys.readouterr().out.splitlines()
-    assert first == "ok: true rate of all outputs 1.000 [0.827, 1.000]"
+    assert first.startswith("ok: true rate of outputs like these 1.000 [0.8")
     assert needed.split()[-3] != "0"
+
+
+def test_labels_that_are_all_alike_do_not_tell_their_scale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": f"{n}", "group": f"{n}", "output": f"text {n}"} for n in range(200)]
+    outputs = write_jsonl(tmp_path / "outputs.jsonl", rows)
+
+    def estimated(name: str, label: int, *flags: str, code: int = 0, **columns: Any) -> str:
+        labels = [{"id": f"{n}", "dimension": name, "rating": label, **columns} for n in range(20)]
+        scores = [{"id": f"{n}", "score": min(label, n % 10)} for n in range(200)]
+        files = ["--annotations", write_jsonl(tmp_path / "l.jsonl", labels), "--data", outputs]
+        files += ["--scores", write_jsonl(tmp_path / "s.jsonl", scores)]
+        assert estimate_command.command([*files, *flags]) == code
+        captured = capsys.readouterr()
+        return (captured.err if code else captured.out).splitlines()[0]
+
+    known = estimated("clarity", 5, "--scale", "1-5")
+    assert known.startswith("clarity: true mean of outputs like these 5.000 [4.")
+    assert estimated("clarity", 5, rating_scale="1-5") == known
+    asked = "run from 5 to 5, and which scale they are on is not known: add --scale LOW-HIGH"
+    assert asked in estimated("clarity", 5, code=1)
+    # Of a catalogue's dimension from 1 to 5, labels and scores of 1 at most may be of 0-1.
+    assert "run from 1 to 1, and which scale" in estimated("relevance", 1, code=1)
+    assert "true rate of outputs" in estimated("relevance", 1, "--scale", "0-1")
+    assert "true mean of outputs" in estimated("relevance", 5)
+
+
+def test_labels_by_id_in_a_file_of_their_own_need_no_dimension(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": f"o{n}", "output": f"text {n}"} for n in range(90)]
+    (tmp_path / "l.csv").write_text("id,label\n" + "".join(f"o{n},pass\n" for n in range(30)))
+    files = ["--annotations", str(tmp_path / "l.csv")]
+    files += ["--data", write_jsonl(tmp_path / "outputs.jsonl", rows)]
+    scores = [{"id": row["id"], "label": 1} for row in rows]
+    files += ["--scores", write_jsonl(tmp_path / "s.jsonl", scores)]
+    assert estimate_command.command(files) == 0
+    assert capsys.readouterr().out.startswith("label: true rate of outputs like these 1.000 [0.8")
 
 
 def test_alone_a_judge_passes_the_share_of_outputs_that_reach_a_half(

@@ -1,4 +1,4 @@
-"""optimize.plan from files to printed lines, and from its documents to an estimate."""
+"""optimize.plan from files to printed lines."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,6 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 from processes import run_python
 
-from optimize.estimate import command as estimate
 from optimize.plan import command as plan
 
 N = 200
@@ -143,7 +142,8 @@ def test_too_few_fails_are_asked_for_before_a_width(
 
 def test_ratings_have_a_mean_and_a_rho(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
-    rows = [{"id": f"o{n}", "dimension": "tone", "annotator": "A"} for n in range(60)]
+    row = {"dimension": "tone", "annotator": "A", "rating_scale": "1-5"}
+    rows = [{"id": f"o{n}", **row} for n in range(60)]
     given = rng.integers(1, 6, 60).tolist()
     write_jsonl("done.jsonl", [{**r, "rating": x} for r, x in zip(rows, given, strict=True)])
     scores = [*(np.array(given) + rng.normal(size=60)).tolist(), *rng.uniform(1, 5, 140).tolist()]
@@ -151,8 +151,7 @@ def test_ratings_have_a_mean_and_a_rho(folder: Path, capsys: pytest.CaptureFixtu
     write_jsonl("tone.jsonl", rows)
     lines = lines_of(capsys, "--labels", "done.jsonl", "--scores", "tone.jsonl")
     assert [line.split("  ")[0] for line in lines[1:3]] == ["true mean", "dataset-level rho"]
-    # Of a name that no judge has, the labels do not tell the scale.
-    assert lines[-1].endswith("--dimension tone --scale LOW-HIGH --out done.jsonl")
+    assert lines[-1].endswith("--dimension tone --scale 1-5 --out done.jsonl")
     assert max(map(len, lines[:-1])) <= 80
 
 
@@ -174,32 +173,14 @@ def test_rows_without_ids_get_the_ids_that_labels_will_name(
     assert all(row["output"] == f"T {int(row['id']) - 1}" for row in rows)
 
 
-def test_documents_drawn_by_disagreement_give_an_unbiased_estimate(
+def test_a_plan_replaces_no_file_but_by_the_same(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    estimates, plain, truth = [], [], sum(TRUE) / N
-    both = ("--labels", "done.jsonl", "--scores", "a.jsonl", "--scores", "b.jsonl")
-    for seed in range(30):
-        pilot = np.random.default_rng(seed).permutation(N)[:40].tolist()
-        write_labels(pilot)
-        by = ("--by", "disagreement", "--seed", str(seed), "--out", f"{seed}.jsonl")
-        assert len(lines_of(capsys, *both, *by)) <= 10
-        # Any first part of what was drawn will do.
-        drawn = read_jsonl(f"{seed}.jsonl")[:40]
-        with Path("done.jsonl").open("a") as file:
-            for row in drawn:
-                rating = ("fail", "pass")[TRUE[int(row["id"][1:])]]
-                label = {**row, "dimension": "ok", "annotator": "Ann", "rating": rating}
-                file.write(json.dumps(label) + "\n")
-        plain.append(np.mean([TRUE[n] for n in (*pilot, *(int(r["id"][1:]) for r in drawn))]))
-        flags = ["--data", "outputs.jsonl", "--annotations", "done.jsonl", "--dimension", "ok"]
-        assert estimate([*flags, "--scores", "a.jsonl", "--json"]) == 0
-        result = json.loads(capsys.readouterr().out)["estimates"]["mean"]
-        estimates.append(result["value"])
-    error = np.std(estimates) / np.sqrt(len(estimates))
-    assert abs(np.mean(estimates) - truth) < 3 * error
-    # The judges differ on fails alone, which are drawn more often.
-    assert np.mean(plain) < truth - 0.02
+    first = lines_of(capsys)
+    assert lines_of(capsys) == first
+    write_labels(range(12))
+    (line,) = lines_of(capsys, "--labels", "done.jsonl", code=1)
+    assert "outputs.next.jsonl exists already; name another file" in line
 
 
 def test_later_random_draws_have_weights_where_earlier_ones_have(
@@ -223,7 +204,12 @@ def test_later_random_draws_have_weights_where_earlier_ones_have(
     [
         (["--target-width", "0"], 2, "a number above 0 is wanted"),
         (["--scores", "a.jsonl"], 2, "--scores needs --dimension NAME where no labels name it"),
-        ([*LINE, "--by", "disagreement"], 2, "probabilities, or two judges (--scores twice)"),
+        (
+            ["--labels", "done.jsonl", "--scores", "label.jsonl"],
+            1,
+            "no score on 'ok'; it has label",
+        ),
+        (["--labels", "done.jsonl", "--scores", "l.csv"], 1, "'ok' is not among id, label; give"),
         (["--labels", "two.jsonl"], 2, "holds labels on kind, ok: name one by --dimension"),
         (["--labels", "done.jsonl", "--scores", "else.jsonl"], 1, "no output of outputs has a"),
     ],
@@ -239,6 +225,8 @@ def test_a_wrong_use_is_one_line(
     rows = read_jsonl("done.jsonl")
     write_jsonl("two.jsonl", [*rows, *({**row, "dimension": "kind"} for row in rows)])
     write_jsonl("else.jsonl", [{"id": "x", "score": 1}])
+    write_jsonl("label.jsonl", [{"id": "o1", "dimension": "label", "score": 1}])
+    Path("l.csv").write_text("id,label\no1,1\n")
     (line,) = lines_of(capsys, *words, code=code)
     assert said in line
     assert not Path("outputs.next.jsonl").exists()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimize.statistics.floor import further_outputs, outcome
+from optimize.statistics.floor import correlation_floor, further_outputs, outcome, share_floor
 from optimize.statistics.intervals import Interval
 from optimize.statistics.two_values import Rate, TwoValues, two_values, wilson
 
@@ -158,6 +158,22 @@ def test_a_floor_holds_below_the_interval_and_falls_short_above(
     assert outcome(0.7, ends, floor, point=True) == at_the_point
     assert outcome(0.7, None, floor, point=False) == "undecided"
     assert outcome(NAN, None, floor, point=True) == "falls short"
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.8, 60), (0.9, 120), (0.7, 400)])
+def test_an_equally_good_judge_holds_the_floors_offered_nine_times_of_ten(
+    share: float, n: int
+) -> None:
+    today, again = np.random.default_rng(n).binomial(n, share, (2, 4000)) / n
+    for n_floors in (1, 2):
+        floors = [share_floor(s, wilson(s, n).low, n_floors) for s in today]
+        held = [wilson(s, n).low >= floor for s, floor in zip(again, floors, strict=True)]
+        assert np.mean(held) ** n_floors == pytest.approx(0.9, abs=0.03)
+    # On Fisher's z both figures err by sigma: the new one is below z - 1.2816 sqrt(2) sigma in one
+    # of ten, and its interval begins 1.96 sigma below it.
+    z, sigma = 0.6, n**-0.5
+    floor = correlation_floor(math.tanh(z), math.tanh(z - 1.959964 * sigma))
+    assert math.atanh(floor) == pytest.approx(z - (1.959964 + 1.281552 * 2**0.5) * sigma)
 
 
 def test_so_many_more_outputs_decide_if_the_share_stays() -> None:
