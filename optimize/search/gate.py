@@ -4,8 +4,8 @@ Every labelled document of train and dev decides, and none is judged there by a 
 from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
 judge that shows all labels has versions that leave a document out). Were the judges so found no
 better than the untuned one, swapping the two on any document would be as likely, which is what the
-test rests on (`optimize.statistics.intervals`). It is asked once, about the first finalist of
-either half, so there is no choice among many to pay for. Test labels have no part in it.
+test rests on (`optimize.statistics.intervals`). It is asked once, of finalists that other documents
+have chosen, so there is no choice among many to pay for. Test labels have no part in it.
 """
 
 import itertools
@@ -173,8 +173,14 @@ class Finalist:
     scores: Vector
     seed: Vector
 
-    def gain(self, goal: Goal) -> Contrast:
-        return contrast(self.scores, self.seed, self.items, goal)
+    def gain(self, goal: Goal, documents: Collection[str] | None = None) -> Contrast:
+        """Its figure less the untuned judge's, on these documents (None: on all of its own)."""
+        rows = [
+            row
+            for row, name in enumerate(self.items.document_ids)
+            if documents is None or name in documents
+        ]
+        return contrast(self.scores[rows], self.seed[rows], self.items.of_rows(rows), goal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +284,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
         left -= evaluator.cost(candidate, dev)
+        left -= evaluator.cost(candidate, taught_by(problem, candidate))
         if left >= 0 or not affordable:
             affordable.append(candidate)
     if cross_fit:
@@ -321,14 +328,20 @@ def at_threshold(
     if cross_fit:
         threshold = best_threshold(scores, items.human)
         return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
-    names = [name for name in problem.train.documents if name not in candidate.documents]
-    taught, evaluator = problem.train.of_documents(names), problem.evaluator
-    is_new = not len(evaluator.known(candidate, taught))
-    if is_new and evaluator.cost(candidate, taught) <= evaluator.budget.left:
-        # No race has met it, as where there is no proposer.
-        evaluator.scores(candidate, taught)
+    taught = taught_by(problem, candidate)
+    problem.evaluator.scores(candidate, taught)
     threshold = problem.threshold(candidate, taught)
     return replace(candidate, threshold=threshold), verdicts(scores, threshold)
+
+
+def taught_by(problem: SearchProblem, candidate: Candidate) -> Items:
+    """What teaches a threshold: of train what races have met, or all where they have not met it."""
+    if problem.goal != "balanced":
+        return Items(())
+    names = [name for name in problem.train.documents if name not in candidate.documents]
+    items = problem.train.of_documents(names)
+    known = problem.evaluator.known(candidate, items)
+    return known if len(known) else items
 
 
 def affordable_documents(
@@ -353,21 +366,23 @@ def decide(
 ) -> tuple[Candidate, Choice]:
     """The tuned judge of the finalists of either half, and whether it ships.
 
-    The test is of the first reliable finalists, unless the budget has `prevented` it. Of all with a
-    gain the tuned judge is the one that is worth most for its cost, and it ships only if its gain
-    on the untuned judge is worth its cost, too: a judge is paid for again with every row.
+    The test is of either half's finalists (see `contrasts_of`), unless the budget has `prevented`
+    it. Of all with a gain the tuned judge is the one that is worth most for its cost, and it ships
+    only if its gain on the untuned judge is worth its cost, too: a judge is paid for again with
+    every row.
     """
     goal, options, item_cost = problem.goal, problem.options, problem.evaluator.item_cost
     reliable = [[each for each in half if is_reliable(each.scores, each.seed)] for half in halves]
-    leaders = [half[0] for half in reliable if half]
-    if not leaders:
+    if not any(reliable):
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.seed, prevented or Choice(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    choice = prevented or verdict([each.gain(goal) for each in leaders], goal, rng, options.risk)
+    contrasts = [each for half in reliable for each in contrasts_of(problem, half, rng)]
+    choice = prevented or verdict(contrasts, goal, rng, options.risk)
     gains = {each.candidate.id: each.gain(goal).value for half in reliable for each in half}
-    gainers = [each for half in reliable for each in half if gains[each.candidate.id] > 0]
-    tuned = worth_most(problem, [each.candidate for each in gainers or leaders])
+    finalists = [each.candidate for half in reliable for each in half]
+    gainers = [candidate for candidate in finalists if gains[candidate.id] > 0]
+    tuned = worth_most(problem, gainers or finalists, problem.labelled)
     ratio = item_cost(tuned) / item_cost(problem.seed)
     if choice.ship and gains[tuned.id] < GAIN_FOR_COST * (ratio - 1):
         why = (
@@ -390,6 +405,27 @@ def decide(
         ship=choice.ship,
     )
     return tuned, choice
+
+
+def contrasts_of(
+    problem: SearchProblem, half: Sequence[Finalist], rng: np.random.Generator
+) -> list[Contrast]:
+    """The gains of a half's finalists, each on documents that had no part in its choice.
+
+    One of two random parts of the documents is judged by the finalist that is worth most on all
+    labels but that part's, and the other part likewise.
+    """
+    by_finalist: dict[str, set[str]] = {}
+    names = rng.permutation(half[0].items.documents).tolist() if half else []
+    for part in (names[::2], names[1::2]) if half else ():
+        items = problem.labelled.of_documents({*problem.labelled.documents} - {*part})
+        chosen = worth_most(problem, [each.candidate for each in half], items)
+        by_finalist.setdefault(chosen.id, set()).update(part)
+    return [
+        each.gain(problem.goal, by_finalist[each.candidate.id])
+        for each in half
+        if each.candidate.id in by_finalist
+    ]
 
 
 def verdict(
@@ -432,24 +468,24 @@ def figure_of(goal: Goal) -> str:
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
-def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
-    """The candidate whose figure less its cost is the highest (see `GAIN_FOR_COST`).
+def worth_most(problem: SearchProblem, candidates: Sequence[Candidate], items: Items) -> Candidate:
+    """The candidate whose figure less its cost is the highest on the items (see `GAIN_FOR_COST`).
 
-    Two are compared on all labels known to both that neither shows.
+    Two are compared where both have been scored and neither shows the document.
     """
     evaluator = problem.evaluator
 
     def is_worth_more(one: Candidate, other: Candidate) -> bool:
-        known = evaluator.known(one, evaluator.known(other, problem.labelled))
+        known = evaluator.known(one, evaluator.known(other, items))
         shown = one.documents | other.documents
-        items = known.of_documents([name for name in known.documents if name not in shown])
-        scores = [evaluator.known_scores(each, items) for each in (one, other)]
+        known = known.of_documents([name for name in known.documents if name not in shown])
+        scores = [evaluator.known_scores(each, known) for each in (one, other)]
         if problem.goal == "balanced":
             pairs = zip(scores, (one, other), strict=True)
             scores = [verdicts(side, each.threshold) for side, each in pairs]
         dearer = evaluator.item_cost(one) - evaluator.item_cost(other)
         cost = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.seed)
-        return contrast(scores[0], scores[1], items, problem.goal).value > cost
+        return contrast(scores[0], scores[1], known, problem.goal).value > cost
 
     best = candidates[0]
     for candidate in candidates[1:]:
