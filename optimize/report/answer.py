@@ -330,8 +330,7 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
 def floor_flags(cell: Cell, card: Cell | None) -> str:
     """A gate that an equally good judge passes on as many new labels, nine times of ten.
 
-    Of two values (`card`) both rates are held. Empty where labels are so few that new ones may give
-    no intervals.
+    Empty where labels are so few that new ones may give no intervals.
     """
     if card:
         rates = [card[name] for name in ("tpr", "tnr")]

@@ -1,9 +1,8 @@
 """Whether a figure holds a floor, judged by its interval; floors to offer, and labels that tell.
 
-A floor is offered that a judge as good as today's holds on as many new labels, nine times of ten.
-Both measurements err alike around one truth, so that they differ with twice the variance of either.
-So the floor is where the new interval would begin if the new figure were as low as this leaves it
-in one of ten cases. What is assumed: new labels like these, and an interval as wide.
+A judge as good as today's holds a floor that is offered nine times of ten on as many labels like
+these: it is where the new interval begins if the new figure is as low as in one of ten cases. Both
+figures err alike around one truth, so that they differ with twice the variance of either.
 """
 
 import math
@@ -12,33 +11,27 @@ from optimize.statistics.intervals import Interval, student_quantile
 from optimize.statistics.two_values import wilson
 
 MOST_FURTHER = 10_000
-# How often an equally good judge holds all the floors that are offered together.
-HOLDS = 0.9
+# Normal deviates by the number of floors, all of which hold nine times of ten.
+DEVIATES = {1: 1.281552, 2: 1.632219}
 
 
 def correlation_floor(value: float, low: float) -> float:
     """The floor to offer for a correlation, whose interval has this lower end, on Fisher's z."""
     z, end = math.atanh(value), math.atanh(low)
-    return math.tanh(end - math.sqrt(2) * _deviates(1) / student_quantile(math.inf) * (z - end))
+    return math.tanh(end - math.sqrt(2) * DEVIATES[1] / student_quantile(math.inf) * (z - end))
 
 
 def share_floor(share: float, low: float, n_floors: int) -> float:
     """The floor to offer for a share, whose Wilson interval has this lower end.
 
-    The lower end tells how many independent outputs the interval is worth. Both measurements have
-    the variance that the mean of both shares has. `n_floors` are to hold together.
+    The lower end tells how many independent outputs the interval is worth; both shares have the
+    variance of their mean. `n_floors` are to hold together.
     """
     n = student_quantile(math.inf) ** 2 * low * (1 - low) / (share - low) ** 2
-    a, b = _deviates(n_floors) ** 2 / n, 2 * share - 1
+    a, b = DEVIATES[n_floors] ** 2 / n, 2 * share - 1
     # (share - new)^2 = 2 a m (1 - m), with m the mean of the two.
     gap = (a * b + math.sqrt((a * b) ** 2 + 8 * a * share * (1 - share) * (1 + a / 2))) / (2 + a)
     return wilson(max(0.0, share - gap), n).low
-
-
-def _deviates(n_floors: int) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(HOLDS ** (1 / n_floors)))
 
 
 def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> str:

@@ -8,14 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from openai_server import OpenAIServer, Serving
+from scipy import stats
 
 from data import starter
 from judges.loading import load
 from judges.scoring import SamplingPlan
 from optimize import compare, verify
 from optimize.items import items_of, text_key
+from optimize.statistics.correlations import contrast_judges
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -94,6 +97,31 @@ def test_every_judge_has_the_figures_that_verify_prints(
         alone = json.loads(capsys.readouterr().out)
         (row,) = (row for row in result["judges"] if row["name"] == name)
         assert row["correlations"] == alone["correlations"]
+
+
+def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freedom(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rng = np.random.default_rng(0)
+    quality = np.arange(16) / 8 + rng.normal(size=(40, 16))
+    sides = [(quality + noise * rng.normal(size=(40, 16))).round(3) for noise in (0, 0.5, 2, 4)]
+    files = [scores(name, side.tolist()) for name, side in zip("abc", sides[1:], strict=True)]
+    flags = [word for file in files for word in ("--scores", file)]
+    data = charm(np.clip(sides[0], -4, 9).tolist())
+    result = compared(capsys, "--data", data, *flags, "--level", "system")
+    best, *others = (row["name"] for row in result["judges"])
+    codes = np.repeat(np.arange(40), 16), np.tile(np.arange(16), 40)
+    by_name = {name: side.ravel() for name, side in zip("abc", sides[1:], strict=True)}
+    human = np.clip(sides[0], -4, 9).ravel()
+    for name, row in zip(others, result["judges"][1:], strict=True):
+        alone = contrast_judges(by_name[name], by_name[best], human, *codes, level="system")
+        assert alone.interval is not None
+        # Student's t of 16 systems, for each of three differences in place of one.
+        wider = stats.t.ppf(1 - 0.025 / 3, 15) / stats.t.ppf(0.975, 15)
+        reach = alone.interval.high - alone.value
+        assert row["difference"]["high"] - row["difference"]["value"] == pytest.approx(
+            wider * reach, abs=1e-5
+        )
 
 
 def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_alone(

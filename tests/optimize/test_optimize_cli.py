@@ -85,6 +85,8 @@ def test_labels_that_cannot_carry_a_run_get_one_line_and_no_folder(
     ("arguments", "code", "says"),
     [
         ([], 2, "--dimension NAME or --pairwise NAME"),
+        # A dimension that a file has alone need not be named.
+        (["--data", "labels.jsonl"], 2, "no judge 'liveliness' in the catalogue: say in one line"),
         (["--dimension", "relevanse"], 2, "relevance"),
         (["--dimension", "missing.yaml"], 1, "missing.yaml"),
         ([*OWN, "--max-calls", "0"], 2, "--max-calls '0': expected int >= 1"),

@@ -139,6 +139,23 @@ def test_examples_that_cannot_carry_a_choice_are_refused(train: Any, says: str) 
         RankOptimizer(quiet=True).compile(RELEVANCE, trainset=train)
 
 
+@pytest.mark.parametrize(
+    ("program", "label", "says"),
+    [
+        ("text -> polite: bool", 3, r"3 is no label; write True, False, or a number from 0 to 1"),
+        ("text -> ok: Literal['pass', 'fail']", -1, r"-1 is no label; write 'pass', 'fail'"),
+        ("text -> ok: Literal[0, 1]", 2, r"2 is no label; write 0, 1, or a number from 0 to 1"),
+        ("text -> better: Literal['A', 'B']", 2, r"2 is no label; .* a number from -1 to 1"),
+    ],
+)
+def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(
+    program: str, label: Any, says: str
+) -> None:
+    rows = [{"text": "A text.", "human": 1}, {"text": "Another.", "human": label}]
+    with pytest.raises(ValueError, match=f"example 1: human: {says}"):
+        Program(dspy.Predict(program)).read(rows, None, None)
+
+
 def test_votes_and_labels_of_a_choice_become_numbers() -> None:
     pairwise = Program(judges.load("tldr_concise").program())
     texts = dict.fromkeys(pairwise.text_names, "A text.")

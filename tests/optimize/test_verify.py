@@ -141,7 +141,7 @@ def test_all_prints_every_level_and_coefficient_below_the_first_screen(
     assert "summary-level rho 0.333, n=3 documents, 15 outputs, 2 undefined" in rest
     # A figure of system means rests on the systems, which are named before the documents.
     of_systems = [line for line in rest if line.startswith("system-level")]
-    assert [", n=4 systems, " in line for line in of_systems] == [True] * 3
+    assert [", n=3 systems, " in line for line in of_systems] == [True] * 3
 
 
 def people_labels(path: Path) -> tuple[str, list[list[float | None]]]:
