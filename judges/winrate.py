@@ -72,6 +72,11 @@ def win_rate(
     )
 
 
+def text_length(text: str) -> int:
+    """An output's length: characters, since many scripts do not set words apart."""
+    return len(text.strip())
+
+
 def _first(verdict: Verdict) -> float:
     """1 if the place shown first was chosen, -1 if the second, 0 where both or neither were."""
     sides = [verdict.order_ab, {"A": "B", "B": "A", None: None}[verdict.order_ba]]

@@ -533,10 +533,11 @@ class Verdicts:
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
+        from judges.winrate import text_length  # which loads NumPy
+
         verdict = judgements[self.subject.name]
         texts = _texts_of(row, run.texts[self.subject.name])
-        # In characters, since many scripts do not set words apart.
-        length_a, length_b = (len(str(texts[name] or "").strip()) for name in self.subject.fields)
+        length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
         self.verdicts.append(verdict)
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
