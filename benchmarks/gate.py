@@ -226,7 +226,7 @@ def of_gains(simulations: int, risk: float) -> Iterator[str]:
             n = round(DECIDING_SHARE * labelled)
             equal, better = (world.choices(n, simulations, risk, each) for each in (0, gain))
             oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - risk))
-            promised = power(n, outputs, gain, risk)
+            promised = power(n, outputs - (level == "summary"), gain, risk)
             cells.append(f"{shipped(better):.2f} ({promised:.2f}, {oracle:.2f})")
         yield f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
 

@@ -43,7 +43,7 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
         collect += _for_intervals(everything, test, words, level)
         learned = Items((*train.items, *dev.items))
         if np.ptp(learned.human):
-            gain, wanted = chance_of_gain(everything, learned, balanced=words is not None)
+            gain, wanted = chance_of_gain(everything, learned, goal="balanced" if words else level)
             more = f"{wanted - n:,} more documents to show a gain of {GAIN:g}"
             collect += [more] if wanted > n else []
     annotators = {by for o in getattr(labelled, "outputs", ()) for by in o.annotators.get(name, ())}

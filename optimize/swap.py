@@ -36,13 +36,7 @@ from optimize.report import answer, text
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, THRESHOLD, verdicts
 from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
 from optimize.statistics.floor import MOST_FURTHER
-from optimize.statistics.intervals import (
-    FEW_DOCUMENTS,
-    Contrast,
-    Interval,
-    Vector,
-    cautious_interval,
-)
+from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_interval
 
 MARGIN = 0.03
 # So many changed rows stand in JSON, and on a screen of so many lines.
@@ -143,9 +137,6 @@ def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, 
         least = n * _share_of_document(new.documents, new.human != 0)
     elif new.level != "system" and n:
         least = _loss_of_document(old)
-        moved = {new.documents[row] for row in np.flatnonzero(new.scores != old.scores)}
-        if new.level == "dataset" and 0 < len(moved) < FEW_DOCUMENTS:
-            return contrast, None, least  # the difference would consist of these alone
     return contrast, cautious_interval(contrast.terms, least), least
 
 

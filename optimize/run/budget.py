@@ -33,6 +33,7 @@ from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check
 from optimize.run.settings import Settings
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
+    Goal,
     JudgeItems,
     Pricing,
     SearchBudget,
@@ -163,9 +164,10 @@ class RunBudget:
 
     def chance(self) -> str:
         """How likely a gain would ship with these labels, and with how many it would be likely."""
-        labels, balanced = self.prepared.labels, self.prepared.objective == "balanced"
-        risk = self.prepared.settings.risk
-        return chance_of_gain(labels.everything, labels.learned, balanced=balanced, risk=risk)[0]
+        prepared, labels = self.prepared, self.prepared.labels
+        goal: Goal = "balanced" if prepared.objective == "balanced" else prepared.level
+        risk = prepared.settings.risk
+        return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
 
     def to_json(self) -> dict[str, Any]:
         """What --dry-run --json prints of it."""

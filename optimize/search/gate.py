@@ -36,7 +36,7 @@ from optimize.search.evaluator import (
     objective,
 )
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import Mask
+from optimize.statistics.correlations import Mask, read_rows
 from optimize.statistics.intervals import Contrast, stream
 
 # How many candidates of a search meet documents held out from them.
@@ -57,6 +57,7 @@ DISAGREEMENT = 0.25
 # Standard deviation of the difference of two judges' rho in one document, times the root of its
 # outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
 # (4, 8 or 16 outputs), .91 between tuned and untuned judges of benchmarks/simulated.py (5 or 12).
+# Over all outputs it is times the root of the outputs (benchmarks/gate.py).
 SPREAD = 1.0
 
 # Each function learns from train and leaves finalists, within the evaluator's budget. It is
@@ -531,40 +532,44 @@ def fewest_documents(risk: float) -> int:
     return max(2, math.ceil(-math.log2(risk)))
 
 
-def power(n_documents: int, outputs_a_document: float, gain: float, risk: float = RISK) -> float:
+def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> float:
     """How likely a judge ships whose rho is truly higher by `gain`, 0 to 1.
 
     `n_documents` are those of train and dev. By the t test of differences that have the spread
-    `SPREAD` for an output beyond the first.
+    `SPREAD` for each of a document's `outputs`, within documents each beyond the first.
     """
     from scipy.special import nctdtr, stdtrit
 
     if n_documents < fewest_documents(risk):
         return 0.0
-    error = SPREAD / math.sqrt(n_documents * max(1.0, outputs_a_document - 1))
+    error = SPREAD / math.sqrt(n_documents * outputs)
     freedom = n_documents - 1
     return float(1 - nctdtr(freedom, gain / error, stdtrit(freedom, 1 - risk)))
 
 
-def documents_for(power_wanted: float, outputs_a_document: float, gain: float, risk: float) -> int:
+def documents_for(power_wanted: float, outputs: float, gain: float, risk: float) -> int:
     """The fewest documents of train and dev that have so much power."""
     sizes = itertools.count(fewest_documents(risk))
-    return next(n for n in sizes if power(n, outputs_a_document, gain, risk) >= power_wanted)
+    return next(n for n in sizes if power(n, outputs, gain, risk) >= power_wanted)
 
 
 def chance_of_gain(
-    everything: Items, learned: Items, *, balanced: bool, risk: float = RISK
+    everything: Items, learned: Items, *, goal: Goal, risk: float = RISK
 ) -> tuple[str, int]:
     """How likely a gain ships, in words, and how many documents make it likely."""
     n_learned, what = len(learned.places), "rho"
     outputs = len(learned) / n_learned
-    if balanced:
+    if goal == "balanced":
         # The spread of balanced accuracy is the root of DISAGREEMENT / (4 p (1 - p)) an output.
         rate, what = float(learned.human.mean()), "balanced accuracy"
-        outputs = 1 + 4 * outputs * rate * (1 - rate) / DISAGREEMENT
+        outputs *= 4 * rate * (1 - rate) / DISAGREEMENT
+    elif goal != "dataset":
+        outputs = max(1.0, outputs - 1)
     share = len(everything.places) / n_learned
     likely = math.ceil(documents_for(LIKELY, outputs, GAIN, risk) * share)
-    chance = power(n_learned, outputs, GAIN, risk)
+    untied = read_rows(learned.human, learned.human, learned.document_ids).n_untied
+    too_alike = goal == "dataset" and untied < FEWEST_UNTIED
+    chance = 0.0 if too_alike else power(n_learned, outputs, GAIN, risk)
     said = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
     return f"{said}{likely:,} labelled documents, {LIKELY:.0%}.", likely
 
