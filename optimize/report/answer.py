@@ -56,17 +56,16 @@ RANKED = {
 def run_lines(summary: Summary, folder: str = "") -> list[str]:
     """A run for a terminal: the answer, what to do next, and both judges' figures."""
     said = [*run_answer(summary), ("Next", run_steps(summary)[0].replace("`", ""))]
-    if folder and "tuned_file" in summary:
-        tuned = f"{folder}/{summary['tuned_file']}"
-        said.append(("Tuned", f"{tuned} (did not ship)"))
-    misses = ", misses.csv" if is_binary(summary) else ""
+    files = f"Its errors: {folder}/report.html" + ", misses.csv" * is_binary(summary)
+    if "tuned_file" in summary:
+        files += f"; {summary['tuned_file']} did not ship"
     table = table_lines(*run_table(summary))
     return [
         *wrapped(f"{run_title(summary)} on {labels_of(summary)}"),
         "",
         *_paragraphs(said),
         *(["", *table] if _gains(summary)["test"] else []),
-        *([f"Its errors: {folder}/report.html{misses}"] if folder else []),
+        *(wrapped(files) if folder else []),
     ]
 
 

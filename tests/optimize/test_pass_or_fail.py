@@ -82,7 +82,7 @@ def test_where_annotators_are_known_they_come_first_and_there_is_room_for_misses
     assert lines[1] == "ann and bob: equal labels 100%, kappa 1.000"
     # Of eight, the fails have 0 and .4, and of the passes .1, .2 and .3 are no pass to the judge.
     assert lines[2].startswith("judge and annotators, 2 pairs: equal labels 62%, kappa ")
-    assert lines[4].startswith("Of 60 passes it fails 30")
+    assert lines[4].startswith("It fails 30 of 60 passes")
     assert sum(line.startswith("false alarm") for line in lines) == 2
     assert len(lines) <= 12
 
@@ -161,7 +161,7 @@ def test_too_few_fails_withhold_the_interval_and_leave_the_gate_undecided(
     arguments = files(tmp_path, [(1, 0.9, 9), (0, 0.1, 1)], documents=6)
     assert command([*arguments, "--min-tnr", "0.5"]) == 3
     out, err = capsys.readouterr()
-    assert "TNR 1.000 (4 more for an interval)." in out
+    assert "(TNR, it catches 100%; 4 more for an interval)." in out
     assert "Next: label 4 more fails" in out
     assert "TNR 1.0000 too few for an interval, --min-tnr\n0.5: 4 more fails" in err
 
@@ -244,7 +244,7 @@ def test_a_run_on_pass_and_fail_tells_both_judges_rates_and_writes_its_misses(
     assert tune([*arguments, "--max-calls", "1500"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) <= 24
-    assert any(line.startswith("Fails: Of ") for line in lines)
+    assert any(line.startswith("Fails: It misses ") for line in lines)
     assert any(line.startswith("test, untuned") for line in lines)
     summary = json.loads((out / "summary.json").read_text())
     card = summary["two_values"]["test"][f"{summary['shipped']}_judge"]
