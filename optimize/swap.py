@@ -209,7 +209,10 @@ def verdict_sentence(result: Mapping[str, Any]) -> str:
     by = "" if result["swap"] == "better" else f" by more than {result['margin']:g}"
     if result["swap"] == "undecided":
         return f"These labels cannot tell whether {new} is worse than {old}{by}."
-    return f"On these labels {new} is {result['swap']} than {old}{by} (5% risk)."
+    claim = f"On these labels {new} is {result['swap']} than {old}{by}."
+    wrong = {"better": "no better", "worse": f"worse by {result['margin']:g} or less"}
+    otherwise = wrong.get(result["swap"], f"worse by {result['margin']:g}")
+    return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
 
 
 def swap_lines(result: Mapping[str, Any]) -> list[str]:
@@ -278,6 +281,8 @@ def _next_step(result: Mapping[str, Any], unit: str) -> str:
         return "bring labels that neither was tuned on (--data FILE); here too few are left"
     if result["swap"] == "worse":
         return "keep the old judge, or tune the new one on other labels (dspy-judges tune)"
+    if result["swap"] != "undecided" and result["difference"]["high"] < 0:
+        return "the new judge is worse by less than the margin: use it if its price is worth that"
     if result["swap"] != "undecided":
         return "use the new judge; the same command holds it in CI"
     if needed := result["documents_to_decide"]:

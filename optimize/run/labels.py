@@ -129,8 +129,8 @@ def _note_of(made: Subject, spec: str) -> str:
     if "=" in spec:
         return f"{made.name} is judged by your definition; {reads}"
     return (
-        f"no judge is called {made.name}, so one was made of the labels: {made.definition}; "
-        f"{reads}. Say in one line what is better: '{made.name}=...'"
+        f"{made.name} has no definition, so the judge is only told: {made.definition}; {reads}. "
+        f"One line of yours is worth about as much as tuning: --dimension '{made.name}=...'"
     )
 
 

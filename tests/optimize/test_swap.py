@@ -106,7 +106,10 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     code, out, err = said(capsys, *flags, "--against", "old")
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
-    assert lines[0] == "On these labels new is not worse than old by more than 0.03 (5% risk)."
+    assert " ".join(lines[:2]).startswith(
+        "On these labels new is not worse than old by more than 0.03. Of judges that are worse by "
+        "0.03, at most 5% would get this verdict."
+    )
     assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
     assert "pass → fail (people pass) r0: Because." in lines
     assert result["documents_to_decide"] is None

@@ -59,7 +59,7 @@ def test_a_sheet_of_pass_and_fail_gives_a_judge_of_these_words(
     run = optimize.tune("label", file, out=tmp_path / "run")
     said = capsys.readouterr().err
     assert "label: 'pass' is a pass and counts 1, 'fail' a fail and 0" in said
-    assert "one was made of the labels" in said
+    assert "label has no definition" in said
     assert "it reads input and output" in said
     assert "Say in one line what is better: 'label=...'" in said
     judge = run.judge
