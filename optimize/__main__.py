@@ -29,7 +29,7 @@ EXAMPLES = """\
 examples:
   dspy-judges tune --dimension relevance
   dspy-judges tune --dimension relevance --data labels.jsonl \\
-      --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5 --max-cost 5
+      --lm openai/gpt-4.1-mini --proposer-lm openai/gpt-5-mini
   dspy-judges tune --pairwise tldr_concise --data pairs.jsonl
 exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted"""
 
