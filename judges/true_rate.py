@@ -41,7 +41,7 @@ class TrueRate:
         if self.withheld:
             return f"{judge}; not corrected for its errors: {self.withheld}"
         ends = f"[{100 * self.low:.0f}, {100 * self.high:.0f}]"
-        of = "corrected for its errors on the test labels, if it errs alike here,"
+        of = "corrected for its errors on test, if it errs as often here,"
         return f"{judge}; {of} {self.value:.0%} {ends}"
 
 

@@ -210,6 +210,8 @@ def verdict_sentence(result: Mapping[str, Any]) -> str:
     if result["swap"] == "undecided":
         return f"These labels cannot tell whether {new} is worse than {old}{by}."
     claim = f"On these labels {new} is {result['swap']} than {old}{by}."
+    if result["swap"] == "not worse" and result["difference"]["high"] < 0:
+        claim = f"On these labels {new} is worse than {old}, but by less than {result['margin']:g}."
     wrong = {"better": "no better", "worse": f"worse by {result['margin']:g} or less"}
     otherwise = wrong.get(result["swap"], f"worse by {result['margin']:g}")
     return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."

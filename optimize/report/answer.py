@@ -152,13 +152,13 @@ def gain_sentence(summary: Summary) -> str:
     )
     figures = f"On test {name} is {untuned} untuned and {tuned} tuned"
     documents = counted(summary["tuned_judge"]["test"]["n_documents"], "document")
-    tells = f"{documents} cannot tell that from no gain."
+    tells = f"{documents} cannot tell that from luck."
     if gain["low"] is None:
-        tells = f"{documents} are too few for an interval."
+        tells = f"{documents} are too few for an interval, so this may be luck."
     elif round(gain["low"], 3) > 0:
-        tells = f"So tuning helped on {documents} that had no part in it."
+        tells = f"So tuning helped: these {documents} had no part in it."
     elif gain["high"] < 0:
-        tells = f"So the tuned judge is worse on {documents} that had no part in tuning."
+        tells = f"So the tuned judge is worse: these {documents} had no part in tuning."
     return f"{figures}: {cell_text(gain, signed=True)}{_gain_unseen(summary)}. {tells}"
 
 
@@ -221,7 +221,6 @@ def as_one_annotator(people: Summary | None) -> Iterator[Said]:
     """Whether the judge is as good as one annotator, where several labelled the same outputs."""
     one = people.get("one_annotator") if people else None
     if not one:
-        yield "One person", "Not known: no two annotators labelled the same outputs."
         return
     gap, verdict = one["gap"], "Perhaps as good as one of these annotators"
     if gap["low"] is None:
@@ -265,7 +264,7 @@ def _cost(summary: Summary) -> str:
     beside = ""
     if summary["shipped"] == "tuned":
         beside = f", {shipped / untuned:.1f} times the untuned judge's {cost_text(untuned)}"
-    return f"{cost} 1,000 rows: {cost_text(shipped)}{beside}."
+    return f"{cost} 1,000 rows will cost {cost_text(shipped)}{beside}."
 
 
 def search_end(summary: Summary) -> Iterator[Said]:
@@ -278,15 +277,15 @@ def search_end(summary: Summary) -> Iterator[Said]:
     if last["is_final"]:
         yield (
             "Search",
-            f"It ended since its last rounds gained {gain}, within the standard error "
-            f"({number_text(last['error'])}); further ones cost {further} and may gain no more."
-            f"{unspent}",
+            f"It ended because its last rounds gained {gain}, less than their standard error "
+            f"({number_text(last['error'])}). Further ones would cost {further} and are expected "
+            f"to gain no more.{unspent}",
         )
     else:
         yield (
             "Search",
-            f"The limit ended it. Its last rounds gained {gain}; further ones cost {further} and "
-            "may gain as much.",
+            f"The limit ended it. Its last rounds gained {gain}; further ones would cost {further} "
+            "and are expected to gain no more than that.",
         )
 
 
@@ -309,9 +308,11 @@ def run_steps(summary: Summary, shifts: Sequence[tuple[str, float]] = ()) -> lis
     if not chance:
         gate = floor_flags(cell, card)
         held = f"verify FOLDER --data FILE {gate}" if gate else "verify NEW --against FOLDER"
-        why = "one as good passes nine times of ten" if gate else "labels are too few for a floor"
+        why = (
+            "a judge as good passes nine times of ten" if gate else "labels are too few for a floor"
+        )
         use = [
-            "Use it with `judges.load(FOLDER)`, and hold it to its figure in CI with `dspy-judges "
+            "Use it with `judges.load(FOLDER)`, and catch a large drop in CI with `dspy-judges "
             f"{held}`: {why}."
         ]
     steps = [

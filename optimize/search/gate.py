@@ -438,13 +438,15 @@ def verdict(
     are no better.
     """
     gain = gain_of(contrasts, rng, risk)
-    where = f"On {gain.n_documents} documents, each judged with a prompt tuned without it,"
-    figure, such_runs = figure_of(goal), f"{100 * risk:g}% of such runs"
-    above = f"{figure} is {gain.value:.3f} above the untuned judge's"
+    tried = (
+        "Prompts tuned the same way, each tried on documents that it was tuned without "
+        f"({gain.n_documents} in all),"
+    )
+    share, by = f"{100 * risk:g}% of such runs", f"{abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         why = (
-            f"Shipped: the tuned judge. {where} {above}. A judge that is no better would be "
-            f"shipped in {such_runs}."
+            f"Shipped: the tuned judge. {tried} beat the untuned judge by {by}. If tuning did "
+            f"nothing, {share} would ship all the same."
         )
     elif np.isnan(gain.value) or gain.n_documents < fewest_documents(risk):
         why = (
@@ -458,9 +460,12 @@ def verdict(
             "commonest."
         )
     elif gain.value <= 0:
-        why = f"{UNTUNED} {where} {figure} is no higher ({gain.value:+.3f})."
+        why = f"{UNTUNED} {tried} fall short of it by {by}."
     else:
-        why = f"{UNTUNED} {where} {above}, and chance alone gives as much in more than {such_runs}."
+        why = (
+            f"{UNTUNED} {tried} beat it by {by}. If tuning did nothing, more than {share} would "
+            "show as much."
+        )
     return Choice(ship=gain.is_clear, why=why, gain=gain)
 
 

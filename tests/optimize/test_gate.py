@@ -158,20 +158,20 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
     assert choice.gain is not None
     assert choice.gain.low > 0
     assert choice.why == (
-        "Shipped: the tuned judge. On 40 documents, each judged with a prompt tuned without it, "
-        f"{level}-level rho is {choice.gain.value:.3f} above the untuned judge's. A judge that is "
-        "no better would be shipped in 10% of such runs."
+        "Shipped: the tuned judge. Prompts tuned the same way, each tried on documents that it was "
+        f"tuned without (40 in all), beat the untuned judge by {choice.gain.value:.3f} "
+        f"{level}-level rho. If tuning did nothing, 10% of such runs would ship all the same."
     )
 
 
 def test_what_does_not_ship_says_why() -> None:
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ship
-    assert "tuned without it, summary-level rho is no higher (-0." in worse.why
+    assert "tuned without (40 in all), fall short of it by 0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain is not None
     assert unclear.gain.low <= 0 < unclear.gain.value
-    assert "and chance alone gives as much in more than 2.5% of such runs" in unclear.why
+    assert "more than 2.5% of such runs would show as much" in unclear.why
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
@@ -284,7 +284,7 @@ def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> 
     kept = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     asked = gate.as_asked(kept)
     assert asked.ship
-    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. On 12 documents")
+    assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Prompts tuned the")
 
 
 # A judge that shows all labels: versions of it judge the documents that it shows.

@@ -59,7 +59,7 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
         "unseen systems",
         "Shipped: the",
         "judge calls",
-        "each judged with a prompt tuned",
+        "Prompts tuned the same way",
     ):
         assert word in " ".join(out.split())
     folder = here / "runs" / "relevance-001"

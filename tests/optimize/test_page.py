@@ -110,7 +110,7 @@ def test_a_run_s_page_has_six_sections_and_answers_first(tmp_path: Path) -> None
     seen = text_of(page)
     for said in (
         "the tuned judge. It beats the untuned judge.",
-        "So tuning helped on 20 documents that had no part in it.",
+        "So tuning helped: these 20 documents had no part in it.",
         "Rate it <ins>very</ins> well.",
         "Demonstration 1",
         "1 of 60 have no score",
