@@ -41,7 +41,7 @@ from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_i
 MARGIN = 0.03
 # So many changed rows stand in JSON, and on a screen of so many lines.
 MOST_CHANGED, MOST_SHOWN, MOST_LINES = 100, 3, 12
-OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "point", "report", "all")
+OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "report", "all")
 
 
 def swap(flags: argparse.Namespace) -> dict[str, Any]:
@@ -52,8 +52,8 @@ def swap(flags: argparse.Namespace) -> dict[str, Any]:
     given = [getattr(flags, name) for name in OF_ONE_JUDGE]
     if any(value is not None and value is not False for value in given):  # 0 is a floor
         raise SettingsError(
-            "--min-..., --point, --report and --all are of one judge: leave them out beside "
-            "--against (dspy-judges compare draws a page of both)"
+            "--min-..., --report and --all are of one judge: leave them out beside --against "
+            "(dspy-judges compare draws a page of both)"
         )
     recordings = [split_name(each) for each in (*flags.scores, *flags.replies)]
     is_recorded = flags.against in [name or Path(file).stem for name, file in recordings]

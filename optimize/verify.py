@@ -247,7 +247,6 @@ def parser() -> argparse.ArgumentParser:
     add("--against", metavar="OLD", help=about)
     about = f"by so much it may be worse than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=about)
-    add("--point", action="store_true", help="compare the value with X, not its interval")
     add_model_flags(command_parser)
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
@@ -293,7 +292,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     result = {**measured.summary(), "judge": [*flags.judges, *flags.scores, *flags.replies][0]}
     if floors.keys() - {"spearman"} and not is_binary(result):
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
-    result |= gate(result, floors, point=flags.point)
+    result |= gate(result, floors)
     if page:
         said = [*verify_answer(result), *_gate_line(result, _faults(result))]
         steps = [step] if (step := next_step(result, has_page=True)) else []
@@ -315,22 +314,19 @@ def _floors(flags: argparse.Namespace) -> dict[str, float]:
         figure, _, lowest = FLOORS[name]
         if not lowest <= least <= 1:
             raise SettingsError(f"--min-{name} {least:g}: {figure} is between {lowest} and 1")
-    if flags.point and not floors:
-        raise SettingsError("--point says how a --min-tpr, --min-tnr or --min-spearman is held")
     return floors
 
 
-def gate(result: Mapping[str, Any], floors: Mapping[str, float], *, point: bool) -> dict[str, Any]:
+def gate(result: Mapping[str, Any], floors: Mapping[str, float]) -> dict[str, Any]:
     """Whether every floor holds, which do, and a reason for each that does not or is open."""
     short, undecided, kept = _unmeasured(result, floors), [], []
     for name, least in floors.items():
         (figure, word, _), cell = FLOORS[name], result.get(name) or result["correlations"][0]
         value = math.nan if cell["value"] is None else cell["value"]
         interval = None if cell["low"] is None else Interval(cell["low"], cell["high"])
-        held = outcome(value, interval, least, point=point)
-        known = "undefined" if math.isnan(value) else f"{value:.4f}"
-        if not (point or math.isnan(value)):
-            known += f" {interval_text(cell['low'], cell['high'])}"
+        held = outcome(interval, least)
+        ends = interval_text(cell["low"], cell["high"])
+        known = "undefined" if math.isnan(value) else f"{value:.4f} {ends}"
         reason = f"{figure} {known}, --min-{name} {least:g}"
         if held == "falls short":
             short.append(reason)

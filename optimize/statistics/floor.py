@@ -34,13 +34,8 @@ def share_floor(share: float, low: float, n_floors: int) -> float:
     return wilson(max(0.0, share - gap), n).low
 
 
-def outcome(value: float, interval: Interval | None, floor: float, *, point: bool) -> str:
-    """Where the floor lies: below the interval, above it, or inside (or there is none).
-
-    With `point` the value alone decides; NaN falls short.
-    """
-    if point:
-        return "holds" if value >= floor else "falls short"
+def outcome(interval: Interval | None, floor: float) -> str:
+    """Where the floor lies: below the interval, above it, or inside (or there is none)."""
     if interval is None or interval.low < floor <= interval.high:
         return "undecided"
     return "holds" if interval.low >= floor else "falls short"

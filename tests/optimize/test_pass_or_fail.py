@@ -106,13 +106,11 @@ def test_json_has_the_card_at_its_top(tmp_path: Path, capsys: pytest.CaptureFixt
         (["--min-tpr", "0.7", "--min-tnr", "0.5"], 0, "holds", ""),
         (["--min-tpr", "0.95"], 1, "falls short", "falls short: TPR 0.8333 [0."),
         (["--min-tnr", "0.6"], 3, "undecided", "more fails would decide"),
-        (["--min-tnr", "0.6", "--point"], 0, "holds", ""),
-        (["--min-tnr", "0.7", "--point"], 1, "falls short", "TNR 0.6667, --min-tnr 0.7"),
         (["--min-tpr", "0.95", "--min-tnr", "0.6"], 1, "falls short", "undecided: TNR"),
         (["--min-spearman", "0.1"], 0, "holds", ""),
     ],
 )
-def test_the_gate_compares_the_interval_and_point_the_value(
+def test_the_gate_compares_the_interval(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     floors: list[str],
@@ -174,7 +172,6 @@ def test_floors_of_rates_need_labels_of_two_values(
     assert "are of labels that say pass or fail" in capsys.readouterr().err
     assert "misses" not in verified(capsys, *ratings)
     assert command([*files(tmp_path), "--min-tpr", "1.5"]) == 2
-    assert command([*files(tmp_path), "--point"]) == 2
 
 
 def test_a_judge_that_gives_ratings_beside_labels_of_two_values_is_ranked(
