@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -39,10 +39,10 @@ from judges.terminal import print_error, print_lines, print_note
 from optimize.figures import DIGITS, json_number, value_cell
 from optimize.flags import (
     ANNOTATIONS,
+    Level,
     Parser,
     SettingsError,
     add_label_flags,
-    add_level_flag,
     run,
     values_of,
 )
@@ -122,7 +122,9 @@ def add_task_flags(group: Any) -> None:
     add("--annotations", metavar="FILE", help=ANNOTATIONS)
     about = "of the labels (the dimension's); 'any': only their order counts"
     add("--scale", metavar="LOW-HIGH", help=about)
-    add_level_flag(group)
+    levels = ("auto", *get_args(Level))
+    about = f"of rho: {', '.join(levels)} (auto)"
+    add("--level", choices=levels, default="auto", metavar="LEVEL", help=about)
 
 
 def command(arguments: Sequence[str]) -> int:

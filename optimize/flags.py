@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from data.flags import read_bounds, read_values
 from data.tables.formats import READ_ENDINGS
@@ -105,13 +105,6 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--values", metavar="WORD=N,...", help=VALUES, **several)
     about = "of conversations: turn or conversation (turn)"
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
-
-
-def add_level_flag(group: Any) -> None:
-    """The level of rho (a parser's or a group's flag)."""
-    choices = ("auto", *get_args(Level))
-    about = f"of rho: {', '.join(choices)} (auto)"
-    group.add_argument("--level", choices=choices, default="auto", metavar="LEVEL", help=about)
 
 
 def print_json(result: Result) -> None:

@@ -6,13 +6,13 @@ counts outputs by what the judge and people gave them.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
 from optimize.measuring.scored import Scored
-from optimize.report.text import interval_text, number_text, share_text
+from optimize.report.text import TOO_FEW, number_text, share_text
 
 # A scale of more ratings is counted in so many bands.
 MAX_RATINGS, BANDS = 12, 10
@@ -20,19 +20,14 @@ MAX_RATINGS, BANDS = 12, 10
 MARGIN = 0.06
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Where a figure and the ends of its interval stand on the axis, in percent of its length."""
-
-    at: float
-    ends: tuple[float, float] | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChart:
-    """Rows of (name, mark, figure in words) over an axis; `line` is a coin's place on it."""
+    """Rows of (name, mark, ends of the interval, figure in words); `line` is a coin's place.
 
-    rows: Sequence[tuple[str, Mark, str]]
+    Places are in percent of the axis; a row without an interval has no ends.
+    """
+
+    rows: Sequence[tuple[str, float, Sequence[float], str]]
     ticks: Sequence[tuple[float, str]]
     caption: str
     line: float | None = None
@@ -75,14 +70,29 @@ def _row_chart(
 ) -> RowChart | None:
     if not known:
         return None
-    ends = [end for cell in known.values() for end in _ends(cell) or (cell["value"],)]
-    axis = _Axis(ends if line is None else [line, 1.0, *ends])
-    marks = map(axis.mark, known.values())
+    values = [cell["value"] for cell in known.values()]
+    ends = [
+        [cell["low"], cell["high"]] if cell["low"] is not None else [] for cell in known.values()
+    ]
+    held: list[float] = [*values, *chain(*ends), *([] if line is None else [line, 1.0])]
+    room = MARGIN * (max(held) - min(held)) or 0.5
+    start, length = min(held) - room, max(held) - min(held) + 2 * room
+
+    def percent(value: float) -> float:
+        return round(100 * (value - start) / length, 2)
+
+    # Three to six round numbers stand on the axis.
+    size = 10.0 ** np.floor(np.log10(length / 5))
+    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= length / 5)
+    places = np.arange(np.ceil(start / step), np.floor((start + length) / step) + 1) * step
     return RowChart(
-        rows=list(zip(known, marks, words, strict=True)),
-        ticks=axis.ticks(tick),
+        rows=[
+            (name, percent(value), [*map(percent, own)], text)
+            for name, value, own, text in zip(known, values, ends, words, strict=True)
+        ],
+        ticks=[(percent(place), tick(round(float(place), 6) + 0.0)) for place in places],
         caption=caption,
-        line=None if line is None else axis.percent(line),
+        line=None if line is None else percent(line),
     )
 
 
@@ -123,38 +133,8 @@ def ratings(scored: Scored) -> CountChart | None:
     )
 
 
-class _Axis:
-    """An axis that holds the given values."""
-
-    def __init__(self, values: Sequence[float]) -> None:
-        low, high = float(min(values)), float(max(values))
-        room = MARGIN * (high - low) or 0.5
-        self.low, self.high = low - room, high + room
-
-    def percent(self, value: float) -> float:
-        return round(100 * (value - self.low) / (self.high - self.low), 2)
-
-    def mark(self, cell: Mapping[str, Any]) -> Mark:
-        ends = _ends(cell)
-        places = None if ends is None else (self.percent(ends[0]), self.percent(ends[1]))
-        return Mark(self.percent(cell["value"]), places)
-
-    def ticks(self, written: Any) -> list[tuple[float, str]]:
-        """Three to six round numbers on the axis."""
-        rough = (self.high - self.low) / 5
-        size = 10.0 ** np.floor(np.log10(rough))
-        step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
-        first = np.ceil(self.low / step)
-        places = np.arange(first, np.floor(self.high / step) + 1) * step
-        return [(self.percent(place), written(round(float(place), 6) + 0.0)) for place in places]
-
-
-def _ends(cell: Mapping[str, Any]) -> tuple[float, float] | None:
-    return None if cell.get("low") is None else (cell["low"], cell["high"])
-
-
 def _share_words(cell: Mapping[str, Any]) -> str:
-    ends = _ends(cell)
-    if ends is None:
-        return f"{share_text(cell['value'])}, {interval_text(None, None)}"
-    return f"{share_text(cell['value'])} ({share_text(ends[0])} to {share_text(ends[1])})"
+    if cell["low"] is None:
+        return f"{share_text(cell['value'])}, {TOO_FEW}"
+    ends = f"{share_text(cell['low'])} to {share_text(cell['high'])}"
+    return f"{share_text(cell['value'])} ({ends})"

@@ -231,7 +231,11 @@ def _write_judged(
     if scored.is_binary:
         drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
         errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
-        write_misses(path.with_name(table), scored)
+        rows = miss_rows(scored)
+        columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
+        with RowWriter(path.with_name(table), columns=columns) as writer:
+            for row in rows:
+                writer.write(row)
     else:
         drawn = [charts.shares(shares), charts.ratings(scored)]
         errors = [_disagreements(scored)]
@@ -342,14 +346,6 @@ def _misses(scored: Scored, kind: str, rows: Sequence[int]) -> Section:
     said = f"{counted(len(rows), 'output')} that {what}, those of which it was surest first."
     cases = [_case(scored, row) for row in rows]
     return Section(title=title, sentences=[said], cases=cases)
-
-
-def write_misses(path: Path, scored: Scored) -> None:
-    """Write a table of all misses, a row each."""
-    rows = miss_rows(scored)
-    with RowWriter(path, columns=list(dict.fromkeys(MISS_COLUMNS + tuple(chain(*rows))))) as table:
-        for row in rows:
-            table.write(row)
 
 
 def _case(scored: Scored, row: int, gap: float = 0) -> Case:

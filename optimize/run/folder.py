@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from data.tables.atomic_write import in_use, write_atomically
-from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from data.tables.text import read_json_file
 from dspy_judges.errors import JudgesError
 from judges.client import Store
@@ -112,11 +111,6 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     write_atomically(path, encodable(text).encode(), overwrite=True)
-
-
-def write_rows(rows: Rows, folder: Path) -> None:
-    """Write labels that are in memory."""
-    write_atomically(folder / LABELS, as_json_lines(rows_in_memory(rows)), overwrite=True)
 
 
 class Trials:

@@ -104,7 +104,8 @@ def prepare(
     objective = choose_objective(settings.objective, settings.level, subject, labels.everything)
     if pairwise:
         level = "dataset"
-    untuned = Judge.of(subject, reasoning=settings.untuned_reasoning, lm=settings.lm)
+    reasoning = None if settings.reasoning == "auto" else settings.reasoning
+    untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
     # What could not be written down at the end is refused before anything is asked.
     origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
     replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()

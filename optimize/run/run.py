@@ -3,7 +3,7 @@
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from data.readers import is_constructed
-from data.tables.in_memory import Rows
+from data.tables.atomic_write import write_atomically
+from data.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
@@ -43,6 +44,7 @@ from optimize.run.budget import RunBudget, measured_tokens, plan_budget, spendin
 from optimize.run.folder import (
     JUDGE,
     JUDGEMENTS,
+    LABELS,
     REPORT,
     SPLITS,
     SUMMARY,
@@ -56,7 +58,6 @@ from optimize.run.folder import (
     run_config,
     started_at,
     write_json,
-    write_rows,
     write_text,
 )
 from optimize.run.labels import PreparedRun, prepare
@@ -64,7 +65,7 @@ from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, op
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
-from optimize.search.gate import LastRound, SearchResult, as_asked, reason_of, search
+from optimize.search.gate import SearchResult, as_asked, reason_of, search
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 
@@ -96,7 +97,8 @@ def tune_in_folder(
     config = run_config(prepared)
     with open_run(out, prepared.subject.name, config, print_line) as folder:
         if rows is not None:
-            write_rows(rows, folder)
+            content = as_json_lines(rows_in_memory(rows))
+            write_atomically(folder / LABELS, content, overwrite=True)
         write_json(folder / SPLITS, prepared.labels.split)
         n_outputs = len(prepared.labels.everything)
         balanced = prepared.objective == "balanced"
@@ -353,8 +355,13 @@ def summarize(
         **spending_summary(judge, proposer),
         "seconds": round(seconds, 1),
     }
-    if result.last_rounds:
-        summary["last_round"] = last_round_figures(result.last_rounds)
+    if rounds := result.last_rounds:  # of both halves: means, and what they took together
+        summary["last_round"] = {
+            "gain": round(sum(each.gain for each in rounds) / len(rounds), DIGITS),
+            "error": json_number(sum(each.error for each in rounds) / len(rounds), DIGITS),
+            "cost": round(sum(each.cost for each in rounds), DIGITS),
+            "is_final": all(each.is_final for each in rounds),
+        }
     if run.budget.search.unit == "dollars":
         summary["max_cost"] = run.budget.at_most
         summary["cost_per_1000_rows"] = {
@@ -369,19 +376,6 @@ def summarize(
     if changes := list(dict.fromkeys([*earlier, *models.request_changes])):
         summary["request_changes"] = changes
     return summary
-
-
-def last_round_figures(rounds: Sequence[LastRound]) -> dict[str, Any]:
-    """What the last rounds of both halves gained on train on average, and what they took together.
-
-    `error` is the mean standard error of the leaders' gains.
-    """
-    return {
-        "gain": round(sum(each.gain for each in rounds) / len(rounds), DIGITS),
-        "error": json_number(sum(each.error for each in rounds) / len(rounds), DIGITS),
-        "cost": round(sum(each.cost for each in rounds), DIGITS),
-        "is_final": all(each.is_final for each in rounds),
-    }
 
 
 def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
@@ -443,34 +437,13 @@ def _tested(scored: Scored) -> dict[str, Any]:
 def _freeze(
     run: ActiveRun, result: SearchResult, measured: Measured, summary: dict[str, Any]
 ) -> None:
-    """Write the judge that ships, and the tuned one that does not."""
-    shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
-    provenance = {
-        **_origin(run),
-        **{name: summary[name] for name in shown},
-        "candidates_tried": result.n_tried,
-        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
-    }
-    shipped = measured["tuned" if result.choice.ship else "seed"]["test"]
-    provenance |= _tested(shipped)
-    run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
-    (run.folder / TUNED).unlink(missing_ok=True)
-    if result.tuned.id != _shipped(result).id:
-        why = f"tuned, but not shipped: {reason_of(result.choice)}"
-        # "seed" would say that it learned from no labels.
-        tuned = {name: value for name, value in provenance.items() if name != "shipped"}
-        tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
-        run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
-        summary["tuned_file"] = TUNED
-
-
-def _origin(run: ActiveRun) -> dict[str, Any]:
-    """The provenance of whatever the run makes: its labels, models, settings and versions.
+    """Write the judge that ships, and the tuned one that does not.
 
     `tuned_on` is what teaches and chooses, rows and documents: others like them flatter the judge.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
-    return {
+    shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    provenance = {
         "data": {
             "name": labels.labelled.name,
             "sha256": labels.labelled.sha256,
@@ -486,7 +459,21 @@ def _origin(run: ActiveRun) -> dict[str, Any]:
         "level": run.prepared.level,
         "versions": versions(),
         "started": started_at(run.folder),
+        **{name: summary[name] for name in shown},
+        "candidates_tried": result.n_tried,
+        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
+    shipped = measured["tuned" if result.choice.ship else "seed"]["test"]
+    provenance |= _tested(shipped)
+    run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
+    (run.folder / TUNED).unlink(missing_ok=True)
+    if result.tuned.id != _shipped(result).id:
+        why = f"tuned, but not shipped: {reason_of(result.choice)}"
+        # "seed" would say that it learned from no labels.
+        tuned = {name: value for name, value in provenance.items() if name != "shipped"}
+        tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
+        run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
+        summary["tuned_file"] = TUNED
 
 
 def versions() -> dict[str, str]:

@@ -89,11 +89,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.dimension or self.pairwise or ""
 
     @property
-    def untuned_reasoning(self) -> Reasoning | None:
-        """What the untuned judge writes before its answer; None: what its dimension asks for."""
-        return None if self.reasoning == "auto" else self.reasoning
-
-    @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
         """What else the search may have the judge write; nothing where a form is named."""
         if self.reasoning != "auto" or self.optimizer != "rank" or is_embedded(self.lm):

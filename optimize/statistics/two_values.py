@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from optimize.statistics.balanced import THRESHOLD
-from optimize.statistics.correlations import Rows, read_rows
+from optimize.statistics.correlations import Codes, Mask, Rows, read_rows
 from optimize.statistics.intervals import (
     Interval,
     Vector,
@@ -26,9 +26,6 @@ from optimize.statistics.intervals import (
     effective_number,
     student_quantile,
 )
-
-Mask = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 
 # So many outputs, of so many documents, let a rate have an interval.
 FEW_OUTPUTS, FEW_DOCUMENTS = 10, 5
@@ -126,7 +123,7 @@ def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
 
 
 def _design_effect(
-    values: Vector, share: float, weight: Vector, codes: Indices, telling: float
+    values: Vector, share: float, weight: Vector, codes: Codes, telling: float
 ) -> float:
     """By how much the variance of a share is that of as many independent outputs."""
     sizes, sums = np.bincount(codes), np.bincount(codes, weight)

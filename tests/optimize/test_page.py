@@ -68,7 +68,7 @@ class Tags(HTMLParser):
 
 def page_with(text: str) -> str:
     """A page with a text wherever a text can stand."""
-    row = charts.RowChart(rows=[(text, charts.Mark(0), text)], ticks=[(0, text)], caption=text)
+    row = charts.RowChart(rows=[(text, 0, [], text)], ticks=[(0, text)], caption=text)
     count = charts.CountChart(labels=[text], counts=[(text, [(1, 1.0)])], caption=text)
     table = Table(head=(text,), rows=[(text,)], caption=f"x{text}")
     case = Case(title=text, lines=[text], texts=[(text, text)])
@@ -184,10 +184,10 @@ def test_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
 def test_marks_stand_where_the_axis_says() -> None:
     chart = charts.shares({"a": cell(0.75, 0.1), "b": cell(None), "c": None})
     assert chart is not None
-    ((name, mark, words),) = chart.rows
+    ((name, mark, ends, words),) = chart.rows
     # From .50 - .03 to 1 + .03: .75 is in the middle, .65 and .85 are .10 / .56 from it.
     assert (name, words) == ("a", "75% (65% to 85%)")
-    assert (mark.at, mark.ends) == (50.0, (32.14, 67.86))
+    assert (mark, ends) == (50.0, [32.14, 67.86])
     # .60 is .13 / .56 from its start.
     assert chart.ticks[0] == (23.21, "60%")
     assert charts.shares({"b": cell(None)}) is None

@@ -144,9 +144,7 @@ def test_intervals_hold_the_truth_in_about_95_of_100_draws(
     ("floor", "told"),
     [(0.60, "holds"), (0.65, "undecided"), (0.80, "undecided"), (0.85, "falls short")],
 )
-def test_a_floor_holds_below_the_interval_and_falls_short_above(
-    floor: float, told: str
-) -> None:
+def test_a_floor_holds_below_the_interval_and_falls_short_above(floor: float, told: str) -> None:
     assert outcome(Interval(0.6, 0.8), floor) == told
     assert outcome(None, floor) == "undecided"
 
