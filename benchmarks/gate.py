@@ -144,7 +144,7 @@ class World:
                 human, untuned, tuned = (side[rows].ravel() for side in drawn)
                 places = divmod(np.arange(human.size), self.outputs)
                 contrasts.append(contrast_judges(tuned, untuned, human, *places, level=self.level))
-            decisions.append(verdict(contrasts, rng, risk))
+            decisions.append(verdict(contrasts, self.level, rng, risk))
         return decisions
 
 
@@ -193,7 +193,7 @@ def of_two_values(simulations: int, risk: float) -> Iterator[str]:
                     human, untuned, tuned = (side.ravel() for side in drawn)
                     document = np.arange(human.size) // outputs
                     halves.append(balanced_contrast(tuned, untuned, human, document))
-                choices.append(verdict(halves, rng, risk))
+                choices.append(verdict(halves, "balanced", rng, risk))
             cells.append(f"{shipped(choices):.3f}")
         yield f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
 

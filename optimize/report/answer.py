@@ -270,14 +270,14 @@ def _cost(summary: Summary) -> str:
 def search_end(summary: Summary) -> Iterator[Said]:
     """Why the search ended, and what more money is expected to bring."""
     last = summary.get("last_round")
-    if not last or "max_cost" not in summary:
+    if not last or "max_cost" not in summary or summary["cost_usd"] is None:
         return
     gain, further = f"{last['gain']:+.3f} on train", f"${2 * last['cost']:.2f}"
     unspent = f" ${max(0, summary['max_cost'] - summary['cost_usd']):.2f} is left unspent."
     if last["is_final"]:
         yield (
             "Search",
-            f"It ended because its last rounds gained {gain}, less than their standard error "
+            f"It ended because its last rounds gained {gain}, no more than their standard error "
             f"({number_text(last['error'])}). Further ones would cost {further} and are expected "
             f"to gain no more.{unspent}",
         )

@@ -149,13 +149,13 @@ class RunBudget:
         dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
         most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
         calls = _about(self.planned.calls)
-        return f"planned: about {calls} calls, {self.minutes:.0f} minutes, {dollars}{most}"
+        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
 
     def _expectations(self) -> Iterator[str]:
         """How long it takes, and what more money would bring; nothing where nothing is paid."""
         if self.search.unit == "calls":
             return
-        yield f"It takes about {self.minutes:.0f} minutes, where a call takes {CALL_SECONDS:g} s."
+        yield f"It takes about {self.minutes:.1f} minutes, where a call takes {CALL_SECONDS:g} s."
         if self.prepared.settings.optimizer == "rank":
             yield (
                 "The search ends when a round gains less than the labels can tell from chance; "
@@ -214,7 +214,8 @@ def plan_budget(
     )
     proposal = _proposal_tokens(settings, labels)
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
-    proposal_cost = 1.0 if unit == "calls" else proposer.cost(*proposal)
+    # A free proposer beside a paid judge counts next to nothing, by which can be divided.
+    proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
     item_cost, n_learned = pricing.of_seed, len(labels.learned)
     n_measured = sum(map(len, labels.measured.values()))
     limit = _limit(settings, labels, pricing, unit, proposal_cost)

@@ -64,7 +64,13 @@ from optimize.run.labels import PreparedRun, prepare
 from optimize.run.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
 from optimize.run.settings import Settings
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Evaluator, JudgeItems, SearchBudget, SearchProblem
+from optimize.search.evaluator import (
+    ITEMS_MEASURED,
+    Evaluator,
+    JudgeItems,
+    SearchBudget,
+    SearchProblem,
+)
 from optimize.search.gate import SearchResult, as_asked, reason_of, search
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
@@ -206,7 +212,10 @@ class ActiveRun:
         if budget.search.unit != "calls":
             began = time.monotonic()
             tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
-            seconds = time.monotonic() - began  # of calls that are in flight together
+            waves = math.ceil(
+                ITEMS_MEASURED * budget.pricing.calls / self.prepared.settings.concurrency
+            )
+            seconds = (time.monotonic() - began) / waves
             budget = plan_budget(self.prepared, tokens, native_n, seconds)
             self.print_line(budget.heading())
         budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))

@@ -225,22 +225,22 @@ class Evaluator:
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     """The documents that can tell judges apart, in an order whose beginnings can, too.
 
-    At summary level those that people do not rate alike. Of pass and fail in turn, until the rarer
-    have run out and twice as many of the commoner are in: balanced accuracy rests on the rarer.
-    All documents where there is none, so that a search ends for another reason.
+    At summary level those that people do not rate alike. Of documents that all pass or all fail,
+    either in turn, until the rarer have run out and twice as many of the commoner are in: balanced
+    accuracy rests on the rarer. All documents where there is none, so that a search ends for
+    another reason.
     """
-    means = {name: float(items.human[rows].mean()) for name, rows in items.places.items()}
-    if goal == "balanced":
-        by_label: list[list[str]] = [[], []]
-        for name, mean in means.items():
-            by_label[mean >= 0.5].append(name)
-        rarer, commoner = sorted(by_label, key=len)
-        turns = zip_longest(rarer, commoner[: max(1, N_COMMONER * len(rarer))])
-        return tuple(name for turn in turns for name in turn if name is not None)
-    if goal != "summary":
-        return items.documents
     varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
-    return tuple(varied) or items.documents
+    if goal == "summary":
+        return tuple(varied) or items.documents
+    if goal != "balanced" or varied or np.ptp(items.human) == 0:
+        return items.documents
+    by_label: list[list[str]] = [[], []]
+    for name, rows in items.places.items():
+        by_label[items.human[rows[0]] >= 0.5].append(name)
+    rarer, commoner = sorted(by_label, key=len)
+    turns = zip_longest(rarer, commoner[: N_COMMONER * len(rarer)])
+    return tuple(name for turn in turns for name in turn if name is not None)
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:

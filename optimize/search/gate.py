@@ -4,8 +4,8 @@ Every labelled document of train and dev decides, and none is judged there by a 
 from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
 judge that shows all labels has versions that leave a document out). Were the judges so found no
 better than the untuned one, swapping the two on any document would be as likely, which is what the
-test rests on (`optimize.statistics.intervals`). It is asked once, of finalists that other documents
-have chosen, so there is no choice among many to pay for. Test labels have no part in it.
+test rests on (`optimize.statistics.intervals`). It is asked once, about the first finalist of
+either half, so there is no choice among many to pay for. Test labels have no part in it.
 """
 
 import itertools
@@ -173,14 +173,8 @@ class Finalist:
     scores: Vector
     seed: Vector
 
-    def gain(self, goal: Goal, documents: Collection[str] | None = None) -> Contrast:
-        """Its figure less the untuned judge's, on these documents (None: on all of its own)."""
-        rows = [
-            row
-            for row, name in enumerate(self.items.document_ids)
-            if documents is None or name in documents
-        ]
-        return contrast(self.scores[rows], self.seed[rows], self.items.of_rows(rows), goal)
+    def gain(self, goal: Goal) -> Contrast:
+        return contrast(self.scores, self.seed, self.items, goal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,15 +275,22 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
     dev = problem.dev
     left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
+    left -= evaluator.cost(problem.seed, taught_by(problem, problem.seed))
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
-        left -= evaluator.cost(candidate, dev)
-        left -= evaluator.cost(candidate, taught_by(problem, candidate))
-        if left >= 0 or not affordable:
+        needed = evaluator.cost(candidate, dev)
+        needed += evaluator.cost(candidate, taught_by(problem, candidate))
+        if needed <= left or not affordable:
             affordable.append(candidate)
+            left -= needed
     if cross_fit:
         dev = problem.labelled
     judges = [problem.seed, *affordable]
+    for judge in judges if affordable and not cross_fit else ():
+        taught = taught_by(problem, judge)
+        # Where a limit is small, what tests them comes first, and thresholds stay where they are.
+        if evaluator.cost(judge, taught) <= evaluator.budget.left / 2:
+            evaluator.scores(judge, taught)
     part = affordable_documents(evaluator, judges, dev, goal) if affordable else Items(())
     seed = evaluator.scores(problem.seed, part)
     _, seed = at_threshold(problem, problem.seed, seed, part, cross_fit)
@@ -328,9 +329,7 @@ def at_threshold(
     if cross_fit:
         threshold = best_threshold(scores, items.human)
         return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
-    taught = taught_by(problem, candidate)
-    problem.evaluator.scores(candidate, taught)
-    threshold = problem.threshold(candidate, taught)
+    threshold = problem.threshold(candidate, taught_by(problem, candidate))
     return replace(candidate, threshold=threshold), verdicts(scores, threshold)
 
 
@@ -366,10 +365,9 @@ def decide(
 ) -> tuple[Candidate, Choice]:
     """The tuned judge of the finalists of either half, and whether it ships.
 
-    The test is of either half's finalists (see `contrasts_of`), unless the budget has `prevented`
-    it. Of all with a gain the tuned judge is the one that is worth most for its cost, and it ships
-    only if its gain on the untuned judge is worth its cost, too: a judge is paid for again with
-    every row.
+    The test is of the first reliable finalists, unless the budget has `prevented` it. Of all with a
+    gain the tuned judge is the one that is worth most for its cost, and it ships only if its gain
+    on the untuned judge is worth its cost, too: a judge is paid for again with every row.
     """
     goal, options, item_cost = problem.goal, problem.options, problem.evaluator.item_cost
     reliable = [[each for each in half if is_reliable(each.scores, each.seed)] for half in halves]
@@ -377,12 +375,12 @@ def decide(
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.seed, prevented or Choice(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    contrasts = [each for half in reliable for each in contrasts_of(problem, half, rng)]
+    contrasts = [half[0].gain(goal) for half in reliable if half]
     choice = prevented or verdict(contrasts, goal, rng, options.risk)
-    gains = {each.candidate.id: each.gain(goal).value for half in reliable for each in half}
+    gains = mean_gains([each for half in reliable for each in half], goal)
     finalists = [each.candidate for half in reliable for each in half]
     gainers = [candidate for candidate in finalists if gains[candidate.id] > 0]
-    tuned = worth_most(problem, gainers or finalists, problem.labelled)
+    tuned = worth_most(problem, gainers or finalists)
     ratio = item_cost(tuned) / item_cost(problem.seed)
     if choice.ship and gains[tuned.id] < GAIN_FOR_COST * (ratio - 1):
         why = (
@@ -407,25 +405,14 @@ def decide(
     return tuned, choice
 
 
-def contrasts_of(
-    problem: SearchProblem, half: Sequence[Finalist], rng: np.random.Generator
-) -> list[Contrast]:
-    """The gains of a half's finalists, each on documents that had no part in its choice.
-
-    One of two random parts of the documents is judged by the finalist that is worth most on all
-    labels but that part's, and the other part likewise.
-    """
-    by_finalist: dict[str, set[str]] = {}
-    names = rng.permutation(half[0].items.documents).tolist() if half else []
-    for part in (names[::2], names[1::2]) if half else ():
-        items = problem.labelled.of_documents({*problem.labelled.documents} - {*part})
-        chosen = worth_most(problem, [each.candidate for each in half], items)
-        by_finalist.setdefault(chosen.id, set()).update(part)
-    return [
-        each.gain(problem.goal, by_finalist[each.candidate.id])
-        for each in half
-        if each.candidate.id in by_finalist
-    ]
+def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
+    """Each candidate's gain by its id, over the documents of both halves where both end with it."""
+    totals: dict[str, tuple[float, int]] = {}
+    for each in finalists:
+        gain, (total, n) = each.gain(goal), totals.get(each.candidate.id, (0.0, 0))
+        n_documents = len(gain.documents)
+        totals[each.candidate.id] = total + gain.value * n_documents, n + n_documents
+    return {name: total / n if n else math.nan for name, (total, n) in totals.items()}
 
 
 def verdict(
@@ -437,6 +424,7 @@ def verdict(
     are no better.
     """
     gain = gain_of(contrasts, rng, risk)
+    fewest = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     tried = (
         "Prompts tuned the same way, each tried on documents that it was tuned without "
         f"({gain.n_documents} in all),"
@@ -447,10 +435,10 @@ def verdict(
             f"Shipped: the tuned judge. {tried} beat the untuned judge by {by}. If tuning did "
             f"nothing, {share} would ship all the same."
         )
-    elif np.isnan(gain.value) or gain.n_documents < fewest_documents(risk):
+    elif np.isnan(gain.value) or gain.n_documents < fewest:
         why = (
             f"{UNTUNED} {gain.n_documents} documents are too few to compare it with the tuned "
-            f"judge at --risk {risk:g}; {fewest_documents(risk)} are the least."
+            f"judge at --risk {risk:g}; {fewest} are the least."
         )
     elif np.isinf(gain.low):
         why = (
@@ -473,15 +461,15 @@ def figure_of(goal: Goal) -> str:
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
-def worth_most(problem: SearchProblem, candidates: Sequence[Candidate], items: Items) -> Candidate:
-    """The candidate whose figure less its cost is the highest on the items (see `GAIN_FOR_COST`).
+def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
+    """The candidate whose figure less its cost is the highest (see `GAIN_FOR_COST`).
 
-    Two are compared where both have been scored and neither shows the document.
+    Two are compared on all labels known to both that neither shows.
     """
     evaluator = problem.evaluator
 
     def is_worth_more(one: Candidate, other: Candidate) -> bool:
-        known = evaluator.known(one, evaluator.known(other, items))
+        known = evaluator.known(one, evaluator.known(other, problem.labelled))
         shown = one.documents | other.documents
         known = known.of_documents([name for name in known.documents if name not in shown])
         scores = [evaluator.known_scores(each, known) for each in (one, other)]

@@ -170,7 +170,7 @@ def explore(problem: SearchProblem) -> Exploration:
     documents = list(informative_documents(problem.train, problem.goal))
     if n_alike := len(problem.train.documents) - len(documents):
         problem.print_line(
-            f"GEPA: {n_alike} documents whose outputs people rate alike tell no judges apart"
+            f"GEPA: {n_alike} documents tell no judges apart, or have too common a label"
         )
     stream(problem.options.seed, "stock").shuffle(documents)
     half = len(documents) // 2

@@ -215,6 +215,7 @@ class RankSearch:
     results: dict[str, RaceResult] = field(default_factory=dict)
     best_reasoning: Reasoning | None = None
     last_round: LastRound | None = None
+    n_rounds: int = 0
     race: Race = field(init=False)
     most_for_dev: float = field(init=False)
     first_round: float = field(init=False)
@@ -243,13 +244,15 @@ class RankSearch:
         """Run rounds until one brings less than a standard error: the labels tell no more."""
         budget = self.problem.evaluator.budget
         for number in range(1, self.problem.options.rounds + 1):
-            before, spent = self._parent().id, budget.spent
+            before, spent, self.n_rounds = self._parent().id, budget.spent, number
             with budget.reserving(self._dev_cost()):
                 has_raced = self._run_round(number)
             if not has_raced:
                 break
             gain, error = self._gain_since(before)
-            is_final = number >= FEWEST_ROUNDS and gain <= error
+            is_final = (
+                number >= FEWEST_ROUNDS and gain <= error
+            ) or number == self.problem.options.rounds
             cost = budget.spent - spent
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
@@ -259,8 +262,9 @@ class RankSearch:
         """Score the leaders on as many documents as the longest race: some left theirs early."""
         longest = max((result.n_documents for result in self.results.values()), default=0)
         with self.problem.evaluator.budget.reserving(self._dev_cost()):
-            for candidate in self._above_seed()[:LEADERS_MEASURED]:
-                self._record(self.problem.options.rounds, self.race.compare(candidate, longest))
+            leaders = list(filter(self._is_affordable, self._above_seed()))
+            for candidate in leaders[:LEADERS_MEASURED]:
+                self._record(self.n_rounds, self.race.compare(candidate, longest))
 
     def _gain_since(self, before: str) -> tuple[float, float]:
         """The likely gain of the best candidate on the one `before` (its id), and its error.
