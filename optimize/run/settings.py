@@ -235,9 +235,6 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
     if pairwise != (settings.pairwise is not None):
         right = "--pairwise" if pairwise else "--dimension"
         raise SettingsError(f"{subject.name}: say {right} {settings.subject}")
-    if settings.scale is None:
-        return subject
-    if isinstance(subject, Comparison):
+    if settings.scale is not None and pairwise:
         raise SettingsError("--scale: pairs have votes, and no scale")
-    bounds = bounds_of(settings.scale)
-    return subject if bounds is None else rescale(subject, bounds)
+    return rescale(subject, settings.scale)
