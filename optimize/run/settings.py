@@ -16,7 +16,6 @@ from judges.client import (
     OPENAI,
     Price,
     Redactor,
-    endpoint_of,
     find_price,
     is_embedded,
     price_of,
@@ -123,14 +122,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         if self.proposer_price:
             return judge, price_of(read_price(self.proposer_price))
         return judge, judge if lm == self.lm else find_price(lm)
-
-    @property
-    def endpoints(self) -> dict[str, str]:
-        """The address at which each model answers, with no key in it; makes no connection."""
-        return {
-            "judge": endpoint_of(self.lm, self.api_base),
-            "proposer": endpoint_of(*self.proposer),
-        }
 
 
 _TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
