@@ -9,7 +9,7 @@ from data.tables.formats import READ_ENDINGS
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
 from judges.client import holds_secret
-from judges.dimension import MAX_RATINGS, Dimension
+from judges.dimension import MAX_RATINGS, Dimension, Subject
 from judges.terminal import (
     DONE,
     FAILED,
@@ -69,10 +69,12 @@ def values_of(values: Any) -> dict[str, Any]:
         raise SettingsError(f"--values {error}") from None
 
 
-def rescale(dimension: Dimension, bounds: Bounds) -> Dimension:
-    """The dimension rated from one bound to the other, in whole numbers."""
-    ratings = whole_ratings(bounds)
-    return dimension.on_scale(ratings[0], ratings[-1])
+def rescale(subject: Subject, scale: str | None) -> Subject:
+    """The dimension on the labels' scale, in whole numbers; "any" and None leave it as it is."""
+    bounds = bounds_of(scale)
+    if bounds is None or not isinstance(subject, Dimension):
+        return subject
+    return subject.on_scale(int(bounds[0]), whole_ratings(bounds)[-1])
 
 
 def whole_ratings(bounds: Bounds) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from data.types import LabelledPair, LabelledPairs
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
-from judges.dimension import NAME, Comparison, Dimension, Subject
+from judges.dimension import NAME, Comparison, Subject
 from judges.judge import Judge, kind_of
 from judges.judgement import AnyJudgement, Verdict
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
@@ -152,8 +152,8 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
         other = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {other}")
-    elif bounds and isinstance(subject, Dimension):
-        subject = rescale(subject, bounds)
+    else:
+        subject = rescale(subject, flags.scale)
     if (number := len(numbers_of(subject))) > MOST_ANSWERS:
         raise SettingsError(
             f"{subject.name} has {number} answers, and a key each have {MOST_ANSWERS} at most; "

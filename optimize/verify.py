@@ -294,7 +294,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")
     result |= gate(result, floors)
     if page:
-        said = [*verify_answer(result), *_gate_line(result, _faults(result))]
+        said = [*verify_answer(result), *_gate_line(result)]
         steps = [step] if (step := next_step(result, has_page=True)) else []
         write_verification(page, result, measured.unmet, sentences=said, steps=steps)
     return result
@@ -339,10 +339,11 @@ def gate(result: Mapping[str, Any], floors: Mapping[str, float]) -> dict[str, An
     return {"gate": told, "held": kept, "short": short, "undecided": undecided, "passed": passed}
 
 
-def _gate_line(result: Mapping[str, Any], faults: Sequence[str] = ()) -> list[str]:
+def _gate_line(result: Mapping[str, Any]) -> list[str]:
     """The faults of the gate and all that it holds, in a line; none where there is nothing."""
     held = [f"holds: {'; '.join(result['held'])}"] if result.get("held") else []
-    return [f"Gate: {'; '.join([*faults, *held])}"] if faults or held else []
+    parts = [*_faults(result), *held]
+    return [f"Gate: {'; '.join(parts)}"] if parts else []
 
 
 def _would_decide(

@@ -23,7 +23,7 @@ from judges.client import (
     is_embedded,
     price_of,
 )
-from judges.dimension import Dimension, Subject
+from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.panel import Panel
@@ -95,10 +95,8 @@ class Task:
 
 def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
     """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
-    bounds = bounds_of(scale)
-    if bounds is None or not isinstance(judge.subject, Dimension) or judge.is_frozen:
-        return judge
-    return Judge.of(rescale(judge.subject, bounds), lm=judge.lm)
+    subject = judge.subject if judge.is_frozen else rescale(judge.subject, scale)
+    return judge if subject is judge.subject else Judge.of(subject, lm=judge.lm)
 
 
 def from_numbers(numbers: Any, *, pairwise: bool = False) -> ById:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from data.types import LabelError, LabelledSet
+from data.types import LabelError, LabelledOutput, LabelledSet
 from judges.judgement import Verdict
 from optimize.figures import DIGITS, cell, interval_cell, json_number, value_cell
 from optimize.items import Vector, annotation_matrix, levels_of
@@ -172,10 +172,11 @@ def people_figures(scored: Scored) -> Cell | None:
     null where people do not tell outputs apart. Rho reaches about `bound` at most, the root of the
     `reliability` of the mean label.
     """
-    left_out = scored.n_tied or scored.items.is_weighted or not scored.outputs
-    if left_out or len(scored.outputs) != len(scored.items):
+    outputs = tuple(one for one in scored.labelled if isinstance(one, LabelledOutput))
+    left_out = scored.n_tied or scored.items.is_weighted or not outputs
+    if left_out or len(outputs) != len(scored.items):
         return None
-    labelled = LabelledSet(name="the labels", sha256="", outputs=scored.outputs)
+    labelled = LabelledSet(name="the labels", sha256="", outputs=outputs)
     try:
         ratings, names = annotation_matrix(labelled, scored.dimension)
     except LabelError:

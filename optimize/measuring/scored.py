@@ -124,10 +124,6 @@ class Scored:
         }
 
     @property
-    def outputs(self) -> tuple[LabelledOutput, ...]:
-        return tuple(output for output in self.labelled if isinstance(output, LabelledOutput))
-
-    @property
     def within_scale(self) -> bool:
         """Whether judge and people keep to the judge's scale, so that numbers can be compared."""
         both = np.concatenate([self.human, self.scores[~np.isnan(self.scores)]])

@@ -14,7 +14,7 @@ import msgspec
 from data.tables.atomic_write import in_use, write_atomically
 from data.tables.text import read_json_file
 from dspy_judges.errors import JudgesError
-from judges.client import Store
+from judges.client import Store, endpoint_of
 from judges.prompt import encodable
 from optimize.figures import as_json
 from optimize.run.labels import PreparedRun
@@ -70,11 +70,15 @@ def open_run(
 
 def run_config(prepared: PreparedRun) -> dict[str, Any]:
     """What a tuning run is made with; `prompt` tells one definition from another."""
-    labelled, template = prepared.labels.labelled, str(prepared.untuned_judge.template())
+    settings, labelled = prepared.settings, prepared.labels.labelled
+    template = str(prepared.untuned_judge.template())
     return {
         "command": "optimize.tune",
-        "settings": msgspec.to_builtins(prepared.settings),
-        "endpoints": prepared.settings.endpoints,
+        "settings": msgspec.to_builtins(settings),
+        "endpoints": {
+            "judge": endpoint_of(settings.lm, settings.api_base),
+            "proposer": endpoint_of(*settings.proposer),
+        },
         "data": {"name": labelled.name, "sha256": labelled.sha256},
         "prompt": sha256(template.encode(errors="backslashreplace")).hexdigest(),
     }

@@ -51,15 +51,6 @@ class RunModels:
         """What is asked for at this moment; empty where nothing is."""
         return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
-    @property
-    def request_changes(self) -> list[str]:
-        """What the endpoints did not take as it was asked for in this process, by model."""
-        return [
-            f"{client.model.name} takes {change}"
-            for client in (self.judge, self.proposer)
-            for change in getattr(client.model, "changes", ())
-        ]
-
 
 def check_prices(settings: Settings) -> None:
     """Raise SettingsError where dollars are limited and a model's price is unknown."""

@@ -381,9 +381,16 @@ def summarize(
         summary["balanced_gain"] = _gains(measured, balanced=True)
     if measured:
         summary |= _on_test(run, measured, shipped)
-    earlier = read_summary(run.folder).get("request_changes", [])
-    if changes := list(dict.fromkeys([*earlier, *models.request_changes])):
-        summary["request_changes"] = changes
+    changes = [
+        *read_summary(run.folder).get("request_changes", []),
+        *(
+            f"{client.model.name} takes {change}"
+            for client in (models.judge, models.proposer)
+            for change in getattr(client.model, "changes", ())
+        ),
+    ]
+    if changes:
+        summary["request_changes"] = list(dict.fromkeys(changes))
     return summary
 
 

@@ -16,7 +16,6 @@ from judges.client import (
     OPENAI,
     Price,
     Redactor,
-    endpoint_of,
     find_price,
     is_embedded,
     price_of,
@@ -124,14 +123,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             return judge, price_of(read_price(self.proposer_price))
         return judge, judge if lm == self.lm else find_price(lm)
 
-    @property
-    def endpoints(self) -> dict[str, str]:
-        """The address at which each model answers, with no key in it; makes no connection."""
-        return {
-            "judge": endpoint_of(self.lm, self.api_base),
-            "proposer": endpoint_of(*self.proposer),
-        }
-
 
 _TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
 # What may differ when a run goes on: what it costs, where replies are kept, and what ships.
@@ -235,9 +226,6 @@ def on_scale(subject: Subject, settings: Settings) -> Subject:
     if pairwise != (settings.pairwise is not None):
         right = "--pairwise" if pairwise else "--dimension"
         raise SettingsError(f"{subject.name}: say {right} {settings.subject}")
-    if settings.scale is None:
-        return subject
-    if isinstance(subject, Comparison):
+    if settings.scale is not None and pairwise:
         raise SettingsError("--scale: pairs have votes, and no scale")
-    bounds = bounds_of(settings.scale)
-    return subject if bounds is None else rescale(subject, bounds)
+    return rescale(subject, settings.scale)

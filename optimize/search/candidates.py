@@ -132,7 +132,8 @@ def draw_demo_set(
     They come from a `share` of the documents. `reasons` are what a judge wrote before the right
     answer, by item id. `kind` is EVERYTHING where each different output is shown.
     """
-    items = _demonstrable(items, prompt)
+    if prompt.answer.choices == LETTERS:  # what people left undecided teaches neither letter
+        items = Items(tuple(item for item in items.items if item.human != 0))
     most_documents = max(1, int(len(items.documents) * share))
     chosen: list[int] = []
     demos: dict[int, Demo] = {}
@@ -166,13 +167,6 @@ def draw_demo_set(
         kind=EVERYTHING if chosen and len(chosen) == len(different) else f"levels {size}",
         documents=frozenset(documents),
     )
-
-
-def _demonstrable(items: Items, prompt: Prompt) -> Items:
-    """What can be shown: a pair that people left undecided teaches neither letter."""
-    if prompt.answer.choices == LETTERS:
-        return Items(tuple(item for item in items.items if item.human != 0))
-    return items
 
 
 def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:

@@ -170,7 +170,11 @@ class Proposer:
 
     def _replies(self, asked: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield a reply's text for each of the messages, or why there is none."""
-        requests = [_request(messages, seed + place) for place, messages in enumerate(asked)]
+        how = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
+        requests = [
+            Request(messages, replace(how, seed=seed + place), whole_text)
+            for place, messages in enumerate(asked)
+        ]
         n_answered = 0
         try:
             for response in self._client.run(requests):
@@ -252,12 +256,6 @@ def read_instruction(reply: str) -> str:
     if not content.strip():
         raise NoScoreError("no instruction stands under the header [[ ## instruction ## ]]")
     return encodable(content.strip())
-
-
-def _request(messages: Sequence[Message], seed: int) -> Request:
-    return Request(
-        messages, Sampling(temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed), whole_text
-    )
 
 
 def whole_text(reply: Reply) -> str:

@@ -109,6 +109,11 @@ def mean_score(
     # Tuning the weight costs one degree of freedom, as fitting a slope does.
     freedom_left = freedom - (1 if of_judge > 0 else 0)
     wider = error * np.sqrt(freedom / max(freedom_left, 1))
+    # The r for which 1 - r^2 (total - n) / total is the variance left.
+    agreement = 0.0
+    if label_error > 0 and n < total:
+        saved = (1 - (error / label_error) ** 2) * total / (total - n)
+        agreement = float(np.sqrt(np.clip(saved, 0, 1)))
     low, high = bounds or (-np.inf, np.inf)
     value = float(np.clip(labels_only + of_judge * correction, low, high))
     return Estimate(
@@ -123,7 +128,7 @@ def mean_score(
         n_documents=np.unique(codes).size,
         n_failed=int((~judged).sum()),
         label_sd=label_error * np.sqrt(n),
-        agreement=_agreement(label_error, error, n, total),
+        agreement=agreement,
     )
 
 
@@ -196,11 +201,3 @@ def _interval(
     reach = student_quantile(freedom) * error
     ends = np.clip([min(centre - reach, value), max(centre + reach, value)], low, high)
     return Interval(float(ends[0]), float(ends[1]))
-
-
-def _agreement(label_error: float, error: float, n: int, total: int) -> float:
-    """The r for which 1 - r^2 (total - n) / total is the variance left."""
-    if label_error == 0 or n == total:
-        return 0.0
-    saved = (1 - (error / label_error) ** 2) * total / (total - n)
-    return float(np.sqrt(np.clip(saved, 0, 1)))

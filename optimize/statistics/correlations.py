@@ -7,6 +7,7 @@ chances. Intervals need no generator; they are for documents like these, at syst
 systems like these. `contrast_judges` compares two judges on the same outputs.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -316,10 +317,6 @@ def midranks(x: Matrix) -> Matrix:
     return ranks
 
 
-def _spearman(x: Matrix, y: Matrix) -> Vector:
-    return _pearson(midranks(x), midranks(y))
-
-
 def _pearson(x: Matrix, y: Matrix) -> Vector:
     varied = (np.ptp(x, axis=-1) > 0) & (np.ptp(y, axis=-1) > 0)
     r: Vector = np.clip((_standard(x) * _standard(y)).sum(axis=-1), -1, 1)
@@ -351,7 +348,7 @@ def _kendall(x: Matrix, y: Matrix) -> Vector:
 
 
 _COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {
-    "spearman": _spearman,
+    "spearman": lambda x, y: _pearson(midranks(x), midranks(y)),
     "pearson": _pearson,
     "kendall": _kendall,
 }
@@ -518,10 +515,13 @@ def contrast_judges(
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
     """Over system means; scores are standardised first, so that swapping mixes like with like."""
-    sums = (_system_sums(rows, _unit(rows.judge, rows.weight)) for rows in (a, b))
-    counts = np.bincount(a.system, minlength=a.n_systems)
+    shape = a.n_documents, a.n_systems
+    cell, counts = a.document * a.n_systems + a.system, np.bincount(a.system, minlength=shape[1])
     # What each document adds to each system's mean.
-    added_a, added_b = (side / counts for side in sums)
+    added_a, added_b = (
+        np.bincount(cell, _unit(rows.judge, rows.weight), math.prod(shape)).reshape(shape) / counts
+        for rows in (a, b)
+    )
     human = _system_means(a)[1]
     middle = (added_a + added_b).sum(axis=0) / 2
 
@@ -549,10 +549,3 @@ def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
         interval=interval_of_mean(terms_a - terms_b, bound=2),
         swapped=differences,
     )
-
-
-def _system_sums(rows: Rows, values: Vector) -> Matrix:
-    """(documents, systems): sums of one value an output."""
-    cell = rows.document * rows.n_systems + rows.system
-    sums: Vector = np.bincount(cell, values, rows.n_documents * rows.n_systems).astype(float)
-    return sums.reshape(rows.n_documents, rows.n_systems)
