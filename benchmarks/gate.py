@@ -36,8 +36,8 @@ LABELLED = (12, 24, 40, 60, 120)
 TIES = (0.3, 0.65, 0.9)
 # Of labelled documents so many are train and dev.
 DECIDING_SHARE = 0.75
-# Documents of the population in which judges are compared; at system level samples of few.
-SIZE, SAMPLES = 100_000, 2_000
+# Outputs of the population in which judges are compared; at system level samples of documents.
+SIZE, SAMPLES = 240_000, 400
 NOISE = 1.3
 LEVELS: tuple[tuple[Level, int], ...] = (
     ("summary", 4),
@@ -99,7 +99,7 @@ class World:
         Both err alike in the population, so that its size matters less.
         """
         at_system = self.level == "system"
-        size, samples = (documents // 2, SAMPLES) if at_system else (SIZE, 1)
+        size, samples = (documents // 2, SAMPLES) if at_system else (SIZE // self.outputs, 1)
         places = divmod(np.arange(size * self.outputs), self.outputs)
         people = np.random.default_rng(0)
         population = [self.people(people, size) for _ in range(samples)]
@@ -107,7 +107,7 @@ class World:
         def value(tuned: int, noise: float) -> float:
             rng = np.random.default_rng(1)
             return float(
-                np.nanmean(
+                np.mean(
                     [
                         rho(
                             self.level,

@@ -42,7 +42,8 @@ from optimize.statistics.intervals import Contrast, stream
 # How many candidates of a search meet documents held out from them.
 N_FINALISTS = 3
 SWAPS = 2000
-# With fewer, rho over all outputs rests on a few: of judges that are no better up to .29 ship.
+# Where rho over all outputs rests on fewer documents, judges that are no better ship too often: in
+# .12 with 6, in up to .29 with any number (benchmarks/gate.py).
 FEWEST_UNTIED = 10
 # Versions of a judge that shows all labels.
 FOLDS = 4
@@ -584,7 +585,8 @@ def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float
         ]
         # The documents as they are, too, are one of the draws.
         largest = np.sort([value, *(shares @ swapped)])[::-1]
-        # A little more, as sums in another order differ; at a risk of .5 no less than 0.
+        # A little more, because what equals it by the order of a sum is not beyond it. At a risk
+        # of .5 it is about 0, and may not lie below.
         half_width = max(0.0, float(largest[int(risk * len(largest))])) * (1 + 1e-9)
     return Gain(
         value=value,

@@ -436,11 +436,7 @@ def _dataset_terms(rows: Rows) -> Vector:
         + _on_others(rows.judge, y - r * x, weight)
         + _on_others(rows.human, x - r * y, weight)
     )
-    moved = np.bincount(rows.document, influence * weight, n) * n / influence.size
-    # Documents with a large share of the variance draw r to themselves (MacKinnon and White 1985).
-    share = np.bincount(rows.document, (x * x + y * y) / 2 * weight, n) / influence.size
-    moved /= np.sqrt(np.maximum(1 - share, 1 / n))
-    terms: Vector = r + moved - moved.mean()
+    terms: Vector = r + np.bincount(rows.document, influence * weight, n) * n / influence.size
     return terms
 
 

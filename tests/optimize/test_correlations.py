@@ -220,13 +220,6 @@ def test_terms_have_rho_as_mean_and_the_jackknifes_spread(level: Level) -> None:
     assert np.nanstd(terms) / n**0.5 == pytest.approx(jackknife, rel=0.03)
 
 
-@pytest.mark.parametrize("documents", [[0, 0, 0], [0, 0, 1]])
-def test_one_document_may_have_all_of_the_variance(documents: list[int]) -> None:
-    """The output in the middle adds nothing to rho."""
-    terms = document_terms(read_rows([1, 3, 2], [1, 3, 2], documents), "dataset")
-    assert np.mean(terms) == pytest.approx(1)
-
-
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_contrast_is_the_difference_on_common_outputs_and_turns_with_the_judges(
     level: Level,
