@@ -237,7 +237,7 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
         return items.documents
     by_label: list[list[str]] = [[], []]
     for name, rows in items.places.items():
-        by_label[items.human[rows[0]] >= 0.5].append(name)
+        by_label[int(items.human[rows[0]] >= 0.5)].append(name)
     rarer, commoner = sorted(by_label, key=len)
     turns = zip_longest(rarer, commoner[: N_COMMONER * len(rarer)])
     return tuple(name for turn in turns for name in turn if name is not None)
