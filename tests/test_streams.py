@@ -43,7 +43,7 @@ def labels() -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-@pytest.mark.parametrize("n_read", [0, 150, -1])
+@pytest.mark.parametrize("n_read", [0, 150])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_reader_that_leaves_decides_neither_the_work_nor_its_exit_code(
     name: str, n_read: int, labels: str, tmp_path: Path
