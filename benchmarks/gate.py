@@ -16,16 +16,20 @@ intraclass correlation of .7): equal judges, and a tuned one whose balanced accu
 """
 
 import argparse
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from optimize.search.gate import RISK, Choice, power, verdict
+from optimize.flags import RISK
+from optimize.search.gate import Choice, power, verdict
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
 
@@ -47,6 +51,15 @@ LEVELS: tuple[tuple[Level, int], ...] = (
     ("dataset", 16),
     ("system", 16),
 )
+GAIN_LEVELS: tuple[tuple[Level, int], ...] = (
+    ("summary", 4),
+    ("summary", 8),
+    ("dataset", 1),
+    ("dataset", 4),
+)
+# Rows of two values, and how many outputs a document has and how alike their labels are.
+ROWS = (40, 120, 400)
+KINDS = (("1", 1, 0.0), ("4", 4, 0.0), ("4 alike", 4, 0.7))
 # The share of their highest rating (0: continuous scores), untuned and tuned, and documents lost.
 JUDGES = {
     "fine": (0.0, 0.0, 0.0),
@@ -176,72 +189,86 @@ def passing(
     return human, *passes
 
 
-def of_two_values(simulations: int, risk: float) -> Iterator[str]:
-    rows = (40, 120, 400)
-    yield f"| two values: fails | outputs | gain | {' | '.join(f'{n} rows' for n in rows)} |"
-    yield "|---|---|---|" + "---|" * len(rows)
-    kinds = (("1", 1, 0.0), ("4", 4, 0.0), ("4 alike", 4, 0.7))
-    for fails, (word, outputs, alike), gain in product((0.05, 0.2, 0.5), kinds, (0, 0.05, 0.1)):
-        cells = []
-        for n in rows:
-            rng = np.random.default_rng([n, outputs, round(100 * fails)])
-            choices = []
-            for _ in range(simulations):
-                halves = []
-                for _ in range(2):
-                    drawn = passing(rng, n // outputs // 2, outputs, fails, gain, alike)
-                    human, untuned, tuned = (side.ravel() for side in drawn)
-                    document = np.arange(human.size) // outputs
-                    halves.append(balanced_contrast(tuned, untuned, human, document))
-                choices.append(verdict(halves, "balanced", rng, risk))
-            cells.append(f"{shipped(choices):.3f}")
-        yield f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
+def row_of_two_values(
+    simulations: int, risk: float, row: tuple[float, tuple[str, int, float], float]
+) -> str:
+    fails, (word, outputs, alike), gain = row
+    cells = []
+    for n in ROWS:
+        rng = np.random.default_rng([n, outputs, round(100 * fails)])
+        choices = []
+        for _ in range(simulations):
+            halves = []
+            for _ in range(2):
+                drawn = passing(rng, n // outputs // 2, outputs, fails, gain, alike)
+                human, untuned, tuned = (side.ravel() for side in drawn)
+                document = np.arange(human.size) // outputs
+                halves.append(balanced_contrast(tuned, untuned, human, document))
+            choices.append(verdict(halves, "balanced", rng, risk))
+        cells.append(f"{shipped(choices):.3f}")
+    return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
 
 
-def of_equal_judges(simulations: int, risk: float) -> Iterator[str]:
-    heads = " | ".join(f"{n} documents" for n in DOCUMENTS)
-    yield f"| equal judges, level | outputs | judges | {heads} |"
-    yield "|---|---|---|" + "---|" * len(DOCUMENTS)
-    for (level, outputs), judges in product(LEVELS, [*JUDGES][1:]):
-        worlds = [World(level, outputs, ties, judges) for ties in TIES]
-        cells = [
-            " ".join(f"{shipped(world.choices(n, simulations, risk)):.3f}" for world in worlds)
-            for n in DOCUMENTS
-        ]
-        yield f"| {level} | {outputs} | {judges} | {' | '.join(cells)} |"
+def row_of_equal_judges(simulations: int, risk: float, row: tuple[tuple[Level, int], str]) -> str:
+    (level, outputs), judges = row
+    worlds = [World(level, outputs, ties, judges) for ties in TIES]
+    cells = [
+        " ".join(f"{shipped(world.choices(n, simulations, risk)):.3f}" for world in worlds)
+        for n in DOCUMENTS
+    ]
+    return f"| {level} | {outputs} | {judges} | {' | '.join(cells)} |"
 
 
-def of_gains(simulations: int, risk: float) -> Iterator[str]:
-    yield f"| gain | level | outputs | {' | '.join(f'{n} labelled' for n in LABELLED)} |"
-    yield "|---|---|---|" + "---|" * len(LABELLED)
-    levels: tuple[tuple[Level, int], ...] = (
-        ("summary", 4),
-        ("summary", 8),
-        ("dataset", 1),
-        ("dataset", 4),
-    )
-    for gain, (level, outputs) in product((0.05, 0.1), levels):
-        world, cells = World(level, outputs), []
-        for labelled in LABELLED:
-            n = round(DECIDING_SHARE * labelled)
-            equal, better = (world.choices(n, simulations, risk, each) for each in (0, gain))
-            oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - risk))
-            promised = power(n, outputs - (level == "summary"), gain, risk)
-            cells.append(f"{shipped(better):.2f} ({promised:.2f}, {oracle:.2f})")
-        yield f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
+def row_of_gains(simulations: int, risk: float, row: tuple[float, tuple[Level, int]]) -> str:
+    gain, (level, outputs) = row
+    world, cells = World(level, outputs), []
+    for labelled in LABELLED:
+        n = round(DECIDING_SHARE * labelled)
+        equal, better = (world.choices(n, simulations, risk, each) for each in (0, gain))
+        oracle = np.mean(values(better) > np.nanquantile(values(equal), 1 - risk))
+        promised = power(n, outputs - (level == "summary"), gain, risk)
+        cells.append(f"{shipped(better):.2f} ({promised:.2f}, {oracle:.2f})")
+    return f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
+
+
+# Of each table the first columns, the further ones, and its rows.
+TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
+    (
+        "equal judges, level | outputs | judges",
+        [f"{n} documents" for n in DOCUMENTS],
+        row_of_equal_judges,
+        [*product(LEVELS, [*JUDGES][1:])],
+    ),
+    (
+        "gain | level | outputs",
+        [f"{n} labelled" for n in LABELLED],
+        row_of_gains,
+        [*product((0.05, 0.1), GAIN_LEVELS)],
+    ),
+    (
+        "two values: fails | outputs | gain",
+        [f"{n} rows" for n in ROWS],
+        row_of_two_values,
+        [*product((0.05, 0.2, 0.5), KINDS, (0, 0.05, 0.1))],
+    ),
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--risk", type=float, default=RISK)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
     flags = parser.parse_args()
     began = time.monotonic()
-    for number, table in enumerate((of_equal_judges, of_gains, of_two_values)):
-        if number:
-            print()
-        for line in table(flags.simulations, flags.risk):
-            print(line, flush=True)
+    with ProcessPoolExecutor(flags.processes) as pool:
+        for number, (first, further, write_row, rows) in enumerate(TABLES):
+            columns = [*first.split(" | "), *further]
+            print(
+                "\n" * (number > 0) + f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"
+            )
+            for line in pool.map(partial(write_row, flags.simulations, flags.risk), rows):
+                print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")
 
 
