@@ -156,7 +156,9 @@ class World:
             for rows in (slice(0, half), slice(half, documents)):
                 human, untuned, tuned = (side[rows].ravel() for side in drawn)
                 places = divmod(np.arange(human.size), self.outputs)
-                contrasts.append(contrast_judges(tuned, untuned, human, *places, level=self.level))
+                contrasts.append(
+                    [contrast_judges(tuned, untuned, human, *places, level=self.level)]
+                )
             decisions.append(verdict(contrasts, self.level, rng, risk))
         return decisions
 
@@ -203,7 +205,7 @@ def row_of_two_values(
                 drawn = passing(rng, n // outputs // 2, outputs, fails, gain, alike)
                 human, untuned, tuned = (side.ravel() for side in drawn)
                 document = np.arange(human.size) // outputs
-                halves.append(balanced_contrast(tuned, untuned, human, document))
+                halves.append([balanced_contrast(tuned, untuned, human, document)])
             choices.append(verdict(halves, "balanced", rng, risk))
         cells.append(f"{shipped(choices):.3f}")
     return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"

@@ -33,6 +33,7 @@ from optimize.run.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check
 from optimize.run.settings import Settings
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
+    MAX_RACE_DOCUMENTS,
     Goal,
     JudgeItems,
     Pricing,
@@ -47,9 +48,9 @@ from optimize.search.gate import N_FINALISTS, chance_of_gain
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
 # What the searches of both halves take until a round no longer pays: so many times judging the
-# outputs of so many documents of train, and the finalists on all that is learned from; each call
-# costs so many times the untuned judge's.
-USUAL_RACES, DOCUMENTS_RACED, USUAL_DEARER, USUAL_PROPOSALS = 25, 48, 2.0, 20
+# outputs that a race meets, and the finalists on all that is learned from; each call costs so many
+# times the untuned judge's.
+USUAL_RACES, USUAL_DEARER, USUAL_PROPOSALS = 25, 2.0, 20
 # Seconds that a call and a proposal are taken to last; so many outputs are in flight on average.
 CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
 # How many demonstrations are tried, and their characters at most. What costs nothing may show as
@@ -244,7 +245,7 @@ def plan_budget(
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
         n_searched = (search.limit - n_proposals * proposal_cost) / item_cost
         if settings.optimizer == "rank":
-            raced = min(1.0, DOCUMENTS_RACED / len(labels.train.places)) * len(labels.train)
+            raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.places)) * len(labels.train)
             usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned
             dearer = min(USUAL_DEARER, max(1.0, n_searched / usual))
             n_searched = min(usual, n_searched / dearer)

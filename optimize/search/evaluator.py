@@ -39,6 +39,8 @@ ITEMS_MEASURED = 12
 Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
 FREE = Price(per_token_in=0, per_token_out=0)
+# A race of candidates meets at most so many documents of train.
+MAX_RACE_DOCUMENTS = 48
 # Documents of the commoner label for each of the rarer: with more the error of balanced accuracy
 # falls by 6 % or less.
 N_COMMONER = 2

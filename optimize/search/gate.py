@@ -4,8 +4,9 @@ Every labelled document of train and dev decides, and none is judged there by a 
 from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
 judge that shows all labels has versions that leave a document out). Were the judges so found no
 better than the untuned one, swapping the two on any document would be as likely, which is what the
-test rests on (`optimize.statistics.intervals`). It is asked once, about the first finalist of
-either half, so there is no choice among many to pay for. Test labels have no part in it.
+test rests on (`optimize.statistics.intervals`). It is asked once, about the mean gain of either
+half's finalists: there is no choice among them to pay for, and their mean is surer than one of
+them. Test labels have no part in it.
 """
 
 import itertools
@@ -47,8 +48,8 @@ SWAPS = 2000
 FEWEST_UNTIED = 10
 # Versions of a judge that shows all labels.
 FOLDS = 4
-# What a judge has to gain for each time that it costs the untuned judge's price more: one of 2.5
-# times the price has to gain .03.
+# What a judge has to gain for each further multiple of the untuned judge's price: one of 2.5 times
+# the price has to gain .03.
 GAIN_FOR_COST = 0.02
 # The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
 GAIN, LIKELY = 0.1, 0.8
@@ -366,7 +367,7 @@ def decide(
 ) -> tuple[Candidate, Choice]:
     """The tuned judge of the finalists of either half, and whether it ships.
 
-    The test is of the first reliable finalists, unless the budget has `prevented` it. Of all with a
+    The test is of the reliable finalists, unless the budget has `prevented` it. Of all with a
     gain the tuned judge is the one that is worth most for its cost, and it ships only if its gain
     on the untuned judge is worth its cost, too: a judge is paid for again with every row.
     """
@@ -376,18 +377,19 @@ def decide(
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.seed, prevented or Choice(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    contrasts = [half[0].gain(goal) for half in reliable if half]
+    contrasts = [[each.gain(goal) for each in half] for half in reliable]
     choice = prevented or verdict(contrasts, goal, rng, options.risk)
     gains = mean_gains([each for half in reliable for each in half], goal)
     finalists = [each.candidate for half in reliable for each in half]
     gainers = [candidate for candidate in finalists if gains[candidate.id] > 0]
     tuned = worth_most(problem, gainers or finalists)
     ratio = item_cost(tuned) / item_cost(problem.seed)
-    if choice.ship and gains[tuned.id] < GAIN_FOR_COST * (ratio - 1):
+    needed = GAIN_FOR_COST * (ratio - 1)
+    if choice.ship and gains[tuned.id] < needed:
         why = (
-            f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, which a gain of "
-            f"{gains[tuned.id]:.3f} {figure_of(goal)} is not worth: each time the untuned judge's "
-            f"cost has to bring {GAIN_FOR_COST:g}. --ship tuned ships it all the same."
+            f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, and a gain of "
+            f"{gains[tuned.id]:.3f} {figure_of(goal)} is not worth that: at this price it would "
+            f"have to be {needed:.3f}. --ship tuned ships it all the same."
         )
         choice = replace(choice, ship=False, why=why)
     if choice.gain is None:
@@ -417,14 +419,14 @@ def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
 
 
 def verdict(
-    contrasts: Sequence[Contrast], goal: Goal, rng: np.random.Generator, risk: float = RISK
+    halves: Sequence[Sequence[Contrast]], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> Choice:
     """Whether judges that were found without these documents rank them better than the untuned one.
 
-    `contrasts` are of different documents. `risk` is the chance that the judges ship though they
-    are no better.
+    `halves` have contrasts each, of different documents. `risk` is the chance that the judges ship
+    though they are no better.
     """
-    gain = gain_of(contrasts, rng, risk)
+    gain = gain_of(halves, rng, risk)
     fewest = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     tried = (
         "Prompts tuned the same way, each tried on documents that it was tuned without "
@@ -567,22 +569,30 @@ def chance_of_gain(
     return f"{said}{likely:,} labelled documents, {LIKELY:.0%}.", likely
 
 
-def gain_of(contrasts: Sequence[Contrast], rng: np.random.Generator, risk: float = RISK) -> Gain:
-    """The mean gain of contrasts on different documents, each by how many documents enter it.
+def gain_of(
+    halves: Sequence[Sequence[Contrast]], rng: np.random.Generator, risk: float = RISK
+) -> Gain:
+    """The mean gain of halves with different documents, each by how many documents enter it.
 
-    Its low end lies above zero where fewer than `risk` of the swaps do as well. It is infinite for
-    fewer than two documents, and where too few are untied to tell what a rho over all outputs is.
+    A half's gain is the mean of its contrasts, which are swapped together. The low end lies above
+    zero where fewer than `risk` of the swaps do as well. It is infinite for fewer than two
+    documents, and where too few are untied to tell what a rho over all outputs is.
     """
-    contrasts = [each for each in contrasts if each.documents]
-    sizes = [len(each.documents) for each in contrasts]
+    halves = [[each for each in half if each.documents] for half in halves]
+    halves = [half for half in halves if half]
+    names = [sorted({name for each in half for name in each.documents}) for half in halves]
+    sizes = [len(each) for each in names]
     n, half_width = sum(sizes), np.inf
     shares = np.array(sizes) / max(n, 1)
-    value = float(shares @ [each.value for each in contrasts]) if n else np.nan
-    if n > 1 and sum(each.n_untied for each in contrasts) >= FEWEST_UNTIED:
-        swapped = [
-            each.swapped(rng.choice([-1.0, 1.0], (SWAPS, size)))
-            for each, size in zip(contrasts, sizes, strict=True)
-        ]
+    value = float(shares @ [np.mean([each.value for each in half]) for half in halves])
+    value = value if n else np.nan
+    if n > 1 and sum(min(each.n_untied for each in half) for half in halves) >= FEWEST_UNTIED:
+        swapped = []
+        for half, documents in zip(halves, names, strict=True):
+            signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
+            columns = [np.searchsorted(documents, each.documents) for each in half]
+            gains = [each.swapped(signs[:, own]) for each, own in zip(half, columns, strict=True)]
+            swapped.append(np.mean(gains, axis=0))
         # The documents as they are, too, are one of the draws.
         largest = np.sort([value, *(shares @ swapped)])[::-1]
         # A little more, because what equals it by the order of a sum is not beyond it. At a risk

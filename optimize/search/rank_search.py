@@ -30,6 +30,7 @@ from optimize.search.candidates import (
     nearest_choice,
 )
 from optimize.search.evaluator import (
+    MAX_RACE_DOCUMENTS,
     Evaluator,
     Goal,
     SearchBudgetSpentError,
@@ -44,9 +45,9 @@ from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
-# What the first round may cost: so many times judging at most so many documents of train by the
-# untuned judge, which runs first on its share, since its mistakes are the first lessons.
-FIRST_ROUND_COST, MAX_RACE_DOCUMENTS, SEED_BUDGET_SHARE = 5.0, 48, 0.25
+# What the first round may cost: so many times a race of the untuned judge, which runs first on its
+# share, since its mistakes are the first lessons.
+FIRST_ROUND_COST, SEED_BUDGET_SHARE = 5.0, 0.25
 # Of a round so much has to be affordable, or it is not begun; and so much of it races, whatever
 # proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5

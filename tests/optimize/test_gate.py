@@ -70,7 +70,7 @@ def halves(
 def verdict(
     finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> gate.Choice:
-    return gate.verdict([each.gain(goal) for each in finalists], goal, rng, risk)
+    return gate.verdict([[each.gain(goal)] for each in finalists], goal, rng, risk)
 
 
 @pytest.mark.parametrize("risk", [RISK, 0.3])
@@ -108,7 +108,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
         for _ in range(2):
             human, *judges = tied_world(rng, 60)
             document = np.arange(human.size) // 4
-            contrasts.append(contrast_judges(*judges, human, document, level="dataset"))
+            contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
         choice = gate.verdict(contrasts, "dataset", rng)
         assert choice.gain is not None
         shipped, gains = shipped + choice.ship, [*gains, choice.gain.value]
@@ -119,11 +119,24 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
 
 def test_the_gain_on_both_halves_weighs_each_by_its_documents() -> None:
     contrasts = [
-        mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])
+        [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
     ]
     gain = gate.gain_of(contrasts, stream(0))
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
+
+
+def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swapped_together() -> (
+    None
+):
+    """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
+    both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
+    first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
+    gain = gate.gain_of([[both, first]], stream(0), 0.3)
+    assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
+    # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
+    # .45, and the next one .25.
+    assert gain.low == pytest.approx(0.45 - 0.25)
 
 
 def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over_all() -> None:
@@ -132,7 +145,9 @@ def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over
         human = (np.arange(30) >= each).astype(float)
         noise = stream(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
-        choice = gate.verdict([contrast_judges(*sides, level="dataset")] * 2, "dataset", stream(1))
+        choice = gate.verdict(
+            [[contrast_judges(*sides, level="dataset")]] * 2, "dataset", stream(1)
+        )
         assert choice.ship == ships
         assert ("too alike to compare" in choice.why) != ships
 
@@ -143,7 +158,7 @@ def test_at_a_risk_of_a_half_half_of_the_judges_ship_and_intervals_have_their_en
 ) -> None:
     rng, names = stream(0, "half"), [str(number) for number in range(documents)]
     gains = [
-        gate.gain_of([mean_of_differences(rng.normal(size=documents), names)], rng, 0.5)
+        gate.gain_of([[mean_of_differences(rng.normal(size=documents), names)]], rng, 0.5)
         for _ in range(400)
     ]
     assert all(gain.low <= gain.high for gain in gains)
@@ -195,7 +210,9 @@ def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documen
     row[:3] = 0.1
 
     def is_clear(risk: float) -> bool:
-        return gate.gain_of([mean_of_differences(row, names)], stream(0, documents), risk).is_clear
+        return gate.gain_of(
+            [[mean_of_differences(row, names)]], stream(0, documents), risk
+        ).is_clear
 
     assert not is_clear(RISK)
     # Five of one sign are so in one of 32: .03.
@@ -210,7 +227,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
         names = [f"d{number:03}" for number in range(20)]
         one = mean_of_differences(rng.normal(0.08, 0.2, 20), names)
         signs = np.vstack([np.ones(20), stream(7).choice([-1.0, 1.0], (gate.SWAPS, 20))])
-        own, gain = one.swapped(np.ones((1, 20)))[0], gate.gain_of([one], stream(7), 0.1)
+        own, gain = one.swapped(np.ones((1, 20)))[0], gate.gain_of([[one]], stream(7), 0.1)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.low > 0) == (p_value <= 0.1)
 
@@ -219,7 +236,7 @@ def test_the_power_is_that_of_the_simulated_decision() -> None:
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
     rows = rng.normal(0.1, gate.SPREAD / 3**0.5, (RUNS, 60))
-    clear = [gate.gain_of([mean_of_differences(row, names)], rng, RISK).is_clear for row in rows]
+    clear = [gate.gain_of([[mean_of_differences(row, names)]], rng, RISK).is_clear for row in rows]
     # Three binomial standard errors of 120 draws are at most .137.
     assert gate.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
