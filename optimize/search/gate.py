@@ -560,13 +560,16 @@ def chance_of_gain(
         outputs *= 4 * rate * (1 - rate) / DISAGREEMENT
     elif goal != "dataset":
         outputs = max(1.0, outputs - 1)
-    share = len(everything.places) / n_learned
-    likely = math.ceil(documents_for(LIKELY, outputs, GAIN, risk) * share)
-    untied = read_rows(learned.human, learned.human, learned.document_ids).n_untied
-    too_alike = goal == "dataset" and untied < FEWEST_UNTIED
-    chance = 0.0 if too_alike else power(n_learned, outputs, GAIN, risk)
-    said = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}; with "
-    return f"{said}{likely:,} labelled documents, {LIKELY:.0%}.", likely
+    chance = power(n_learned, outputs, GAIN, risk)
+    likely = documents_for(LIKELY, outputs, GAIN, risk)
+    if goal == "dataset":
+        untied = read_rows(learned.human, learned.human, learned.document_ids).n_untied
+        chance *= untied >= FEWEST_UNTIED
+        # Where all labels are one, so many documents would do if one were not.
+        likely = max(likely, math.ceil(FEWEST_UNTIED * n_learned / max(untied, 1)))
+    likely = math.ceil(likely * len(everything.places) / n_learned)
+    chance_now = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}"
+    return f"{chance_now}; with {likely:,} labelled documents, {LIKELY:.0%}.", likely
 
 
 def gain_of(
