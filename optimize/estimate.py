@@ -183,8 +183,10 @@ def lines(result: Result) -> list[str]:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
     if overall["target_width"]:
         more = overall["more_labels_needed"]
-        needs = "more outputs than there are" if more is None else counted(more, "more label")
-        text_lines.append(f"  An interval half as wide takes {needs}.")
+        half = "Labels of all would not halve the interval."
+        if more is not None:
+            half = f"An interval half as wide takes {counted(more, 'more label')}."
+        text_lines.append(f"  {half}")
     for name, row in systems.items():
         figure = "too few labels (two documents or more are needed)"
         if row is not None:

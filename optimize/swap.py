@@ -208,6 +208,8 @@ def verdict_sentence(result: Mapping[str, Any]) -> str:
     new, old = (text.short_name(card["name"]) for card in result["judges"])
     by = "" if result["swap"] == "better" else f" by more than {result['margin']:g}"
     if result["swap"] == "undecided":
+        if (result["difference"]["high"] or 0) < 0:
+            return f"{new} is worse than {old}; these labels cannot tell whether{by}."
         return f"These labels cannot tell whether {new} is worse than {old}{by}."
     claim = f"On these labels {new} is {result['swap']} than {old}{by}."
     if result["swap"] == "not worse" and result["difference"]["high"] < 0:
@@ -289,6 +291,7 @@ def _next_step(result: Mapping[str, Any], unit: str) -> str:
         return "use the new judge; the same command holds it in CI"
     if needed := result["documents_to_decide"]:
         number = text.counted(needed, unit)
-        return f"label more; about {number} in all would decide, if the difference stays"
+        advice = f"label more; about {number} in all would decide, if the difference stays"
+        return f"keep the old judge, or {advice}" if result["difference"]["high"] < 0 else advice
     few = "; these are too few, or too alike, for an interval"
     return f"label more {unit}s{few if result['difference']['low'] is None else ''}"

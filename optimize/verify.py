@@ -353,7 +353,7 @@ def _would_decide(
     if word and (lacking := result["n_more"][word]):
         return f"{counted(lacking, f'more {word}')} would give an interval"
     if word and (n := further_outputs(cell["value"], cell["low"], cell["high"], least, cell["n"])):
-        return f"about {counted(n, f'more {word}')} would decide"
+        return f"about {counted(n, f'more {word}')} would decide, if it stays"
     return f"label more {PLURALS.get(word, 'documents')}"
 
 

@@ -106,11 +106,15 @@ class RunBudget:
     @property
     def minutes(self) -> float:
         """About how long the run takes: calls in flight together, proposals in rounds."""
-        together = min(self.prepared.settings.concurrency, IN_FLIGHT)
         proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
         rounds = proposals / self.options.proposals
         calls = self.planned.calls - proposals
-        return (calls / together * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
+        return (calls / self._together * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
+
+    @property
+    def _together(self) -> int:
+        """Calls that are under way at once."""
+        return min(self.prepared.settings.concurrency, IN_FLIGHT)
 
     @property
     def planned(self) -> Spending:
@@ -156,11 +160,14 @@ class RunBudget:
         """How long it takes, and what more money would bring; nothing where nothing is paid."""
         if self.search.unit == "calls":
             return
-        yield f"It takes about {self.minutes:.1f} minutes, where a call takes {CALL_SECONDS:g} s."
+        yield (
+            f"It takes about {self.minutes:.1f} minutes, where a call takes {CALL_SECONDS:g} s and "
+            f"{self._together} are under way at once."
+        )
         if self.prepared.settings.optimizer == "rank":
             yield (
-                "The search ends when a round gains less than the labels can tell from chance; "
-                "more of the limit is spent only while rounds gain more."
+                "The search stops early once a round gains less than the labels can tell from "
+                "chance, whatever is left of the limit."
             )
 
     def chance(self) -> str:

@@ -445,9 +445,9 @@ def verdict(
         )
     elif np.isinf(gain.low):
         why = (
-            f"{UNTUNED} Labels or scores are too alike to compare it with the tuned judge: fewer "
-            f"than {FEWEST_UNTIED} of {gain.n_documents} documents have another one than the "
-            "commonest."
+            f"{UNTUNED} Labels or scores are too alike to compare it with the tuned judge: of "
+            f"{gain.n_documents} documents {FEWEST_UNTIED} need a label, and scores, that are not "
+            "simply the commonest. Label more documents that earn the rarer labels."
         )
     elif gain.value <= 0:
         why = f"{UNTUNED} {tried} fall short of it by {by}."

@@ -82,7 +82,7 @@ def test_estimates_are_printed_with_interval_and_counts(
     # The judge failed on both outputs of one document.
     assert counts == "  n=40 labels, 78 judgements, 59 documents (2 failed)"
     assert alone.startswith("  labels alone 2.")
-    assert needed.startswith("  An interval half as wide takes ")
+    assert needed == "  Labels of all would not halve the interval."
     assert [line.partition(":")[0] for line in systems] == ["plain", "tuned"]
 
 
