@@ -1,6 +1,7 @@
 """From a table to labelled outputs, with every problem and every note on the way."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from data.cells import DOT
 from data.columns import Columns, check_mapping, map_flag, mapping_advice, tokens
@@ -129,6 +130,8 @@ def _check_rated(
     known = joined_names(sorted({*found.candidates, *nested, *of_long}))
     for dimension in sorted({*(options.dimensions or ())} - rated):
         fault = f"no output has a rating on it; there are ratings on {known}"
+        if near := get_close_matches(dimension, columns.table.columns, 1, 0.85):
+            fault += f" (did you mean {near[0]}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
     if not rated and not options.dimensions:
         used = {*columns.used(ROLES), *columns.comments}

@@ -145,7 +145,8 @@ def _label_columns(
         if fits and column not in used and columns.kind(column) in ("rating", "label"):
             labels.append(column)
     names = import_module("judges.catalog").names()
-    if dimension not in names and get_close_matches(dimension, names, 1, 0.85):
+    known = [*names, *(column for column in columns.table.columns if column not in labels)]
+    if dimension not in names and get_close_matches(dimension, known, 1, 0.85):
         return []  # The name is misspelled.
     # Several with the dimension's words may be one annotator's each.
     named = [column for column in candidates if {*tokens(dimension)} <= {*tokens(column)}]

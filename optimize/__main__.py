@@ -12,6 +12,7 @@ if __name__ == "__main__":
     sys.exit(run("optimize.__main__:command"))
 
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
+from judges.client import check_name
 from judges.terminal import DONE, print_lines, print_note, run_command
 from optimize.flags import INTERRUPTED_RUN, Parser, add_label_flags, print_json
 from optimize.run.settings import flag_of, read_settings
@@ -107,6 +108,8 @@ def command(arguments: Sequence[str]) -> int:
 
     def work() -> int:
         settings = read_settings(of_both_models(flags))
+        for lm in (settings.lm, settings.proposer[0]):
+            check_name(lm)
         if dry:
             plan = plan_budget(prepare(settings))
             lines, result = plan.lines(), plan.to_json()

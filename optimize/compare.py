@@ -208,7 +208,8 @@ def read_judges(
         file, at, model = spec.partition("@")
         if not at or Path(spec).exists():
             file, model = spec, lm
-        check_name(model)
+        if model:
+            check_name(model)
         judge = on_labels_scale(load(file), flags.scale).with_model(model or None)
         if note := constructed_note(judge):
             print_note(f"note: {note}")

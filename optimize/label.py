@@ -64,7 +64,7 @@ def parser() -> Parser:
     add("--scale", metavar="LOW-HIGH", help=about)
     about = f"shown at the end where it disagrees: {JUDGE}; of conversations: turn or conversation"
     add("--judge", metavar="JUDGE", help=about, **several)
-    add_model_flags(command_parser)
+    add_model_flags(command_parser, limits=" of one start")
     return command_parser
 
 
@@ -141,8 +141,12 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     name = re.sub("[^a-z0-9]+", "_", written.casefold()).strip("_")
     subject = None if equals else find_subject(written) or find_subject(name)
     if subject is None:
-        if not equals and (near := get_close_matches(name, catalog.JUDGES, n=1, cutoff=0.8)):
-            print_note(f"note: {name} is a name of your own; the catalogue has {near[0]}")
+        known = [*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread]
+        near = get_close_matches(name, known, n=1, cutoff=0.85)
+        if near and not equals and name not in known:
+            raise SettingsError(
+                f"{name}: did you mean {near[0]}? If not, say what it means: '{name}=...'"
+            )
         ratings = whole_ratings(bounds) if bounds else ()
         answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
         if isinstance(labelled, LabelledPairs):

@@ -9,6 +9,7 @@ import pytest
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
 from optimize.check import main as data_command
+from optimize.compare import command as compare
 
 ROWS = [
     {
@@ -31,12 +32,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("in.jsonl").write_text(labels)
     Path("u16.jsonl").write_bytes(labels.encode("utf-16")[:41])
     Path("in.csv").write_text("id,document,summary,relevance\na,Text.,Short.,3\n")
+    rated = "Text.,Short.,1,good\nText.,Longer.,2,bad\n"
+    Path("two.csv").write_text(f"document,summary,helpful,label\n{rated}")
     Path("e.yaml").write_text("")
     Path("notes.txt").write_text("a last line without an end")
     return tmp_path
 
 
 SCORE = ["score", "fluency", "--data", "in.jsonl", "--out", "o.jsonl"]
+NOWHERE = ["--api-base", "http://127.0.0.1:9/v1"]
 MEAN = [*SCORE, "--plan", "mean"]
 # What every command over a table refuses, with the exit code and the reason.
 REFUSED: dict[str, tuple[list[str], int, str]] = {
@@ -71,8 +75,13 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
         2,
         "draws the same reply every time",
     ),
+    "a model without its provider, in a dry run": (
+        [*SCORE, "--lm", "gpt-4.1-mini", "--dry-run"],
+        1,
+        "no model 'gpt-4.1-mini': say embedded or PROVIDER/NAME",
+    ),
     "a price not known": (
-        [*SCORE, "--lm", "openai/own", "--max-cost", "1", "--api-base", "http://127.0.0.1:9/v1"],
+        [*SCORE, "--lm", "openai/own", "--max-cost", "1", *NOWHERE],
         1,
         "max_cost needs the model's price",
     ),
@@ -105,6 +114,12 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         1,
         "e.yaml: Expected `object`",
     ),
+    "no money": (
+        judges_command,
+        [*SCORE, "--lm", "openai/x", "--price", "1,1", *NOWHERE, "--max-cost", "0"],
+        1,
+        "with a limit of $0 nothing may be spent: only free models, recordings and replies in",
+    ),
     "no key": (judges_command, [*SCORE, "--lm", "openai/x"], 1, "OPENAI_API_KEY is not set"),
     "no address": (
         judges_command,
@@ -118,6 +133,30 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         ["--dimension", "relevance", "--data", "in.csv", "--map", "relevance=relevanse"],
         1,
         "name yours with --map relevance=COLUMN",
+    ),
+    "a name that is nearly a column's, beside a column called label": (
+        tune,
+        ["--dimension", "helpfull", "--data", "two.csv", "--dry-run"],
+        2,
+        "(did you mean helpful?)",
+    ),
+    "a judge without its provider, in a dry run": (
+        tune,
+        ["--dimension", "relevance", "--lm", "gpt-4.1-mini", "--dry-run"],
+        1,
+        "no model 'gpt-4.1-mini': say embedded or PROVIDER/NAME",
+    ),
+    "a proposer without its provider, in a dry run": (
+        tune,
+        ["--dimension", "relevance", "--lm", "openai/x", "--proposer-lm", "gpt-5", "--dry-run"],
+        1,
+        "no model 'gpt-5': say embedded or PROVIDER/NAME",
+    ),
+    "two judges, one without its provider, in a dry run": (
+        compare,
+        ["--dimension", "relevance", "--lm", "gpt-5", "--lm", "embedded", "--dry-run"],
+        1,
+        "no model 'gpt-5': say embedded or PROVIDER/NAME",
     ),
     "an unwritable folder": (
         tune,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import data.flags
 from dspy_judges.errors import UsageError
-from judges.client import Redactor, holds_secret, read_price
+from judges.client import Redactor, check_name, holds_secret, read_price
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _within(kind: type[T], low: T, high: float, words: str) -> Callable[[str], T
 
 count = _within(int, 1, 1e15, "a whole number, 1 or more")
 seed = _within(int, 0, 1e15, "a whole number, 0 or more")
-positive = _within(float, 1e-12, 1e12, "a number above 0")
+dollars = _within(float, 0.0, 1e12, "a number, 0 or more")
 temperature = _within(float, 0.0, 10.0, "a number within 0 and 10")
 
 
@@ -90,8 +90,8 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
     files.add_argument("--map", help=about, **add_map)  # type: ignore[arg-type]
 
 
-def add_model_flags(parser: argparse.ArgumentParser) -> None:
-    """Which model is asked, how, and what it may cost."""
+def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
+    """Which model is asked, how, and what it may cost; `limits` says of what, unless of the run."""
     add = parser.add_argument_group("model and budget").add_argument
     about = "embedded (free), openai/NAME or any of DSPy's (the judge's own, else embedded)"
     add("--lm", metavar="MODEL", help=about)
@@ -101,8 +101,8 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     add("--price", type=price, metavar="IN,OUT", help=PRICE)
     add("--max-tokens", type=count, metavar="N", help=MAX_TOKENS)
     add("--reasoning-effort", metavar="LEVEL", help=REASONING_EFFORT)
-    add("--max-calls", type=count, metavar="N", help="most requests (no limit)")
-    add("--max-cost", type=positive, metavar="USD", help="most US dollars (no limit)")
+    add("--max-calls", type=count, metavar="N", help=f"most requests{limits} (no limit)")
+    add("--max-cost", type=dollars, metavar="USD", help=f"most US dollars{limits} (no limit)")
     add("--concurrency", type=count, default=64, metavar="N", help="requests at once (64)")
     add("--seed", type=seed, default=0, metavar="N", help="for every random draw (0)")
 
@@ -198,6 +198,8 @@ def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
     """The judge with the model, the endpoint and the plan that the flags name."""
     from judges.panel import Panel
 
+    if args.lm:
+        check_name(args.lm)  # also of a dry run, which opens no model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)

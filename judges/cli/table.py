@@ -42,7 +42,6 @@ from judges.client import (
     is_embedded,
     price_of,
 )
-from judges.client.store import ANSWERED, LOST, SENT
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
@@ -166,8 +165,12 @@ def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
             raise UsageError("--out FILE is needed, or --dry-run")
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
-        if args.out.exists():
-            raise RowsError(f"{args.out} exists already and is whole: name another --out")
+        # A kill may come between the last row and the store's end.
+        if args.out.exists() and not _store_path(args.out).exists():
+            raise RowsError(
+                f"{args.out} exists already and is whole, and does not tell by which judge and "
+                "settings: delete it, or name another --out"
+            )
     results = kind(args)
     run = _prepare(results, args)
     if args.dry_run:
@@ -250,6 +253,10 @@ def _free_names(name: str, suffixes: Sequence[str], columns: Collection[str]) ->
     )
 
 
+def _store_path(out: Path) -> Path:
+    return out.with_name(f"{out.name}.replies.sqlite")
+
+
 @contextmanager
 def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     """A session on the run's store, which is beside the output where a model elsewhere is asked.
@@ -258,7 +265,7 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     and not once the session that `is_last` has ended.
     """
     args = run.args
-    path = args.out.with_name(f"{args.out.name}.replies.sqlite") if run.paid_models else None
+    path = _store_path(args.out) if run.paid_models else None
     limits = {"max_calls": args.max_calls, "max_cost": args.max_cost}
     with (
         in_use(args.out),
@@ -273,21 +280,15 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                     f"{path} is of other judges, rows or settings: give the same again to go on, "
                     "or delete that file, or name another --out"
                 )
-            elif _has_replies(session):
+            elif store.can_go_on:
                 print_note(f"goes on with {path}")
         ended = False
         try:
             yield session
             ended = is_last
         finally:
-            if store is not None and (ended or not _has_replies(session)):
+            if store is not None and (ended or not store.can_go_on):
                 store.remove()
-
-
-def _has_replies(session: Session) -> bool:
-    """Whether there is anything to go on from: answers, or requests that may be billed."""
-    totals = session.store.totals() if session.store else ()
-    return any(total.state in (ANSWERED, LOST, SENT) for total in totals)
 
 
 def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
@@ -310,7 +311,7 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
                     writer.write({**row, **results.new_cells(run, row, judgements)})
                     progress.step(failed=any(each.failure for each in judgements.values()))
         except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-            kept = _has_replies(session)
+            kept = session.store is not None and session.store.can_go_on
             if isinstance(error, FatalModelError) and not kept:
                 raise  # a wrong key or name leaves nothing to go on with
             reason = getattr(error, "strerror", None) or str(error) or "interrupted"

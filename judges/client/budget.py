@@ -2,7 +2,7 @@
 
 A request is booked at its worst (every byte of the prompt a token, every reply `max_tokens` long)
 before it is sent and settled at what it took, so no limit is ever passed. One whose answer never
-came stays at its worst until the run ends, in every later start of it as well.
+came stays at its worst until the run ends: with a store, in every later start of it as well.
 """
 
 import threading
@@ -74,8 +74,8 @@ class Counts:
 class Budget:
     """Limits on calls and dollars, which the accounts of several models spend from together.
 
-    With a `store` it goes on from what earlier starts of the run have spent. `set_aside` keeps a
-    part for later.
+    With a `store` it goes on from what earlier starts of the run have spent; without one each start
+    has the limits anew. `set_aside` keeps a part for later.
     """
 
     def __init__(
@@ -147,6 +147,8 @@ class Budget:
         False: not now, but perhaps once requests in flight are settled. BudgetSpentError: no more.
         """
         again = "the same command with a larger one goes on"
+        if self.store is None:
+            again = "the budget is of this start alone: the same command again has it anew"
         if self.max_calls is not None:
             calls, later = self.calls, round(self._later_calls)
             if calls >= self.max_calls:
@@ -164,6 +166,11 @@ class Budget:
             return True
         if total.open_calls:
             return False
+        if self.max_cost == 0:
+            raise BudgetSpentError(
+                "with a limit of $0 nothing may be spent: only free models, recordings and replies "
+                "in the cache are used"
+            )
         kept = f", ${kept_cost:.4f} are kept for what comes after" if kept_cost else ""
         raise BudgetSpentError(
             f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "

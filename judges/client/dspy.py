@@ -102,7 +102,7 @@ class DspyModel:
         asking = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
             entry = await asking
-            completion = _read_completion(entry, messages)
+            completion = _read_completion(entry, messages, sampling)
         except dspy.LMError as error:
             # What follows is DSPy's advice to programmers.
             text = error.message.partition("To fix:")[0]
@@ -110,7 +110,7 @@ class DspyModel:
             wrong = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
             if isinstance(error, wrong) and self.spelling.learn(body, answer):
                 return await self.complete(messages, asked)
-            raise self._model_error(error, text, answer, messages) from None
+            raise self._model_error(error, text, answer, messages, sampling) from None
         except MALFORMED as error:
             reason = type(error).__name__
             raise TransientError(f"{self.name}: malformed answer ({reason})", billed=True) from None
@@ -147,7 +147,12 @@ class DspyModel:
         return entries[-1]
 
     def _model_error(
-        self, error: Any, text: str, answer: bytes, messages: Sequence[Message]
+        self,
+        error: Any,
+        text: str,
+        answer: bytes,
+        messages: Sequence[Message],
+        sampling: Sampling,
     ) -> ModelError:
         """What to do about one of DSPy's errors, which says `text`."""
         import dspy
@@ -161,7 +166,7 @@ class DspyModel:
         if isinstance(error, dspy.LMInvalidRequestError):
             # Gemini says so in the place of an answer that it withholds, and bills.
             refused = RefusedError(message)
-            refused.usage = read_usage(None, messages, ())
+            refused.usage = read_usage(None, messages, (), sampling)
             return refused
         if isinstance(error, dspy.LMUnexpectedError | dspy.LMTimeoutError | dspy.LMServerError):
             return TransientError(message, billed=True)
@@ -207,14 +212,16 @@ def _plain_adapter() -> tuple[Any, Any]:
     return PlainAdapter(), dspy.Signature("messages -> reply")
 
 
-def _read_completion(entry: Mapping[str, Any], messages: Sequence[Message]) -> Completion:
+def _read_completion(
+    entry: Mapping[str, Any], messages: Sequence[Message], sampling: Sampling
+) -> Completion:
     """The completion in DSPy's record of a request, whichever client answered."""
     output, response = entry["outputs"][0], entry["response"]
     text = output.get("text") if isinstance(output, Mapping) else output
     choices = getattr(response, "choices", None) or [response]  # LiteLLM's form, or DSPy's own
     finish_reason = getattr(choices[0], "finish_reason", None)
     reply = Reply(text=text or "", finish_reason=str(finish_reason or "stop"))
-    usage = read_usage(entry["usage"] or None, messages, (reply,))
+    usage = read_usage(entry["usage"] or None, messages, (reply,), sampling)
     model = str(entry.get("response_model") or entry["model"])
     return Completion(replies=(reply,), model=model, **asdict(usage))
 

@@ -75,10 +75,6 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
         return _opened.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
     prefix, _, name = lm.partition("/")
-    if not prefix or not name:
-        raise FatalModelError(
-            f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
-        )
     provider = PROVIDERS.get(prefix)
     if api_key_env:
         _check_variable(api_key_env)
@@ -146,9 +142,13 @@ def _check_variable(name: str) -> None:
 
 @lru_cache
 def check_name(lm: str) -> None:
-    """Raise FatalModelError for a key in a model's place, where it would be written down."""
+    """Raise FatalModelError for what names no model, and for a key, which would be written down."""
     if Redactor().holds(lm):
         raise FatalModelError(f"the model's name {KEY_FOR_NAME}")
+    if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
+        raise FatalModelError(
+            f"no model {lm!r}: say embedded or PROVIDER/NAME, as in openai/gpt-4.1-mini"
+        )
 
 
 def is_plain(lm: str) -> bool:
@@ -304,14 +304,14 @@ def shared_client(lm: str, api_base: str | None = None) -> Client:
 
 
 def check_limits(**limits: object) -> None:
-    """Raise OptionError for a limit that is no number above 0; all but `max_cost` are integers."""
+    """Raise OptionError for a limit that is no number; all but `max_cost` are integers above 0."""
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue
-        kind = Real if name == "max_cost" else Integral
-        if isinstance(value, bool) or not isinstance(value, kind) or not value > 0:  # type: ignore[operator]
-            expected = "number" if name == "max_cost" else "whole number"
-            raise OptionError(f"{name} {value!r}: expected a {expected} above 0")
+        kind, least = (Real, 0) if name == "max_cost" else (Integral, 1)
+        if isinstance(value, bool) or not isinstance(value, kind) or not value >= least:  # type: ignore[operator]
+            expected = "a number, 0" if name == "max_cost" else "a whole number, 1"
+            raise OptionError(f"{name} {value!r}: expected {expected} or more")
 
 
 def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:

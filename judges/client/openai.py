@@ -32,7 +32,6 @@ from judges.client.protocol import (
     TransientError,
     UnreachableError,
     Usage,
-    is_reasoning,
 )
 
 MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternatives take
@@ -150,7 +149,6 @@ class EndpointModel:
         self.changes = self.spelling.changes
         self.secrets = Redactor([key])
         self.most_connections = _most_connections()
-        self._thinks = is_reasoning(name)
         self._url, self._proxy = url, _proxy(url)
         # A packed answer could grow without limit.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -186,8 +184,7 @@ class EndpointModel:
             start = _excerpt(answer[:LONGEST_SEARCHED].decode("utf-8", "replace"), self.secrets)
             reason = f"{error}; it begins {start!r}" if start else "nothing"
             raise TransientError(f"malformed answer ({reason})", billed=True) from None
-        hidden = sampling.n * sampling.max_tokens if self._thinks else 0
-        usage = read_usage(body.usage, messages, replies, hidden)
+        usage = read_usage(body.usage, messages, replies, sampling)
         model = self.secrets.redact(body.model or "")[:LONGEST_WORD]
         counts = usage.tokens_in, usage.tokens_out, usage.cache_reads, usage.cache_writes
         return self.secrets.clean(Completion(*counts, replies=replies, model=model))
@@ -321,18 +318,19 @@ def token_of(answer: TokenAnswer) -> Token:
 
 
 def read_usage(
-    counts: object, messages: Sequence[Message], replies: Sequence[Reply], hidden: int = 0
+    counts: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """What an answer took as its endpoint counts it; else the most that its texts can take.
+    """What an answer took as its endpoint counts it; else the most that it may have taken.
 
-    `hidden` tokens come on top then, where thoughts may have been written as well.
+    Thoughts, which are not shown, may then have used all that `max_tokens` allows.
     """
     try:
         counted = msgspec.convert(counts, _Counts)
     except msgspec.ValidationError:
         _warn_once("answers do not say how many tokens they took: each is counted at its most")
         written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
-        return Usage(token_bound(messages), token_bound(written) + hidden)
+        most = max(token_bound(written), sampling.n * sampling.max_tokens)
+        return Usage(token_bound(messages), most)
     # Gemini and xAI count thoughts in the total alone; they are billed like the others.
     all_written = (counted.total_tokens or 0) - counted.prompt_tokens
     details = counted.prompt_tokens_details or _Details()

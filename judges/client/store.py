@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -170,17 +170,10 @@ class Store:
         for suffix in ("", "-wal", "-journal"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
-    @classmethod
-    def answered(cls, path: Path | str) -> dict[str, int]:
-        """How many requests of each role an earlier start has answers to; {} without a file."""
-        if not Path(path).exists():
-            return {}
-        counts: dict[str, int] = {}
-        with closing(cls(path)) as store:
-            for total in store.totals():
-                if total.state in (ANSWERED, CACHED):
-                    counts[total.role] = counts.get(total.role, 0) + total.n
-        return counts
+    @property
+    def can_go_on(self) -> bool:
+        """Whether there is anything to go on from: answers, or requests that may be billed."""
+        return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

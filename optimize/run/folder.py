@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import count
@@ -46,7 +46,7 @@ def open_run(
 
     `out` names it; without it, it is the newest runs/NAME-001 that can be gone on with, or the next
     free one. `config` is what config.json holds. RunFolderError where the folder holds a run that
-    has ended, or one of other settings. A run that fails before any reply leaves nothing.
+    has ended, or one of other settings. A run that fails before it may be billed leaves nothing.
     """
     folder = Path(out) if out is not None else _unfinished(name, config) or _next_free(name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -206,9 +206,13 @@ def _next_free(name: str) -> Path:
 
 
 def _remove_unanswered(folder: Path) -> None:
-    """Take away what a run left that cost nothing; one with replies stays, to be gone on with."""
-    if (folder / JUDGE).exists() or any(Store.answered(folder / REPLIES).values()):
+    """Take away what a run left that cost nothing; one that may be billed stays, to go on with."""
+    if (folder / JUDGE).exists():
         return
+    if (folder / REPLIES).exists():
+        with closing(Store(folder / REPLIES)) as store:
+            if store.can_go_on:
+                return
     for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):

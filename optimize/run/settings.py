@@ -36,7 +36,7 @@ DEFAULT = "default"
 Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=int(MAX_NUMBER))]
 WholeNumber = Annotated[int, Meta(ge=0, le=int(MAX_NUMBER))]
-Dollars = Annotated[float, Meta(gt=0, le=MAX_NUMBER)]
+Dollars = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import answered
 from openai_server import OpenAIServer
 
 import judges
@@ -106,7 +107,7 @@ def test_lines_of_any_shape_lose_no_other_lines(
 
     monkeypatch.setattr(openai_server, "_keep", spoil)
     assert len(collect(tmp_path)) == 3
-    assert Store.answered(tmp_path / "store") == {LM: 22}
+    assert answered(tmp_path / "store") == {LM: 22}
 
 
 def test_a_submission_killed_at_any_write_starts_one_batch(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from answers import answered
 from behaving_model import Model, asks, echo
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,9 +56,17 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -
     with pytest.raises(
         BudgetSpentError,
         match=r"\$320\.0000 of the budget of \$390 is spent and the next request may cost "
-        r"\$150\.0000; the same command with a larger one goes on",
+        r"\$150\.0000; the budget is of this start alone: the same command again has it anew",
     ):
         account.book(b"", ASKED, SHORT)
+
+
+def test_with_a_limit_of_zero_only_what_is_free_is_sent() -> None:
+    budget = Budget(max_cost=0)
+    free, paid = budget.account("free", FREE), budget.account("paid", DOLLAR)
+    free.settle(book(free), took(60, 10))
+    with pytest.raises(BudgetSpentError, match=r"a limit of \$0 nothing may be spent: only free"):
+        paid.book(b"", ASKED, SHORT)
 
 
 outcomes = st.tuples(
@@ -159,7 +168,7 @@ def test_what_is_in_flight_when_the_budget_ends_is_kept_and_the_same_command_goe
             list(Client(model, account=account, concurrency=8).run(asks(1000)))
         store.close()
         assert model.calls == limit
-        assert Store.answered(tmp_path / "s") == {"model": limit}
+        assert answered(tmp_path / "s") == {"model": limit}
 
 
 def test_what_timed_out_stays_booked_in_the_next_start(tmp_path: Path) -> None:

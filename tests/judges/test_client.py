@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import answered
 from behaving_model import Behave, Model, asks, echo, parsed
 from processes import TIMEOUT, until
 
@@ -36,7 +37,6 @@ from judges.client.protocol import (
     TransientError,
     UnreachableError,
 )
-from judges.client.store import Store
 
 LM = "openai/judge-1"
 
@@ -166,7 +166,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
         sent = model.calls
         time.sleep(0.05)
         assert model.calls == sent
-    assert Store.answered(tmp_path / "s") == {"m": sent}
+    assert answered(tmp_path / "s") == {"m": sent}
 
 
 def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(

@@ -45,9 +45,9 @@ def complete(
     return asyncio.run(once())
 
 
-def read(body: object, sampling: Sampling | None = None, name: str = "judge-1") -> Completion:
+def read(body: object, sampling: Sampling | None = None) -> Completion:
     """What is made of a body, given as it is or as what its JSON says."""
-    model = open_model(f"openai/{name}", api_base="http://127.0.0.1:9/v1")
+    model = open_model("openai/judge-1", api_base="http://127.0.0.1:9/v1")
     assert isinstance(model, EndpointModel)
     answer = body if isinstance(body, bytes) else json.dumps(body).encode()
     return model.read_answer(answer, ASKED, sampling or Sampling())
@@ -214,15 +214,15 @@ def test_tokens_of_each_kind_are_read(counts: dict[str, Any], expected: Usage) -
         {"prompt_tokens": "5", "completion_tokens": [1], "total_tokens": 10**9},
     ],
 )
-def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_the_texts_can_take(
+def test_counts_that_are_lacking_or_cannot_be_true_are_the_most_that_may_be_billed(
     counts: object,
 ) -> None:
-    # 20 bytes asked and 4 written, and 16 for each message's framing.
-    answer = read({**SOUND, "usage": counts})
+    # 20 bytes asked, 16 for the message's framing, and thoughts up to the limit of each reply.
+    answer = read({**SOUND, "usage": counts}, Sampling(n=2, max_tokens=1000))
+    assert (answer.tokens_in, answer.tokens_out) == (36, 2000)
+    # An endpoint that heeds no limit has written 4 bytes and their framing.
+    answer = read({**SOUND, "usage": counts}, Sampling(max_tokens=1))
     assert (answer.tokens_in, answer.tokens_out) == (36, 20)
-    # A model that thinks may have written as much as it was allowed.
-    answer = read({**SOUND, "usage": counts}, Sampling(n=2, max_tokens=1000), "qwq-32b")
-    assert (answer.tokens_in, answer.tokens_out) == (36, 2020)
 
 
 # Connections.

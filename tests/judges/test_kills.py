@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from answers import answered
 from jsonl import read_jsonl, write_jsonl
 from openai_server import OpenAIServer, hang_from, some_faults
 from processes import end_of, start_command, until
 from table_folder import LM
 
 from judges.__main__ import main
-from judges.client.store import Store
 
 pytestmark = [
     pytest.mark.usefixtures("here"),
@@ -97,7 +97,7 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     assert left() == {"out.jsonl.partial", STORE.name}
     # All that were under way came, and none is asked again.
     sent = len(openai_server.log)
-    assert sum(Store.answered(STORE).values()) == sent == len(openai_server.n_answered)
+    assert sum(answered(STORE).values()) == sent == len(openai_server.n_answered)
     openai_server.latency = 0.0
     assert end_of(start())[0] == 0
     assert len(openai_server.log) == N_ROWS
@@ -128,6 +128,19 @@ def test_a_limit_holds_over_a_kill_and_a_larger_one_goes_on(openai_server: OpenA
     assert len(openai_server.log) <= 30
     assert end_of(start(SCORE, "--max-calls", "100"))[0] == 0
     assert N_ROWS <= sum(openai_server.n_answered.values()) <= N_ROWS + AT_ONCE
+
+
+def test_a_kill_between_the_output_and_the_end_of_its_store_is_mended_by_the_same_command(
+    openai_server: OpenAIServer,
+) -> None:
+    assert main(asking(SCORE, "out.jsonl", "--max-calls", str(N_ROWS - 1))) == 1
+    kept = STORE.read_bytes()
+    assert main(asking(SCORE)) == 0
+    whole = Path("out.jsonl").read_bytes()
+    STORE.write_bytes(kept)
+    assert main(asking(SCORE)) == 0
+    assert Path("out.jsonl").read_bytes() == whole
+    assert left() == {"out.jsonl"}
 
 
 def test_an_unfinished_run_goes_on_by_the_same_command_and_by_no_other(

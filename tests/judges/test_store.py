@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import answered
 from behaving_model import Model, asks, echo, parsed
 from processes import run_python, until
 
@@ -53,9 +54,9 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
     strange = Completion(
         replies=(reply, reply), tokens_in=7, tokens_out=2**40, model=odd, cache_reads=3
     )
-    assert Store.answered(path) == {}
     with closing(Store(path)) as store:
         assert store.read_settings() is None
+        assert not store.can_go_on
         for seed in (1, 2):
             store.write_settings({"lm": odd, "seed": seed})
         answer(store, b"1", strange)
@@ -72,7 +73,7 @@ def test_what_is_written_is_there_in_the_next_start_and_what_was_under_way_is_lo
             ("judge", "search", "lost", 2, 7, 3, 2.25),
             ("proposer", "search", "cached", 1, 9, 1, 0.0),
         ]
-    assert Store.answered(path) == {"judge": 2, "proposer": 1}
+    assert answered(path) == {"judge": 2, "proposer": 1}
 
 
 @pytest.mark.parametrize("has_wal", [True, False])
@@ -157,7 +158,7 @@ def test_a_request_of_another_run_is_not_paid_again(tmp_path: Path) -> None:
         assert session.cache is not None
         assert session.cache.note == f"reply cache: 6 of 8 requests answered from {tmp_path}"
     assert model.calls == 8
-    assert Store.answered(tmp_path / "s") == {"m": 8}  # those of the cache among them
+    assert answered(tmp_path / "s") == {"m": 8}  # those of the cache among them
 
 
 def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path: Path) -> None:

@@ -149,6 +149,18 @@ def test_a_limit_on_dollars_holds_over_kills_though_lost_requests_cost_their_wor
     assert other["cost_usd"] - other["cost_unconfirmed_usd"] <= served * 1.001
 
 
+def test_what_was_lost_and_never_answered_stays_on_the_bill_of_the_next_start(
+    server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.fault = lambda number, body: "drop"
+    sent = []
+    for _ in range(2):
+        assert compare.command([*COMPARE, "--out", "run", "--max-cost", "0.001"]) == 1
+        assert "of the budget of $0.001 is spent" in " ".join(capsys.readouterr().err.split())
+        sent.append(len(server.log))
+    assert sent[0] == sent[1] > 0
+
+
 def test_a_comparison_killed_at_any_moment_ends_with_the_same_table(server: OpenAIServer) -> None:
     whole, other = killed(server, "optimize.compare", *COMPARE, shares=(0.1, 0.7))
     assert without_bill(other) == without_bill(whole)

@@ -30,6 +30,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     write_jsonl("outputs.jsonl", ROWS)
     write_jsonl("pairs.jsonl", PAIRS)
+    write_jsonl("rated.jsonl", [{**row, "helpful": 3} for row in ROWS])
     return tmp_path
 
 
@@ -200,6 +201,8 @@ def test_a_judge_is_asked_first_and_seen_in_the_review_alone(start: Any) -> None
         (("outputs.jsonl", "--pairwise", "x"), 1, "two candidates"),
         (("pairs.jsonl", "--dimension", "x"), 1, "--pairwise"),
         (("outputs.jsonl", "--dimension", "tldr_concise"), 2, "--pairwise"),
+        (("outputs.jsonl", "--dimension", "relevence"), 2, "did you mean relevance? If not, say"),
+        (("rated.jsonl", "--dimension", "helpfull"), 2, "did you mean helpful? If not, say"),
         (("pairs.jsonl", "--pairwise", "relevance"), 2, "--dimension"),
         (("outputs.jsonl", "--dimension", "x", "--scale", "0-10"), 2, "as in --scale 1-10"),
         (("outputs.jsonl", "--dimension", "x", "--scale", "any"), 2, "as in 1-5"),
