@@ -46,7 +46,7 @@ from optimize.labels import check_level
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, choose_objective
-from optimize.run.models import SEARCH, open_models
+from optimize.run.models import SEARCH, RunModels, open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings
 from optimize.search.evaluator import Judged, JudgeItems
@@ -178,9 +178,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     folder=folder,
                     models=models,
                     trials=trials,
+                    scorer=program.scorer(models, settings),
                     print_line=print_line,
                 )
-                run = replace(run, own_scorer=program.scorer(run))
                 with models.judge.account.spending_on(SEARCH):
                     result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
@@ -379,10 +379,9 @@ class Program:
         prompt = Prompt(instruction=self.signature.instructions, fields=tuple(fields))
         return ProgramJudge(subject=subject, prompt=prompt)
 
-    def scorer(self, run: ActiveRun) -> JudgeItems:
+    def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
         """What scores items by the program with a prompt of the search's, in order."""
-        client, settings = run.models.judge, run.prepared.settings
-        temperature = run.models.plan.temperature
+        client, temperature = models.judge, models.plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=LONGEST_REPLY, seed=settings.seed)
         # A model in this process answers one request at a time, and in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency

@@ -5,7 +5,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -135,8 +135,8 @@ def run(
             folder=folder,
             models=models,
             trials=Trials(folder / TRIALS),
+            scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
             print_line=print_line,
-            step=step,
         )
         with models.judge.account.spending_on(SEARCH):
             result = active.search()
@@ -175,19 +175,14 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """A run while its models are open.
-
-    `step` is told after each judgement whether it failed. `own_scorer` judges in place of the
-    untuned judge.
-    """
+    """A run while its models are open; `scorer` judges items with any prompt of the search's."""
 
     prepared: PreparedRun
     folder: Path
     models: RunModels
-    trials: Trials = field(default_factory=Trials)
-    print_line: PrintLine = lambda line: None
-    step: Callable[[bool], object] = lambda failed: None
-    own_scorer: JudgeItems | None = None
+    trials: Trials
+    scorer: JudgeItems
+    print_line: PrintLine
 
     @property
     def judge(self) -> Judge:
@@ -198,11 +193,6 @@ class ActiveRun:
     def untuned(self) -> Candidate:
         """The judge as it is before the search."""
         return Candidate(instruction=self.judge.prompt.instruction)
-
-    @cached_property
-    def scorer(self) -> JudgeItems:
-        seed = self.prepared.settings.seed
-        return self.own_scorer or item_scorer(self.judge, self.models, seed, self.step)
 
     @cached_property
     def budget(self) -> RunBudget:
@@ -396,21 +386,19 @@ def summarize(
 
 def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
     """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
-    order = {
-        split: {f"{judge}_judge": order_figures(measured[judge][split]) for judge in measured}
-        for split in measured["seed"]
-    }
-    test = measured[shipped]["test"]
+
+    def of_both(figures: Callable[[Scored], Cell]) -> dict[str, dict[str, Cell]]:
+        return {
+            split: {f"{judge}_judge": figures(measured[judge][split]) for judge in measured}
+            for split in measured["seed"]
+        }
+
+    test, order = measured[shipped]["test"], of_both(order_figures)
     figures: dict[str, Any] = {"order": order, "scales": scale_figures(test)}
     if people := people_figures(test):
         figures["people"] = people
     if test.is_binary:
-        figures["two_values"] = {
-            split: {
-                f"{judge}_judge": two_value_figures(measured[judge][split]) for judge in measured
-            }
-            for split in measured["seed"]
-        }
+        figures["two_values"] = of_both(two_value_figures)
     if test.is_pairs:
         figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
     return figures
