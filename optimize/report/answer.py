@@ -11,8 +11,8 @@ from judges.client import is_embedded
 from optimize.report.text import (
     PLURALS,
     SPLITS,
-    TOO_FEW,
     cell_text,
+    certainty_text,
     cost_text,
     counted,
     number_text,
@@ -191,16 +191,10 @@ def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool
     does = f"orders two outputs{of_one} as {people} do in"
     if is_paired(result):
         does = f"prefers the same side as {people} in"
-    lead = f"It {does} {order['value']:.0%} of pairs ({_certainty(order)}), {on}"
+    lead = f"It {does} {order['value']:.0%} of pairs ({certainty_text(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
     return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
-
-
-def _certainty(order: Cell) -> str:
-    if order["low"] is None:
-        return TOO_FEW
-    return f"95% interval {order['low']:.0%} to {order['high']:.0%}"
 
 
 def _unseen(summary: Summary) -> Iterator[Said]:
@@ -212,7 +206,7 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
         if is_binary(summary):
             share = f"Balanced accuracy on systems that tuning did not see: {order['value']:.0%}"
-        yield "New systems", f"{share} ({_certainty(order)}){than}."
+        yield "New systems", f"{share} ({certainty_text(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
