@@ -69,6 +69,13 @@ OPTIMIZERS: Mapping[str, str] = {
 }
 
 
+def largest_demo_set(items: Items, seed: Prompt, options: SearchOptions) -> DemoSet:
+    """All of the items that can be shown, or as many of all levels as a prompt takes."""
+    rng = stream(options.seed, EVERYTHING)
+    longest = options.longest_demos
+    return draw_demo_set(items, seed, options.max_demos, rng, max_characters=longest)
+
+
 class CrossFit:
     """Versions of a judge that shows all labels of train and dev, each without a fold of them."""
 
@@ -77,36 +84,23 @@ class CrossFit:
         names = everything.documents
         order = stream(options.seed, "parts", "documents").permutation(len(names))
         self._fold_of = {names[index]: place % FOLDS for place, index in enumerate(order)}
-
-    @cached_property
-    def full_demo_set(self) -> DemoSet:
-        """Everything that can be shown, or the largest set where that is too much."""
-        return self._largest(self._everything)
-
-    def _largest(self, items: Items) -> DemoSet:
-        """All of the items that can be shown, or as many of all levels as a prompt takes."""
-        return draw_demo_set(
-            items,
-            self._seed,
-            self._options.max_demos,
-            stream(self._options.seed, EVERYTHING),
-            max_characters=self._options.longest_demos,
-        )
+        self.demo_set = largest_demo_set(everything, seed, options)
 
     @cached_property
     def is_feasible(self) -> bool:
         """Whether everything can be shown, and each version shows something."""
-        if self.full_demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
+        if self.demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
-        return all(demo_set.demos for demo_set in self._fold_demo_sets)
+        return all(demo_set.demos for demo_set in self._demo_sets.values())
 
     @cached_property
-    def _fold_demo_sets(self) -> list[DemoSet]:
-        folds = [
-            [name for name, fold in self._fold_of.items() if fold != left_out]
-            for left_out in range(FOLDS)
-        ]
-        return [self._largest(self._everything.of_documents(names)) for names in folds]
+    def _demo_sets(self) -> dict[int, DemoSet]:
+        """What the version without each fold shows."""
+        others = (
+            (fold, self._everything.of_rows(np.flatnonzero(~own).tolist()))
+            for fold, own in self._folds(self._everything)
+        )
+        return {n: largest_demo_set(rest, self._seed, self._options) for n, rest in others}
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Each fold, and which items are of it."""
@@ -127,7 +121,7 @@ class CrossFit:
         """
         scores = np.empty(len(items))
         for fold, own in self._folds(items):
-            version = replace(candidate, demo_set=self._fold_demo_sets[fold])
+            version = replace(candidate, demo_set=self._demo_sets[fold])
             scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own).tolist()))
         return scores
 

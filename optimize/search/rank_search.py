@@ -41,7 +41,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound
+from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound, largest_demo_set
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
@@ -83,14 +83,12 @@ def explore(problem: SearchProblem) -> Exploration:
 def show_labels(problem: SearchProblem) -> Exploration:
     """The judge that shows all labels of train and dev, or as many of train as a prompt takes."""
     prompt, options = problem.evaluator.seed, problem.options
-    cross_fit, train = (CrossFit(of, prompt, options) for of in (problem.labelled, problem.train))
-    shown = cross_fit if cross_fit.is_feasible else train
-    candidate = replace(problem.seed, demo_set=shown.full_demo_set)
-    return Exploration(
-        finalists=[candidate] if candidate.demo_set.demos else [],
-        tried=(),
-        cross_fit=cross_fit if cross_fit.is_feasible else None,
-    )
+    cross_fit = CrossFit(problem.labelled, prompt, options)
+    if cross_fit.is_feasible:
+        shows_all = replace(problem.seed, demo_set=cross_fit.demo_set)
+        return Exploration(finalists=[shows_all], tried=(), cross_fit=cross_fit)
+    candidate = replace(problem.seed, demo_set=largest_demo_set(problem.train, prompt, options))
+    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], tried=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,9 +249,8 @@ class RankSearch:
             if not has_raced:
                 break
             gain, error = self._gain_since(before)
-            is_final = (
-                number >= FEWEST_ROUNDS and gain <= error
-            ) or number == self.problem.options.rounds
+            pays = number < FEWEST_ROUNDS or gain > error
+            is_final = not pays or number == self.problem.options.rounds
             cost = budget.spent - spent
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
@@ -273,12 +270,12 @@ class RankSearch:
         Both as they are known now, since a race makes earlier candidates better known, too.
         """
         gains, leader = gains_by_kind(self.results.values()), self._parent().id
-        expected, earlier = (
-            expected_gain(self.results[name], gains) if name in self.results else 0.0
-            for name in (leader, before)
-        )
+
+        def gain(name: str) -> float:
+            return expected_gain(self.results[name], gains) if name in self.results else 0.0
+
         error = self.results[leader].error if leader in self.results else math.inf
-        return expected - earlier, error
+        return gain(leader) - gain(before), error
 
     def _dev_cost(self) -> float:
         """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""
