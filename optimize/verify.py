@@ -221,7 +221,7 @@ def measure(
         )
     task = Task.read(data, judge.name, judge.subject, **how)
     asking: Any = dict(options)
-    judge, items = judge.with_model(asking.pop("lm", None), asking.pop("api_base", None)), None
+    judge = judge.with_model(asking.pop("lm", None), asking.pop("api_base", None))
     items = task.items(judge)
     with judge.open_client(keep_going=keep_going, **asking) as client:
         judgements = list(judge.judge_rows((item.texts for item in items.items), client, seed=seed))

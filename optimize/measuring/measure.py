@@ -91,12 +91,12 @@ def order_figures(scored: Scored) -> Cell:
     Of rated outputs, pairs are two outputs of one document (any two at dataset level); of pairs it
     is their accuracy.
     """
+    sides = scored.scores, scored.human, scored.documents
     if scored.is_pairs:
-        accuracy = pair_accuracy(scored.scores, scored.human, scored.documents)
+        accuracy = pair_accuracy(*sides)
         cell = {**_cell(accuracy, "n_ties", "n_documents"), "n_pairs": accuracy.n_decided}
         return {**value_cell(accuracy.value, accuracy.interval, DIGITS), **cell}
-    sides, weight = (scored.scores, scored.human, scored.documents), scored.items.weights
-    alike = order_agreement(*sides, level=scored.level, weight=weight)
+    alike = order_agreement(*sides, level=scored.level, weight=scored.items.weights)
     cell = _cell(alike, "n_ties", "n_documents", "n_pairs")
     return {**value_cell(alike.value, alike.interval, DIGITS), **cell}
 
