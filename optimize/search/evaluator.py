@@ -205,13 +205,8 @@ class Evaluator:
     def known_scores(self, candidate: Candidate, items: Items) -> Vector:
         """The scores so far, NaN where there is none; asks nothing."""
         known = self._judged.get(candidate.id, {})
-        return np.array(
-            [
-                known[item.id].judgement.score if item.id in known else math.nan
-                for item in items.items
-            ],
-            float,
-        )
+        scores = {name: one.judgement.score for name, one in known.items()}
+        return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
         """The judgements behind the scores, in the items' order; all have been scored."""
