@@ -11,7 +11,7 @@ them. Test labels have no part in it.
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,12 +61,9 @@ DISAGREEMENT = 0.25
 # Over all outputs it is times the root of the outputs (benchmarks/gate.py).
 SPREAD = 1.0
 
-# Each function learns from train and leaves finalists, within the evaluator's budget. It is
-# imported when its name is chosen, since DSPy takes half a second.
-OPTIMIZERS: Mapping[str, str] = {
-    "rank": "optimize.search.rank_search:explore",
-    "gepa": "optimize.search.gepa:explore",
-}
+# The `explore` of each module learns from train and leaves finalists, within the evaluator's
+# budget. It is imported when its name is chosen, since DSPy takes half a second.
+OPTIMIZERS = {"rank": "optimize.search.rank_search", "gepa": "optimize.search.gepa"}
 
 
 def largest_demo_set(items: Items, seed: Prompt, options: SearchOptions) -> DemoSet:
@@ -224,8 +221,7 @@ GOES_ON = "The same command again with a larger limit goes on from there."
 
 def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     """Search with the optimizer of this name on either half of the labels, and decide."""
-    module, _, function = OPTIMIZERS[optimizer].partition(":")
-    explore: Callable[[SearchProblem], Exploration] = getattr(import_module(module), function)
+    explore: Callable[[SearchProblem], Exploration] = import_module(OPTIMIZERS[optimizer]).explore
     budget = problem.evaluator.budget
     everything = budget.limit
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
@@ -268,26 +264,28 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     As many finalists as can all be scored on dev, but the first always, on as many documents as the
     budget reaches for: those that can tell judges apart come first.
     """
+    if not exploration.finalists:
+        return []
     evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
-    dev = problem.dev
-    left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
-    left -= evaluator.cost(problem.seed, taught_by(problem, problem.seed))
+
+    def needed(judge: Candidate) -> float:
+        taught = taught_by(problem, judge)
+        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, taught)
+
+    left = evaluator.budget.left - needed(problem.seed)
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
-        needed = evaluator.cost(candidate, dev)
-        needed += evaluator.cost(candidate, taught_by(problem, candidate))
-        if needed <= left or not affordable:
+        if needed(candidate) <= left or not affordable:
             affordable.append(candidate)
-            left -= needed
-    if cross_fit:
-        dev = problem.labelled
+            left -= needed(candidate)
     judges = [problem.seed, *affordable]
-    for judge in judges if affordable and not cross_fit else ():
+    for judge in judges if not cross_fit else ():
         taught = taught_by(problem, judge)
         # Where a limit is small, what tests them comes first, and thresholds stay where they are.
         if evaluator.cost(judge, taught) <= evaluator.budget.left / 2:
             evaluator.scores(judge, taught)
-    part = affordable_documents(evaluator, judges, dev, goal) if affordable else Items(())
+    dev = problem.labelled if cross_fit else problem.dev
+    part = affordable_documents(evaluator, judges, dev, goal)
     seed = evaluator.scores(problem.seed, part)
     _, seed = at_threshold(problem, problem.seed, seed, part, cross_fit)
     finalists = []
