@@ -16,7 +16,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
@@ -201,7 +201,6 @@ class Race:
         return cost
 
 
-@dataclass(slots=True)
 class RankSearch:
     """One search: each round's candidates are made from what the best one so far gets wrong.
 
@@ -209,22 +208,16 @@ class RankSearch:
     reasoning that has done best (None: the untuned judge's own).
     """
 
-    problem: SearchProblem
-    proposer: Proposer
-    results: dict[str, RaceResult] = field(default_factory=dict)
-    best_reasoning: Reasoning | None = None
-    last_round: LastRound | None = None
-    n_rounds: int = 0
-    race: Race = field(init=False)
-    most_for_dev: float = field(init=False)
-    first_round: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        problem, evaluator = self.problem, self.problem.evaluator
-        item_cost = evaluator.item_cost(problem.seed)
+    def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
+        self.problem, self.proposer = problem, proposer
+        self.results: dict[str, RaceResult] = {}
+        self.best_reasoning: Reasoning | None = None
+        self.last_round: LastRound | None = None
+        self.n_rounds = 0
+        evaluator = problem.evaluator
         self.race = Race(evaluator, problem.train, problem.goal, problem.options.seed)
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
-        self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
+        self.first_round = FIRST_ROUND_COST * evaluator.item_cost(problem.seed) * len(raced)
         self.most_for_dev = DEV_SHARE * evaluator.budget.left
 
     def explore(self) -> Exploration:
