@@ -62,14 +62,13 @@ class Scored:
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The same of these rows alone, in this order."""
         row_of = {row: place for place, row in enumerate(rows)}
-        whole = len(self.labelled) == len(self.items)
         return replace(
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
             met=frozenset(row_of[row] for row in self.met if row in row_of),
             given=frozenset(row_of[row] for row in self.given if row in row_of),
-            labelled=tuple(self.labelled[row] for row in rows) if whole else (),
+            labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
 
     @property
