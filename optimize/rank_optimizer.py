@@ -229,19 +229,20 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         """The models that are open already, by their roles, and the run's settings."""
         opened: dict[str, Model] = {}
         # A program keeps its fields, or what is saved of it could not be loaded into another.
-        given: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        settings |= self.settings
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
-            given[f"{prefix}lm"] = lm
+            settings[f"{prefix}lm"] = lm
             if isinstance(lm, dspy.BaseLM):
                 model = opened[role] = DspyModel(lm)
-                given |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
+                settings |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
         if "judge" in opened:
-            given["concurrency"] = dspy.settings.num_threads
+            if settings["concurrency"] is None:
+                settings["concurrency"] = dspy.settings.num_threads
             if self.proposer_lm is None:
                 opened["proposer"] = opened["judge"]
-        given |= {name: value for name, value in self.settings.items() if value is not None}
-        return opened, read_settings({k: value for k, value in given.items() if value is not None})
+        return opened, read_settings(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
