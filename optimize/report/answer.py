@@ -178,7 +178,7 @@ def _gain_unseen(summary: Summary) -> str:
 
 def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
-    people = people_of(result)
+    people = "the constructed labels" if has_constructed_labels(result) else "people"
     if not cell["n_outputs"]:
         return "It gave no score at all."
     if order is None:
@@ -545,11 +545,6 @@ def is_binary(result: Summary) -> bool:
 def unit_of(result: Summary) -> str:
     """What was judged, in the plural."""
     return "pairs" if is_paired(result) else "outputs"
-
-
-def people_of(result: Summary) -> str:
-    """Who gave the labels: constructed ones are nobody's."""
-    return "the constructed labels" if has_constructed_labels(result) else "people"
 
 
 def has_constructed_labels(result: Summary) -> bool:

@@ -403,7 +403,8 @@ def _attempts(probes: Probes) -> Table:
             f"{shift.raised:.0%}",
             str(shift.n_outputs),
         )
-        for attack, shift in [pair for pair in probes.shifts if pair[1].n_outputs]
+        for attack, shift in probes.shifts
+        if shift.n_outputs
     ]
     why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
     return Table(
