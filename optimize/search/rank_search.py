@@ -105,11 +105,6 @@ class RaceResult:
     n_documents: int
     reliable: bool = True
 
-    @property
-    def lower_gain(self) -> float:
-        """The gain less a standard error: what ranks candidates that met different documents."""
-        return self.gain - self.error
-
 
 class Race:
     """Where candidates meet the untuned judge: documents of train in the order of a seed."""
@@ -185,7 +180,8 @@ class Race:
             half = results[: math.ceil(len(results) / 2)]
             remaining = [result.candidate for result in half if result.reliable]
             rung, n_documents = rung + 1, size
-        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
+        # They met different documents: by their gains less a standard error.
+        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
         return [result for _, result in ranked]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
