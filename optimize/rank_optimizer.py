@@ -220,8 +220,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             everything=everything,
             train=train,
             dev=dev,
-            test=Items(()),
-            unseen=None,
+            measured={},
             split={"by": "document" if group else "row"},
         )
 

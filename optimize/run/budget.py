@@ -173,7 +173,7 @@ class RunBudget:
     def to_json(self) -> dict[str, Any]:
         """What --dry-run --json prints of it."""
         planned, labels = rounded(self.planned), self.prepared.labels
-        counts = {"train": labels.train, "dev": labels.dev, "test": labels.test}
+        counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
             "documents": {name: len(items.places) for name, items in counts.items()},
             "chance": self.chance(),
@@ -228,7 +228,7 @@ def plan_budget(
     if unit != "calls":
         dearest = max(DEAREST_FACTOR * item_cost, affordable if options.max_demos else 0)
     kept = n_measured * (item_cost + dearest)
-    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.test))
+    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
     n_probes *= settings.probes or (is_embedded(settings.lm) and kept + n_probes * calls <= limit)
     kept = min(kept + n_probes * item_cost, limit if unit == "calls" else limit / 2)
     search = SearchBudget(
