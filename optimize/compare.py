@@ -184,7 +184,7 @@ def ask_all(
         for line in expectation_lines(entries):
             print_note(line)
         options = {**asking_options(flags), "store": folder / REPLIES}
-        yield folder, ask_entries(entries, task, print_note, seed=flags.seed, **options)
+        yield folder, ask_entries(entries, task, seed=flags.seed, **options)
 
 
 def name_dimension(flags: argparse.Namespace) -> None:

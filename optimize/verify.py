@@ -25,7 +25,7 @@ from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.judge import Judge
 from judges.loading import load
-from judges.terminal import FAILED, print_note
+from judges.terminal import FAILED
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell, judgement_rows
 from optimize.flags import MOST_FAILED, Parser, SettingsError, refuse_secret, run, values_of
@@ -285,7 +285,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
-    (entry,) = ask_entries([entry], task, print_note, seed=flags.seed, **asking_options(flags))
+    (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
         raise JudgesError(entry.reason)
     measured = Measured.of(entry.scored, task.labelled)
