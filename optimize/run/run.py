@@ -156,7 +156,7 @@ def run(
     ]
     write_text(folder / JUDGEMENTS, "".join(rows))
     write_json(folder / SUMMARY, summary)
-    both = {"seed": active.untuned, "tuned": result.tuned}
+    both = {"seed": result.untuned, "tuned": result.tuned}
     prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
     try:
         # A run that fails early need not load what draws.
@@ -188,11 +188,6 @@ class ActiveRun:
     def judge(self) -> Judge:
         """The untuned judge."""
         return self.prepared.untuned_judge
-
-    @cached_property
-    def untuned(self) -> Candidate:
-        """The judge as it is before the search."""
-        return Candidate(instruction=self.judge.prompt.instruction)
 
     @cached_property
     def budget(self) -> RunBudget:
@@ -236,7 +231,7 @@ class ActiveRun:
             print_line=self.print_line,
         )
         result = search(prepared.settings.optimizer, problem)
-        if prepared.settings.ship == "tuned" and result.tuned.id != self.untuned.id:
+        if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
             result = replace(result, choice=as_asked(result.choice))
         return result
 
@@ -365,7 +360,7 @@ def summarize(
         summary["max_cost"] = run.budget.at_most
         summary["cost_per_1000_rows"] = {
             name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
-            for name, candidate in (("seed_judge", run.untuned), ("tuned_judge", result.tuned))
+            for name, candidate in (("seed_judge", result.untuned), ("tuned_judge", result.tuned))
         }
     if measured and run.prepared.objective == "balanced":
         summary["balanced_gain"] = _gains(measured, balanced=True)
