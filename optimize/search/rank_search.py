@@ -32,7 +32,6 @@ from optimize.search.candidates import (
 from optimize.search.evaluator import (
     MAX_RACE_DOCUMENTS,
     Evaluator,
-    Goal,
     SearchBudgetSpentError,
     SearchProblem,
     contrast,
@@ -109,16 +108,16 @@ class RaceResult:
 class Race:
     """Where candidates meet the untuned judge: documents of train in the order of a seed."""
 
-    def __init__(self, evaluator: Evaluator, train: Items, goal: Goal, seed: int) -> None:
-        self.evaluator, self.goal = evaluator, goal
-        names = train.documents
-        shuffled = [names[place] for place in stream(seed, "order").permutation(len(names))]
+    def __init__(self, problem: SearchProblem) -> None:
+        self.evaluator, self.goal, self._seed = problem.evaluator, problem.goal, problem.seed
+        train, names = problem.train, problem.train.documents
+        order = stream(problem.options.seed, "order").permutation(len(names))
+        shuffled = [names[place] for place in order]
         self._of_document = {name: train.of_documents([name]).items for name in shuffled}
         # The documents that can tell judges apart, in the order in which candidates meet them.
-        self.order = informative_documents(self.items(shuffled), goal)
+        self.order = informative_documents(self.items(shuffled), self.goal)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
         self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
-        self._seed = Candidate(instruction=evaluator.seed.instruction)
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
         """The first documents of the order that the candidate does not show."""
@@ -210,11 +209,11 @@ class RankSearch:
         self.best_reasoning: Reasoning | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
-        evaluator = problem.evaluator
-        self.race = Race(evaluator, problem.train, problem.goal, problem.options.seed)
+        self.race = Race(problem)
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
-        self.first_round = FIRST_ROUND_COST * evaluator.item_cost(problem.seed) * len(raced)
-        self.most_for_dev = DEV_SHARE * evaluator.budget.left
+        item_cost = problem.evaluator.item_cost(problem.seed)
+        self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
+        self.most_for_dev = DEV_SHARE * problem.evaluator.budget.left
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
