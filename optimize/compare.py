@@ -56,6 +56,7 @@ from optimize.measuring.asking import (
     from_replies,
     on_labels_scale,
     recorded_scale,
+    total_usage,
 )
 from optimize.measuring.measure import figures
 from optimize.measuring.scored import Scored, unmet_rows
@@ -326,7 +327,6 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
 
     order = sorted(cells, key=value, reverse=True)  # of equals the one that was named first
     best = scored[order[0]]
-    costs = [entry.usage["cost_usd"] for entry in entries if entry.judge]
     return {
         "dimension": task.dimension,
         "kind": "pairwise" if best.is_pairs else "rating",
@@ -346,7 +346,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
             for name in order
         ],
         "left_out": [{**e.described(), "why": e.reason} for e in entries if e.scored is None],
-        "cost_usd": None if None in costs else round(math.fsum(costs), DIGITS),
+        "cost_usd": total_usage(entries, "cost_usd"),
     }
 
 

@@ -200,8 +200,15 @@ class Entry:
 
 # All null for a recording. Dollars for 1,000 rows are of all replies at list price, whoever paid
 # for them; seconds are wall time of what was sent; the rest is the run's, over all its starts.
-USAGE = ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
-NO_USAGE: Mapping[str, Any] = dict.fromkeys(USAGE)
+NO_USAGE: Mapping[str, Any] = dict.fromkeys(
+    ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
+)
+
+
+def total_usage(entries: Sequence[Entry], key: str) -> float | None:
+    """Dollars of all that can be asked; None where one's price is unknown."""
+    dollars = [entry.usage[key] for entry in entries if entry.judge]
+    return None if None in dollars else round(math.fsum(dollars), DIGITS)
 
 
 def ask_entries(
