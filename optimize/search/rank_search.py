@@ -14,7 +14,7 @@ The same seed, items and replies make the same trials, whatever was answered bef
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -382,12 +382,12 @@ class RankSearch:
             [replace(parent, demo_set=demo_set) for demo_set in sets],
         )
         candidates = [base, *(each for turn in turns for each in turn if each is not None)]
-        tried = self.results.keys() | {self.problem.seed.id}
-        return [
-            candidate
-            for candidate in _different(candidates)
-            if candidate.id not in tried and self._is_affordable(candidate)
-        ]
+        return self._affordable(candidates, self.results.keys() | {self.problem.seed.id})
+
+    def _affordable(self, candidates: Iterable[Candidate], known: Set[str]) -> list[Candidate]:
+        """Each candidate once, in order, without the known ones and those that cost too much."""
+        fresh = {each.id: each for each in candidates if each.id not in known}
+        return list(filter(self._is_affordable, fresh.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
         """Whether an item costs no more than the limit pays for on dev and on test."""
@@ -426,12 +426,8 @@ class RankSearch:
             return []
         alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_form = replace(alone, reasoning=self.best_reasoning)
-        finalists = _different([leaders[0], alone, with_form, *leaders[1:]])
-        return [
-            finalist
-            for finalist in finalists
-            if finalist.id != self.problem.seed.id and self._is_affordable(finalist)
-        ][:N_FINALISTS]
+        finalists = [leaders[0], alone, with_form, *leaders[1:]]
+        return self._affordable(finalists, {self.problem.seed.id})[:N_FINALISTS]
 
 
 def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
@@ -469,8 +465,3 @@ def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> d
         if decided and len(answers) == 1 and (reason := reason_of(judgement)):
             reasons[item.id] = reason
     return reasons
-
-
-def _different(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Each candidate once, in order."""
-    return list({candidate.id: candidate for candidate in candidates}.values())
