@@ -137,7 +137,7 @@ class Scored:
     def texts(self, index: int) -> Mapping[str, str]:
         """What the judge read; where a recording does not say, all that the labels hold."""
         texts = self.items.items[index].texts
-        if texts or len(self.labelled) != len(self.items):
+        if texts or not self.labelled:
             return texts
         labelled = self.labelled[index]
         if isinstance(labelled, LabelledPair):

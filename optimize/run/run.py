@@ -71,7 +71,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import SearchResult, as_asked, reason_of, search
+from optimize.search.gate import SearchResult, as_asked, search, untuned_reason
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 
@@ -365,7 +365,7 @@ def summarize(
     if measured and run.prepared.objective == "balanced":
         summary["balanced_gain"] = _gains(measured, balanced=True)
     if measured:
-        summary |= _on_test(run, measured, shipped)
+        summary |= _on_test(measured, shipped)
     changes = [
         *read_summary(run.folder).get("request_changes", []),
         *(
@@ -379,7 +379,7 @@ def summarize(
     return summary
 
 
-def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
+def _on_test(measured: Measured, shipped: str) -> dict[str, Any]:
     """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
 
     def of_both(figures: Callable[[Scored], Cell]) -> dict[str, dict[str, Cell]]:
@@ -462,12 +462,11 @@ def _freeze(
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    shipped = measured["tuned" if result.choice.ship else "seed"]["test"]
-    provenance |= _tested(shipped)
+    provenance |= _tested(measured[summary["shipped"]]["test"])
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
     if result.tuned.id != _shipped(result).id:
-        why = f"tuned, but not shipped: {reason_of(result.choice)}"
+        why = f"tuned, but not shipped: {untuned_reason(result.choice)}"
         # "seed" would say that it learned from no labels.
         tuned = {name: value for name, value in provenance.items() if name != "shipped"}
         tuned |= {"why": why, **_tested(measured["tuned"]["test"])}

@@ -497,7 +497,7 @@ def stopped(why: str) -> Choice:
     return Choice(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 
-def reason_of(choice: Choice) -> str:
+def untuned_reason(choice: Choice) -> str:
     """Why the untuned judge ships, without saying that it does."""
     return choice.why.removeprefix(UNTUNED).strip()
 
@@ -506,7 +506,7 @@ def as_asked(choice: Choice) -> Choice:
     """The choice of a user who ships the tuned judge whatever the gate says."""
     if choice.ship:
         return choice
-    why = f"Shipped: the tuned judge, by --ship tuned. {reason_of(choice)}"
+    why = f"Shipped: the tuned judge, by --ship tuned. {untuned_reason(choice)}"
     return replace(choice, ship=True, why=why)
 
 
