@@ -20,15 +20,7 @@ from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
-from optimize.figures import (
-    DIGITS,
-    Cell,
-    as_json,
-    cell,
-    json_number,
-    judgement_rows,
-    value_cell,
-)
+from optimize.figures import DIGITS, Cell, as_json, cell, json_number, judgement_rows, value_cell
 from optimize.injection import Probes, probe
 from optimize.items import data_counts, n_tied_of, tuned_keys
 from optimize.labels import PASS_FAIL, words_of

@@ -23,12 +23,7 @@ from itertools import zip_longest
 from judges.client import BudgetSpentError
 from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
-from optimize.search.candidates import (
-    Candidate,
-    DemoSet,
-    draw_demo_set,
-    nearest_choice,
-)
+from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
 from optimize.search.evaluator import (
     MAX_RACE_DOCUMENTS,
     Evaluator,
