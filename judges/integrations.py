@@ -13,13 +13,12 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement
-from judges.judging import failed
+from judges.judgement import Judgement
 
 
 class OpenJudge:
@@ -41,14 +40,14 @@ class OpenJudge:
         self._open = ExitStack()
         self._judge_rows = self._open.enter_context(judge.open(**values))
 
-    def __call__(self, row: Mapping[str, object]) -> AnyJudgement:
+    def __call__(self, row: Mapping[str, object]) -> Judgement:
         """Judge one row of the tool; where the budget has ended, the judgement has failed."""
         texts = {name: self._find(name, row) for name in self.judge.texts}
-        (judgement,) = self._judge_rows([texts])
+        (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
             return judgement
         keys = ", ".join(sorted(row))
-        return failed(self.judge.subject, f"{judgement.failure} among {keys}; map= names its key")
+        return Judgement.failed(f"{judgement.failure} among {keys}; map= names its key")
 
     def _find(self, name: str, row: Mapping[str, object]) -> object:
         """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""
@@ -75,7 +74,7 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None) -> Any:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
         said = ask({**_entries(expectations), **_entries(inputs), **row})
-        result: dict[str, Any] = {"value": said.score, "rationale": _reasons(said)}
+        result: dict[str, Any] = {"value": said.score, "rationale": said.rationale}
         if said.failure is not None:
             result = {"error": said.failure}
         return entities.Feedback(name=judge.name, source=source, **result)
@@ -102,7 +101,7 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
             if said.failure is not None:
                 why = {"reason": "grader_failed", "explanation": said.failure}
                 return scoring.Score.unscored(answer=output, **why)
-            return scoring.Score(value=said.score, answer=output, explanation=_reasons(said))
+            return scoring.Score(value=said.score, answer=output, explanation=said.rationale)
 
         return score
 
@@ -128,7 +127,7 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
         def measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in names}
             said = ask({**_entries(getattr(test_case, "metadata", None)), **row})
-            self.error, self.reason = said.failure, _reasons(said)
+            self.error, self.reason = said.failure, said.rationale
             self.score = None if math.isnan(said.score) else said.score
             self.is_successful()
             return said.score
@@ -162,7 +161,7 @@ def dspy_metric(
         prediction = _entries(pred)
         said = ask({**_entries(example), **prediction, "prediction": prediction})
         if pred_name is not None:
-            feedback = said.failure or _reasons(said) or f"score {said.score:.2f}"
+            feedback = said.failure or said.rationale or f"score {said.score:.2f}"
             return dspy.Prediction(score=said.score, feedback=feedback)
         return said.score if trace is None else said.score >= threshold
 
@@ -182,7 +181,3 @@ def _tool(module: str, extra: str) -> Any:
 def _entries(record: Any) -> dict[str, object]:
     """The entries of a mapping, a dspy.Example or a dspy.Prediction."""
     return dict(record.items()) if hasattr(record, "items") else {}
-
-
-def _reasons(judgement: AnyJudgement) -> str | None:
-    return judgement.rationale if isinstance(judgement, Judgement) else None

@@ -56,6 +56,7 @@ from optimize.measuring.asking import (
     from_replies,
     on_labels_scale,
     recorded_scale,
+    total_usage,
 )
 from optimize.measuring.measure import figures
 from optimize.measuring.scored import Scored, unmet_rows
@@ -184,7 +185,7 @@ def ask_all(
         for line in expectation_lines(entries):
             print_note(line)
         options = {**asking_options(flags), "store": folder / REPLIES}
-        yield folder, ask_entries(entries, task, print_note, seed=flags.seed, **options)
+        yield folder, ask_entries(entries, task, seed=flags.seed, **options)
 
 
 def name_dimension(flags: argparse.Namespace) -> None:
@@ -327,7 +328,6 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
 
     order = sorted(cells, key=value, reverse=True)  # of equals the one that was named first
     best = scored[order[0]]
-    costs = [entry.usage["cost_usd"] for entry in entries if entry.judge]
     return {
         "dimension": task.dimension,
         "kind": "pairwise" if best.is_pairs else "rating",
@@ -347,7 +347,7 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
             for name in order
         ],
         "left_out": [{**e.described(), "why": e.reason} for e in entries if e.scored is None],
-        "cost_usd": None if None in costs else round(math.fsum(costs), DIGITS),
+        "cost_usd": total_usage(entries, "cost_usd"),
     }
 
 

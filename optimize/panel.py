@@ -9,7 +9,6 @@ if __name__ == "__main__":
     sys.exit(start("optimize.panel:command"))
 
 import argparse
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -38,7 +37,7 @@ from optimize.compare import (
 from optimize.figures import DIGITS, Cell, cell, value_cell
 from optimize.flags import Parser, SettingsError, run
 from optimize.items import Items, data_counts, tuned_keys
-from optimize.measuring.asking import Entry, Task, from_numbers
+from optimize.measuring.asking import Entry, Task, from_numbers, total_usage
 from optimize.measuring.measure import order_figures, rho
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
 from optimize.measuring.scored import Scored, rows_met
@@ -131,8 +130,8 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
         summary = {
             **figures,
             "members": [_member(entry, fit) for entry in entries],
-            "cost_per_1000_rows": _total(shipped, "cost_per_1000_rows"),
-            "cost_usd": _total(entries, "cost_usd"),
+            "cost_per_1000_rows": total_usage(shipped, "cost_per_1000_rows"),
+            "cost_usd": total_usage(entries, "cost_usd"),
             "seconds": round(time.monotonic() - began, 3),
             "folder": str(folder),
         }
@@ -242,12 +241,6 @@ def _join(judges: Mapping[str, Judge], parts: Sequence[Part]) -> Panel:
     """The members as one judge, on the first member's subject."""
     members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
     return Panel.join(members[0].judge.subject, members)
-
-
-def _total(entries: Sequence[Entry], key: str) -> float | None:
-    """Dollars of all that can be asked; None where one's price is unknown."""
-    dollars = [entry.usage[key] for entry in entries if entry.judge]
-    return None if None in dollars else round(math.fsum(dollars), DIGITS)
 
 
 def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from optimize.labels import check_level
 from optimize.report.answer import run_lines
 from optimize.run.folder import Trials
 from optimize.run.labels import Labels, PreparedRun, choose_objective
-from optimize.run.models import SEARCH, open_models
+from optimize.run.models import SEARCH, RunModels, open_models
 from optimize.run.run import ActiveRun, summarize
 from optimize.run.settings import Settings, read_settings
 from optimize.search.evaluator import Judged, JudgeItems
@@ -178,9 +178,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     folder=folder,
                     models=models,
                     trials=trials,
+                    scorer=program.scorer(models, settings),
                     print_line=print_line,
                 )
-                run = replace(run, own_scorer=program.scorer(run))
                 with models.judge.account.spending_on(SEARCH):
                     result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
@@ -220,8 +220,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             everything=everything,
             train=train,
             dev=dev,
-            test=Items(()),
-            unseen=None,
+            measured={},
             split={"by": "document" if group else "row"},
         )
 
@@ -229,19 +228,20 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         """The models that are open already, by their roles, and the run's settings."""
         opened: dict[str, Model] = {}
         # A program keeps its fields, or what is saved of it could not be loaded into another.
-        given: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
+        settings |= self.settings
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
-            given[f"{prefix}lm"] = lm
+            settings[f"{prefix}lm"] = lm
             if isinstance(lm, dspy.BaseLM):
                 model = opened[role] = DspyModel(lm)
-                given |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
+                settings |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
         if "judge" in opened:
-            given["concurrency"] = dspy.settings.num_threads
+            if settings["concurrency"] is None:
+                settings["concurrency"] = dspy.settings.num_threads
             if self.proposer_lm is None:
                 opened["proposer"] = opened["judge"]
-        given |= {name: value for name, value in self.settings.items() if value is not None}
-        return opened, read_settings({k: value for k, value in given.items() if value is not None})
+        return opened, read_settings(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,10 +379,9 @@ class Program:
         prompt = Prompt(instruction=self.signature.instructions, fields=tuple(fields))
         return ProgramJudge(subject=subject, prompt=prompt)
 
-    def scorer(self, run: ActiveRun) -> JudgeItems:
+    def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
         """What scores items by the program with a prompt of the search's, in order."""
-        client, settings = run.models.judge, run.prepared.settings
-        temperature = run.models.plan.temperature
+        client, temperature = models.judge, models.plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=LONGEST_REPLY, seed=settings.seed)
         # A model in this process answers one request at a time, and in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency

@@ -16,7 +16,6 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import split_name
-from judges.terminal import print_note
 from optimize.compare import (
     asking_options,
     check_names,
@@ -71,7 +70,7 @@ def swap(flags: argparse.Namespace) -> dict[str, Any]:
             "verify each judge by itself, which weighs them"
         )
     check_names(entries)
-    entries = ask_entries(entries, task, print_note, seed=flags.seed, **asking_options(flags))
+    entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
     old = names.index(flags.against) if is_recorded else len(specs) - 1
     return certificate(entries[1 - old], entries[old], task, margin)
@@ -83,9 +82,10 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> dict[str, 
     Raises JudgesError where a judge has no score for more than a tenth of the labels.
     """
     both: dict[str, Scored] = {}
-    for name, scored, reason in ((each.name, each.scored, each.reason) for each in (new, old)):
+    for entry in (new, old):
+        name, scored = entry.name, entry.scored
         if scored is None:
-            raise JudgesError(f"{name}: {reason}")
+            raise JudgesError(f"{name}: {entry.reason}")
         failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
         if failed > MOST_FAILED * n:
             raise JudgesError(

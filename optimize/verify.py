@@ -25,7 +25,7 @@ from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.judge import Judge
 from judges.loading import load
-from judges.terminal import FAILED, print_note
+from judges.terminal import FAILED
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures import cell, judgement_rows
 from optimize.flags import MOST_FAILED, Parser, SettingsError, refuse_secret, run, values_of
@@ -221,7 +221,7 @@ def measure(
         )
     task = Task.read(data, judge.name, judge.subject, **how)
     asking: Any = dict(options)
-    judge, items = judge.with_model(asking.pop("lm", None), asking.pop("api_base", None)), None
+    judge = judge.with_model(asking.pop("lm", None), asking.pop("api_base", None))
     items = task.items(judge)
     with judge.open_client(keep_going=keep_going, **asking) as client:
         judgements = list(judge.judge_rows((item.texts for item in items.items), client, seed=seed))
@@ -285,7 +285,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     task, (entry,) = read_task(flags, judges)
     if floors.keys() - {"spearman"} and not is_two_valued(task.items().human):
         raise SettingsError("--min-tpr and --min-tnr are of labels that say pass or fail")
-    (entry,) = ask_entries([entry], task, print_note, seed=flags.seed, **asking_options(flags))
+    (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
         raise JudgesError(entry.reason)
     measured = Measured.of(entry.scored, task.labelled)
@@ -402,7 +402,7 @@ def verify_lines(
         return lines
     about = unit_of(result), result["data"]["n_systems"]
     every = dict.fromkeys(signature(c, *about) for c in result["correlations"])
-    return [*lines, "", *every, *(_people_lines(people, everything) if people else [])]
+    return [*lines, "", *every, *_people_lines(people, everything)]
 
 
 def verify_answer(result: Mapping[str, Any]) -> list[str]:
@@ -431,11 +431,11 @@ def verify_answer(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"{given:,} of these {unit} {met} that it was tuned on, which may flatter it.")
     if is_binary(result):
         # The annotators come first: their agreement is what a judge can be held to.
-        lines += _people_lines(people, binary=True) if people else []
+        lines += _people_lines(people, binary=True)
         return [*lines, *two_value_sentences(result)]
     lines += [f"{result['dimension']} {_headline(result)}", _in_plain_words(result)]
     lines += [sentence for _, sentence in scale_warning(result)]
-    return [*lines, *(_people_lines(people) if people else [])]
+    return [*lines, *_people_lines(people)]
 
 
 def _headline(result: Mapping[str, Any]) -> str:
@@ -474,20 +474,18 @@ def _in_plain_words(result: Mapping[str, Any]) -> str:
 
 
 def _people_lines(
-    people: Mapping[str, Any], everything: bool = False, *, binary: bool = False
+    people: Mapping[str, Any] | None, everything: bool = False, *, binary: bool = False
 ) -> list[str]:
     """The judge beside each annotator, they beside each other, and the judge as one of them."""
+    if not people:
+        return []
     lines, one = [], people["one_annotator"]
     for key in ("annotators", "judge") if binary else ("judge", "annotators"):
         rows, most = people["agreement"][key], 1 if binary else MOST_LISTED[key]
         who = "judge and annotators" if key == "judge" else "annotators"
         groups = {f"{who}, {len(rows)} pairs": rows}
         if everything or len(rows) <= most:
-            names = [row.get("annotators") or ["judge", row["annotator"]] for row in rows]
-            groups = {
-                " and ".join(map(_called, name)): [row]
-                for name, row in zip(names, rows, strict=True)
-            }
+            groups = {_pair_name(row): [row] for row in rows}
         lines += [
             f"{name}: equal labels {_span(group, 'equal', share_text)}, kappa "
             f"{_span(group, 'kappa', number_text)}"
@@ -507,9 +505,10 @@ def _people_lines(
     return lines
 
 
-def _called(annotator: str) -> str:
-    """What people read for an annotator, who may be known by a number alone."""
-    return f"annotator {annotator}" if annotator.isdecimal() else short_name(annotator)
+def _pair_name(row: Mapping[str, Any]) -> str:
+    """Two annotators, who may be known by a number alone, or the judge and one."""
+    names = row.get("annotators") or ["judge", row["annotator"]]
+    return " and ".join(f"annotator {n}" if n.isdecimal() else short_name(n) for n in names)
 
 
 def _span(rows: Sequence[Mapping[str, Any]], key: str, text: Callable[[float], str]) -> str:

@@ -41,32 +41,28 @@ NOISE, NOISE_EXAMPLES = 0.9, 8
 FARTHEST = 3.0
 
 
-@dataclass(frozen=True, slots=True)
 class Similarity:
     """How alike texts are to those of examples, which are points in the space of their parts.
 
-    `mean` and `sd` are the examples'; a part in which they agree has none.
+    A part in which the examples, (n, parts), agree has no say.
     """
 
-    varied: NDArray[np.intp]
-    mean: Vector
-    sd: Vector
-    examples: Vector
+    def __init__(self, examples: Vector) -> None:
+        self._varied = np.flatnonzero(examples.std(axis=0) > 1e-9)
+        varied = examples[:, self._varied]
+        self._mean, self._sd = varied.mean(axis=0), varied.std(axis=0)
+        self._examples = self._points(examples)
+
+    def _points(self, parts: Vector) -> Vector:
+        spreads: Vector = (parts[..., self._varied] - self._mean) / self._sd
+        return spreads.clip(-FARTHEST, FARTHEST)
 
     def to(self, parts: Vector) -> Vector:
         """The similarity of texts to each example, falling with distance as a normal density."""
-        points = ((parts[..., self.varied] - self.mean) / self.sd).clip(-FARTHEST, FARTHEST)
-        squares = (points**2).sum(axis=-1)[..., None] + (self.examples**2).sum(axis=1)
-        distances = squares - 2 * points @ self.examples.T
-        return np.asarray(np.exp(-0.5 * np.maximum(0.0, distances) / max(1, len(self.varied))))
-
-
-def fit_similarity(parts: Vector) -> Similarity:
-    """The space of the examples' parts, (n, parts)."""
-    varied = np.flatnonzero(parts.std(axis=0) > 1e-9)
-    mean, sd = parts[:, varied].mean(axis=0), parts[:, varied].std(axis=0)
-    examples = ((parts[:, varied] - mean) / sd).clip(-FARTHEST, FARTHEST)
-    return Similarity(varied, mean, sd, examples)
+        points = self._points(parts)
+        squares = (points**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
+        distances = squares - 2 * points @ self._examples.T
+        return np.asarray(np.exp(-0.5 * np.maximum(0.0, distances) / max(1, len(self._varied))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +114,7 @@ def learn(
     fixed = np.eye(len(parts)) + PRIOR_GAIN**2 * np.outer(common, common)
     by_shifts = (parts * variances) @ parts.T
     # Of a pair, only what holds for all texts can be learned: turned round, it is judged the same.
-    similarity = None if compares else fit_similarity(parts)
+    similarity = None if compares else Similarity(parts)
     by_offsets = np.zeros_like(fixed)
     if similarity is not None:
         by_offsets = similarity.to(parts)

@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -28,7 +28,7 @@ from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.panel import Panel
 from judges.recorded import judgement, read_pair_replies, read_replies, verdict
-from judges.terminal import Progress
+from judges.terminal import Progress, print_note
 from optimize.figures import DIGITS, json_number
 from optimize.flags import bounds_of, rescale, whole_ratings
 from optimize.items import Items, choose_level, items_of, n_tied_of
@@ -200,17 +200,19 @@ class Entry:
 
 # All null for a recording. Dollars for 1,000 rows are of all replies at list price, whoever paid
 # for them; seconds are wall time of what was sent; the rest is the run's, over all its starts.
-USAGE = ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
-NO_USAGE: Mapping[str, Any] = dict.fromkeys(USAGE)
+NO_USAGE: Mapping[str, Any] = dict.fromkeys(
+    ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
+)
+
+
+def total_usage(entries: Sequence[Entry], key: str) -> float | None:
+    """Dollars of all that can be asked; None where one's price is unknown."""
+    dollars = [entry.usage[key] for entry in entries if entry.judge]
+    return None if None in dollars else round(math.fsum(dollars), DIGITS)
 
 
 def ask_entries(
-    entries: Sequence[Entry],
-    task: Task,
-    print_line: Callable[[str], None],
-    *,
-    seed: int = 0,
-    **options: Unpack[ModelOptions],
+    entries: Sequence[Entry], task: Task, *, seed: int, **options: Unpack[ModelOptions]
 ) -> list[Entry]:
     """The entries with their scores; what has been answered in `store` is not asked again.
 
@@ -241,7 +243,7 @@ def ask_entries(
         for name in sorted(clients, key=unknown_last.__getitem__):
             asked[name] = _ask(asked[name], task, clients[name], seed)
         if session.cache is not None and (note := session.cache.note):
-            print_line(note)
+            print_note(note)
     return list(asked.values())
 
 

@@ -44,7 +44,7 @@ def figures(scored: Scored, *, binary: bool | None = None) -> Cell:
         "order": order,
         "scales": scale_figures(scored),
         "ties": order["n_ties"] / order["n_pairs"] if order["n_pairs"] else None,
-        **(pair_figures(scored) if scored.is_pairs else {}),
+        **(pair_figures(scored, order) if scored.is_pairs else {}),
         **(two_value_figures(scored) if binary else {}),
         **({"people": people} if people else {}),
     }
@@ -91,14 +91,13 @@ def order_figures(scored: Scored) -> Cell:
     Of rated outputs, pairs are two outputs of one document (any two at dataset level); of pairs it
     is their accuracy.
     """
+    sides = scored.scores, scored.human, scored.documents
     if scored.is_pairs:
-        accuracy = pair_accuracy(scored.scores, scored.human, scored.documents)
-        cell = {**_cell(accuracy, "n_ties", "n_documents"), "n_pairs": accuracy.n_decided}
-        return {**value_cell(accuracy.value, accuracy.interval, DIGITS), **cell}
-    sides, weight = (scored.scores, scored.human, scored.documents), scored.items.weights
-    alike = order_agreement(*sides, level=scored.level, weight=weight)
-    cell = _cell(alike, "n_ties", "n_documents", "n_pairs")
-    return {**value_cell(alike.value, alike.interval, DIGITS), **cell}
+        alike = pair_accuracy(*sides)
+    else:
+        alike = order_agreement(*sides, level=scored.level, weight=scored.items.weights)
+    counts = _cell(alike, "n_ties", "n_documents", "n_pairs")
+    return {**value_cell(alike.value, alike.interval, DIGITS), **counts}
 
 
 def scale_figures(scored: Scored) -> Cell | None:
@@ -112,29 +111,31 @@ def scale_figures(scored: Scored) -> Cell | None:
     return {**_cell(scales, *names, *counts), **{f"shift_{end}": ends[end] for end in ends}}
 
 
-def pair_figures(scored: Scored) -> Cell:
-    """Accuracy over the pairs on which people prefer a side; a tie is half right.
+def pair_figures(scored: Scored, order: Cell) -> Cell:
+    """Accuracy over the pairs on which people prefer a side (`order_figures`); a tie is half right.
 
     `accuracy` is of both orders together (the side of the joint margin). The orders taken alone are
     told apart by which output came first, and their mean is what some tables call accuracy;
     `order_agreement` is the share of pairs with the same answer in both, failed pairs left out.
     """
-    accuracy = pair_accuracy(scored.scores, scored.human, scored.documents)
-    ends = interval_cell(accuracy.interval, DIGITS)
     verdicts = [each for each in scored.judgements if isinstance(each, Verdict)]
     choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in verdicts]))
     asked = ~np.isnan(choices).any(axis=1)
     decided = asked & (scored.human != 0)
     right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
     return {
-        "accuracy": json_number(accuracy.value, DIGITS),
-        **{f"accuracy_{end}": ends[end] for end in ends},
+        "accuracy": order["value"],
+        "accuracy_low": order["low"],
+        "accuracy_high": order["high"],
         "accuracy_mean_of_orders": _mean(right),
         "accuracy_order_ab": _mean(right[:, 0]),
         "accuracy_order_ba": _mean(right[:, 1]),
         "order_agreement": _mean((choices[:, 0] == choices[:, 1])[asked]),
         "n_pairs": len(verdicts),
-        **_cell(accuracy, "n_decided", "n_ties", "n_documents", "n_failed"),
+        "n_decided": order["n_pairs"],
+        "n_ties": order["n_ties"],
+        "n_documents": order["n_documents"],
+        "n_failed": len(scored.failures),
     }
 
 

@@ -9,15 +9,7 @@ import numpy as np
 from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
-from optimize.items import (
-    Indices,
-    Items,
-    Vector,
-    given_texts,
-    is_two_valued,
-    scores_of,
-    text_key,
-)
+from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
 from optimize.labels import PASS_FAIL
 from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
@@ -62,14 +54,13 @@ class Scored:
     def of_rows(self, rows: Sequence[int]) -> "Scored":
         """The same of these rows alone, in this order."""
         row_of = {row: place for place, row in enumerate(rows)}
-        whole = len(self.labelled) == len(self.items)
         return replace(
             self,
             items=self.items.of_rows(rows),
             judgements=tuple(self.judgements[row] for row in rows),
             met=frozenset(row_of[row] for row in self.met if row in row_of),
             given=frozenset(row_of[row] for row in self.given if row in row_of),
-            labelled=tuple(self.labelled[row] for row in rows) if whole else (),
+            labelled=tuple(self.labelled[row] for row in rows if self.labelled),
         )
 
     @property
@@ -138,7 +129,7 @@ class Scored:
     def texts(self, index: int) -> Mapping[str, str]:
         """What the judge read; where a recording does not say, all that the labels hold."""
         texts = self.items.items[index].texts
-        if texts or len(self.labelled) != len(self.items):
+        if texts or not self.labelled:
             return texts
         labelled = self.labelled[index]
         if isinstance(labelled, LabelledPair):

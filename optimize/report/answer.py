@@ -11,8 +11,8 @@ from judges.client import is_embedded
 from optimize.report.text import (
     PLURALS,
     SPLITS,
-    TOO_FEW,
     cell_text,
+    certainty_text,
     cost_text,
     counted,
     number_text,
@@ -178,7 +178,7 @@ def _gain_unseen(summary: Summary) -> str:
 
 def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool = False) -> str:
     """In how many of a hundred pairs it does as people do, with its interval, beside a coin."""
-    people = people_of(result)
+    people = "the constructed labels" if has_constructed_labels(result) else "people"
     if not cell["n_outputs"]:
         return "It gave no score at all."
     if order is None:
@@ -191,16 +191,10 @@ def agreement(order: Cell | None, cell: Cell, result: Summary, *, held_out: bool
     does = f"orders two outputs{of_one} as {people} do in"
     if is_paired(result):
         does = f"prefers the same side as {people} in"
-    lead = f"It {does} {order['value']:.0%} of pairs ({_certainty(order)}), {on}"
+    lead = f"It {does} {order['value']:.0%} of pairs ({certainty_text(order)}), {on}"
     if order["low"] is None or order["low"] > COIN:
         return f"{lead}. A coin reaches {COIN:.0%}."
     return f"{lead}. A coin {'may do as well' if order['high'] >= COIN else 'does better'}."
-
-
-def _certainty(order: Cell) -> str:
-    if order["low"] is None:
-        return TOO_FEW
-    return f"95% interval {order['low']:.0%} to {order['high']:.0%}"
 
 
 def _unseen(summary: Summary) -> Iterator[Said]:
@@ -212,7 +206,7 @@ def _unseen(summary: Summary) -> Iterator[Said]:
         share = f"On systems that tuning did not see it does so in {order['value']:.0%} of pairs"
         if is_binary(summary):
             share = f"Balanced accuracy on systems that tuning did not see: {order['value']:.0%}"
-        yield "New systems", f"{share} ({_certainty(order)}){than}."
+        yield "New systems", f"{share} ({certainty_text(order)}){than}."
     elif not is_paired(summary) and summary["data"]["n_systems"] > 1:
         yield "New systems", "Not known: no system was held out from tuning."
 
@@ -551,11 +545,6 @@ def is_binary(result: Summary) -> bool:
 def unit_of(result: Summary) -> str:
     """What was judged, in the plural."""
     return "pairs" if is_paired(result) else "outputs"
-
-
-def people_of(result: Summary) -> str:
-    """Who gave the labels: constructed ones are nobody's."""
-    return "the constructed labels" if has_constructed_labels(result) else "people"
 
 
 def has_constructed_labels(result: Summary) -> bool:

@@ -165,17 +165,19 @@ def write_run(
     scored = judged[shipped]["test"]
     said = [*run_answer(summary), *search_end(summary), *scale_warning(summary)]
     said.append(("Labels", labels_of(summary)))
-    steps = run_steps(summary, talked_up(probes, scored))
-    _write_judged(
+    tables = [table, *_people(summary.get("people")), _attempts(probes), _failures(scored)]
+    # The page comes last: where it stands, a run has ended.
+    _write_misses(path.with_name(MISSES), scored)
+    write(
         path,
-        MISSES,
         run_title(summary),
-        Section(title="Answer", said=said),
-        steps,
-        scored,
-        shares,
-        [table, *_people(summary.get("people")), _attempts(probes), _failures(scored)],
-        _judge(summary, prompts),
+        [
+            Section(title="Answer", said=said),
+            Section(title="What to do next", steps=run_steps(summary, talked_up(probes, scored))),
+            *_evidence(scored, shares),
+            Section(title="Figures", tables=tables),
+            _judge(summary, prompts),
+        ],
     )
 
 
@@ -202,55 +204,42 @@ def write_verification(
         ("Judge", "/".join(judge.parts[-2:])),
         ("Labels", f"{data['name']}, sha256 {data['sha256']}"),
     ]
-    _write_judged(
-        path,
-        # Beside a run's page, it must not take the place of the run's own.
-        path.with_suffix(f".{MISSES}").name,
-        f"{result['dimension']}: {judge.name} against people",
-        Section(title="Answer", sentences=[*sentences, rho_meaning(result)]),
-        steps,
-        scored,
-        {"judge": result["order"]},
-        [*_people(result.get("people")), _failures(scored), levels],
-        Section(title="Where it comes from", said=facts),
-    )
-
-
-def _write_judged(
-    path: Path,
-    table: str,
-    title: str,
-    answer: Section,
-    steps: Sequence[str],
-    scored: Scored,
-    shares: Mapping[str, Any],
-    tables: Sequence[Table],
-    last: Section,
-) -> None:
-    """Write the sections of a page on one judge; of two values also the `table` of its misses."""
-    if scored.is_binary:
-        drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
-        errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
-        rows = miss_rows(scored)
-        columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
-        with RowWriter(path.with_name(table), columns=columns) as writer:
-            for row in rows:
-                writer.write(row)
-    else:
-        drawn = [charts.shares(shares), charts.ratings(scored)]
-        errors = [_disagreements(scored)]
+    tables = [*_people(result.get("people")), _failures(scored), levels]
+    # Beside a run's page, it must not take the place of the run's own.
+    _write_misses(path.with_suffix(f".{MISSES}"), scored)
     write(
         path,
-        title,
+        f"{result['dimension']}: {judge.name} against people",
         [
-            answer,
+            Section(title="Answer", sentences=[*sentences, rho_meaning(result)]),
             *([Section(title="What to do next", steps=steps)] if steps else []),
-            Section(title="In a picture", charts=drawn),
-            *errors,
+            *_evidence(scored, {"judge": result["order"]}),
             Section(title="Figures", tables=tables),
-            last,
+            Section(title="Where it comes from", said=facts),
         ],
     )
+
+
+def _evidence(scored: Scored, shares: Mapping[str, Any]) -> list[Section]:
+    """A judge's pictures, and its errors one by one."""
+    drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
+    if scored.is_binary:
+        errors = [_misses(scored, kind, rows) for kind, rows in misses(scored).items()]
+    else:
+        drawn.insert(0, charts.shares(shares))
+        errors = [_disagreements(scored)]
+    return [Section(title="In a picture", charts=drawn), *errors]
+
+
+def _write_misses(path: Path, scored: Scored) -> None:
+    """Write the table of all misses, where labels and verdicts are pass and fail."""
+    if not scored.is_binary:
+        return
+    rows = miss_rows(scored)
+    columns = list(dict.fromkeys([*MISS_COLUMNS, *chain(*rows)]))
+    with RowWriter(path, columns=columns) as writer:
+        for row in rows:
+            writer.write(row)
 
 
 def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
@@ -414,7 +403,8 @@ def _attempts(probes: Probes) -> Table:
             f"{shift.raised:.0%}",
             str(shift.n_outputs),
         )
-        for attack, shift in [pair for pair in probes.shifts if pair[1].n_outputs]
+        for attack, shift in probes.shifts
+        if shift.n_outputs
     ]
     why_not = "" if rows else f" Not tried: {probes.reason or 'no output got a score'}."
     return Table(

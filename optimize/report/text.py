@@ -39,6 +39,13 @@ def share_text(value: float | None) -> str:
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
+def certainty_text(share: Mapping[str, Any]) -> str:
+    """The interval of a share in words, or that it is withheld."""
+    if share["low"] is None:
+        return TOO_FEW
+    return f"95% interval {share_text(share['low'])} to {share_text(share['high'])}"
+
+
 def counted(number: int, unit: str) -> str:
     """A number and what it counts, which is given in the singular."""
     ending = "es" if unit.endswith("ss") else "s"
@@ -105,9 +112,9 @@ def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
         cell, lacking = card[name.lower()], card["n_more"][word]
         if not cell["n"]:
             return f"People call none of these outputs a {word}: {name} is not known."
-        certainty = f"95% interval {share_text(cell['low'])} to {share_text(cell['high'])}"
-        if cell["low"] is None:
-            certainty = f"{lacking:,} more for an interval" if lacking else TOO_FEW
+        certainty = certainty_text(cell)
+        if cell["low"] is None and lacking:
+            certainty = f"{lacking:,} more for an interval"
         miss, catch = verbs.split()
         share = f"{name}, it {catch} {share_text(cell['value'])}; {certainty}"
         return f"It {miss} {number:,} of {counted(cell['n'], word)} ({share})."

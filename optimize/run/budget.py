@@ -61,7 +61,7 @@ PAID_DEMOS, PAID_LENGTH = 64, 120_000
 # of a first round, and so many proposals.
 FINALISTS_AT_LEAST, LEAST_SEARCH, LEAST_PROPOSALS = 1.5, 3, 4
 # Replies that cannot be read are asked for again, and prompts are longer than estimated.
-SPARE = {"--max-calls": 0.05, "--max-cost": 0.06}
+SPARE_CALLS, SPARE_COST = 0.05, 0.06
 # By so much of the limit a step may cost more than was estimated for it.
 SLACK = 0.02
 ITEMS_LOOKED_AT = 20
@@ -180,7 +180,7 @@ class RunBudget:
     def to_json(self) -> dict[str, Any]:
         """What --dry-run --json prints of it."""
         planned, labels = rounded(self.planned), self.prepared.labels
-        counts = {"train": labels.train, "dev": labels.dev, "test": labels.test}
+        counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
             "documents": {name: len(items.places) for name, items in counts.items()},
             "chance": self.chance(),
@@ -235,7 +235,7 @@ def plan_budget(
     if unit != "calls":
         dearest = max(DEAREST_FACTOR * item_cost, affordable if options.max_demos else 0)
     kept = n_measured * (item_cost + dearest)
-    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.test))
+    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
     n_probes *= settings.probes or (is_embedded(settings.lm) and kept + n_probes * calls <= limit)
     kept = min(kept + n_probes * item_cost, limit if unit == "calls" else limit / 2)
     search = SearchBudget(
@@ -290,27 +290,23 @@ def _limit(
         least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
         least += LEAST_PROPOSALS * proposal_cost
         default = least + DEFAULT_SEARCH * raced
-    # What each flag is worth in the unit, and what one of its units is.
-    flags: dict[str, tuple[float | None, float]] = {
-        "--max-calls": (settings.max_calls, item_cost / pricing.calls),
-        "--max-cost": (settings.max_cost if unit == "dollars" else None, 1.0),
-    }
-    for flag, (given, worth) in flags.items():
-        spare = (1 - SPARE[flag]) * worth
-        if given is None:
+    # Each flag, what one of it is worth in the unit without what is spare, and its decimals.
+    max_cost = settings.max_cost if unit == "dollars" else None
+    flags = (
+        ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),
+        ("--max-cost", max_cost, 1 - SPARE_COST, 2),
+    )
+    limits = []
+    for flag, most, worth, digits in flags:
+        if most is None:
             continue
-        if given * spare < least:
-            digits = 2 if flag == "--max-cost" else 0
-            enough = math.ceil(least / spare * 10**digits) / 10**digits
+        if most * worth < least:
+            enough = math.ceil(least / worth * 10**digits) / 10**digits
             raise SettingsError(
-                f"{flag} {given:g}: too little to learn anything from {n_all} labels; the smallest "
+                f"{flag} {most:g}: too little to learn anything from {n_all} labels; the smallest "
                 f"that can is {flag} {enough:g}"
             )
-    limits = [
-        given * worth * (1 - SPARE[flag])
-        for flag, (given, worth) in flags.items()
-        if given is not None
-    ]
+        limits.append(most * worth)
     return min(limits, default=default)
 
 

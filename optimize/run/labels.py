@@ -32,26 +32,22 @@ FEWEST_SYSTEMS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What a run learns from, chooses on, and is measured on."""
+    """What a run learns from, chooses on, and is measured on.
+
+    `measured` are the held-out parts by name, which are looked at once.
+    """
 
     labelled: Labelled
     everything: Items
     train: Items
     dev: Items
-    test: Items
-    unseen: Items | None
+    measured: Mapping[str, Items]
     split: Mapping[str, Any]
 
     @property
     def learned(self) -> Items:
         """Train and dev together."""
         return Items((*self.train.items, *self.dev.items))
-
-    @property
-    def measured(self) -> dict[str, Items]:
-        """The held-out parts by name: looked at once."""
-        parts = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {name: items for name, items in parts.items() if items is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +89,7 @@ def prepare(
     if made is not None:
         note = _note_of(made[0], settings.subject)
         labelled = replace(labelled, notes=(*labelled.notes, note))
-    labels = split_labelled(labelled, subject.name, settings.seed, subject)
+    labels = split_labelled(labelled, subject, settings.seed)
     check_level(settings.level, labels.everything, pairs=pairwise)
     if settings.level == "system" and len(labels.train.systems) < FEWEST_SYSTEMS:
         raise SettingsError(
@@ -135,29 +131,28 @@ def _note_of(made: Subject, spec: str) -> str:
     )
 
 
-def split_labelled(
-    labelled: Labelled, dimension: str, seed: int, subject: Subject | None = None
-) -> Labels:
-    """Split labels by document, and by system where there are enough.
+def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
+    """Split labels by document, and by system where there are enough; all have the subject's texts.
 
-    `subject` is what is judged, whose texts every part has. Raises LabelError where people rate all
-    that is learned from alike.
+    Raises LabelError where people rate all that is learned from alike.
     """
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled
     splits = data.split(any_labelled, seed=seed)
-    everything, train, dev, test = (
-        items_of(part, dimension, subject)
-        for part in (labelled, splits.train, splits.dev, splits.test)
+    everything, train, dev = (
+        items_of(part, subject.name, subject) for part in (labelled, splits.train, splits.dev)
     )
-    unseen = splits.test_unseen_systems
+    held_out = {"test": splits.test, "test_unseen_systems": splits.test_unseen_systems}
     labels = Labels(
         labelled=labelled,
         everything=everything,
         train=train,
         dev=dev,
-        test=test,
-        unseen=None if unseen is None else items_of(unseen, dimension, subject),
+        measured={
+            name: items_of(part, subject.name, subject)
+            for name, part in held_out.items()
+            if part is not None
+        },
         split={
             "by": splits.by,
             "seed": seed,
@@ -169,10 +164,10 @@ def split_labelled(
     )
     if np.ptp(labels.learned.human) == 0:
         where = " in train and dev" if np.ptp(everything.human) else ""
-        rating, words = labels.learned.human[0], words_of(labelled, dimension)
+        rating, words = labels.learned.human[0], words_of(labelled, subject.name)
         label = words[int(rating < 1)] if words else f"{rating:g}"
         raise LabelError(
-            f"{labelled.name}: every label on {dimension}{where} is {label}: "
+            f"{labelled.name}: every label on {subject.name}{where} is {label}: "
             "there is nothing to learn"
         )
     return labels

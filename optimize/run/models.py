@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judges.cli.flags import read_plan
-from judges.client import (
-    Budget,
-    Client,
-    Model,
-    Session,
-    is_embedded,
-)
+from judges.client import Budget, Client, Model, Session, is_embedded
 from judges.judge import Judge
 from judges.prompt import Prompt
 from judges.scoring import SamplingPlan, default_plan

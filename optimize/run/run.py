@@ -5,7 +5,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -20,15 +20,7 @@ from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
-from optimize.figures import (
-    DIGITS,
-    Cell,
-    as_json,
-    cell,
-    json_number,
-    judgement_rows,
-    value_cell,
-)
+from optimize.figures import DIGITS, Cell, as_json, cell, json_number, judgement_rows, value_cell
 from optimize.injection import Probes, probe
 from optimize.items import data_counts, n_tied_of, tuned_keys
 from optimize.labels import PASS_FAIL, words_of
@@ -71,7 +63,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import SearchResult, as_asked, reason_of, search
+from optimize.search.gate import SearchResult, as_asked, search, untuned_reason
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 
@@ -135,8 +127,8 @@ def run(
             folder=folder,
             models=models,
             trials=Trials(folder / TRIALS),
+            scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
             print_line=print_line,
-            step=step,
         )
         with models.judge.account.spending_on(SEARCH):
             result = active.search()
@@ -156,7 +148,7 @@ def run(
     ]
     write_text(folder / JUDGEMENTS, "".join(rows))
     write_json(folder / SUMMARY, summary)
-    both = {"seed": active.untuned, "tuned": result.tuned}
+    both = {"seed": result.untuned, "tuned": result.tuned}
     prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
     try:
         # A run that fails early need not load what draws.
@@ -175,34 +167,19 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """A run while its models are open.
-
-    `step` is told after each judgement whether it failed. `own_scorer` judges in place of the
-    untuned judge.
-    """
+    """A run while its models are open; `scorer` judges items with any prompt of the search's."""
 
     prepared: PreparedRun
     folder: Path
     models: RunModels
-    trials: Trials = field(default_factory=Trials)
-    print_line: PrintLine = lambda line: None
-    step: Callable[[bool], object] = lambda failed: None
-    own_scorer: JudgeItems | None = None
+    trials: Trials
+    scorer: JudgeItems
+    print_line: PrintLine
 
     @property
     def judge(self) -> Judge:
         """The untuned judge."""
         return self.prepared.untuned_judge
-
-    @cached_property
-    def untuned(self) -> Candidate:
-        """The judge as it is before the search."""
-        return Candidate(instruction=self.judge.prompt.instruction)
-
-    @cached_property
-    def scorer(self) -> JudgeItems:
-        seed = self.prepared.settings.seed
-        return self.own_scorer or item_scorer(self.judge, self.models, seed, self.step)
 
     @cached_property
     def budget(self) -> RunBudget:
@@ -246,7 +223,7 @@ class ActiveRun:
             print_line=self.print_line,
         )
         result = search(prepared.settings.optimizer, problem)
-        if prepared.settings.ship == "tuned" and result.tuned.id != self.untuned.id:
+        if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
             result = replace(result, choice=as_asked(result.choice))
         return result
 
@@ -375,12 +352,12 @@ def summarize(
         summary["max_cost"] = run.budget.at_most
         summary["cost_per_1000_rows"] = {
             name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
-            for name, candidate in (("seed_judge", run.untuned), ("tuned_judge", result.tuned))
+            for name, candidate in (("seed_judge", result.untuned), ("tuned_judge", result.tuned))
         }
     if measured and run.prepared.objective == "balanced":
         summary["balanced_gain"] = _gains(measured, balanced=True)
     if measured:
-        summary |= _on_test(run, measured, shipped)
+        summary |= _on_test(measured, shipped)
     changes = [
         *read_summary(run.folder).get("request_changes", []),
         *(
@@ -394,23 +371,21 @@ def summarize(
     return summary
 
 
-def _on_test(run: ActiveRun, measured: Measured, shipped: str) -> dict[str, Any]:
+def _on_test(measured: Measured, shipped: str) -> dict[str, Any]:
     """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
-    order = {
-        split: {f"{judge}_judge": order_figures(measured[judge][split]) for judge in measured}
-        for split in measured["seed"]
-    }
-    test = measured[shipped]["test"]
+
+    def of_both(figures: Callable[[Scored], Cell]) -> dict[str, dict[str, Cell]]:
+        return {
+            split: {f"{judge}_judge": figures(measured[judge][split]) for judge in measured}
+            for split in measured["seed"]
+        }
+
+    test, order = measured[shipped]["test"], of_both(order_figures)
     figures: dict[str, Any] = {"order": order, "scales": scale_figures(test)}
     if people := people_figures(test):
         figures["people"] = people
     if test.is_binary:
-        figures["two_values"] = {
-            split: {
-                f"{judge}_judge": two_value_figures(measured[judge][split]) for judge in measured
-            }
-            for split in measured["seed"]
-        }
+        figures["two_values"] = of_both(two_value_figures)
     if test.is_pairs:
         figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
     return figures
@@ -479,12 +454,11 @@ def _freeze(
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    shipped = measured["tuned" if result.choice.ship else "seed"]["test"]
-    provenance |= _tested(shipped)
+    provenance |= _tested(measured[summary["shipped"]]["test"])
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
     if result.tuned.id != _shipped(result).id:
-        why = f"tuned, but not shipped: {reason_of(result.choice)}"
+        why = f"tuned, but not shipped: {untuned_reason(result.choice)}"
         # "seed" would say that it learned from no labels.
         tuned = {name: value for name, value in provenance.items() if name != "shipped"}
         tuned |= {"why": why, **_tested(measured["tuned"]["test"])}

@@ -135,13 +135,12 @@ def draw_demo_set(
     if prompt.answer.choices == LETTERS:  # what people left undecided teaches neither letter
         items = Items(tuple(item for item in items.items if item.human != 0))
     most_documents = max(1, int(len(items.documents) * share))
-    chosen: list[int] = []
     demos: dict[int, Demo] = {}
     documents: set[str] = set()
     shown: set[tuple[str, ...]] = set()
     characters_left, bytes_left = max_characters, MAX_DEMO_BYTES
     for index in _order_by_level(items, prompt, rng):
-        if len(chosen) == min(size, MAX_DEMOS):
+        if len(demos) == min(size, MAX_DEMOS):
             break
         item = items.items[index]
         texts = tuple(item.texts.values())
@@ -153,11 +152,11 @@ def draw_demo_set(
         n_bytes = demo_bytes(prompt, {**demo, "comment": agreed_comment(item)})
         if n_bytes is None or n_bytes > bytes_left:
             continue
-        chosen.append(index)
         demos[index] = demo
         documents.add(item.document_id)
         shown.add(texts)
         characters_left, bytes_left = characters_left - length, bytes_left - n_bytes
+    chosen = list(demos)
     rng.shuffle(chosen)
     different = {tuple(item.texts.values()) for item in items.items}
     return DemoSet(

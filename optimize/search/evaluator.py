@@ -157,20 +157,15 @@ class SearchBudget:
             self.set_aside(0)
 
 
+@dataclass(kw_only=True)
 class Evaluator:
     """Where candidates meet items; `seed` is the untuned prompt."""
 
-    def __init__(
-        self,
-        *,
-        seed: Prompt,
-        judge: JudgeItems,
-        budget: SearchBudget,
-        pricing: Pricing,
-    ) -> None:
-        self.seed, self.budget, self.pricing = seed, budget, pricing
-        self._judge = judge
-        self._judged: dict[str, dict[str, Judged]] = {}
+    seed: Prompt
+    judge: JudgeItems
+    budget: SearchBudget
+    pricing: Pricing
+    _judged: dict[str, dict[str, Judged]] = field(default_factory=dict, init=False)
 
     def item_cost(self, candidate: Candidate) -> float:
         """What an item costs with the candidate: as measured, else by the prompt's length."""
@@ -191,7 +186,7 @@ class Evaluator:
         fresh = [item for item in items.items if item.id not in known]
         if fresh:
             self.budget.check(len(fresh) * self.item_cost(candidate))
-            judged = self._judge(candidate.prompt(self.seed), fresh)
+            judged = self.judge(candidate.prompt(self.seed), fresh)
             for item, one in zip(fresh, judged, strict=True):
                 known[item.id] = one
                 self.budget.spent += self._cost_of([one])
@@ -210,13 +205,8 @@ class Evaluator:
     def known_scores(self, candidate: Candidate, items: Items) -> Vector:
         """The scores so far, NaN where there is none; asks nothing."""
         known = self._judged.get(candidate.id, {})
-        return np.array(
-            [
-                known[item.id].judgement.score if item.id in known else math.nan
-                for item in items.items
-            ],
-            float,
-        )
+        scores = {name: one.judgement.score for name, one in known.items()}
+        return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
         """The judgements behind the scores, in the items' order; all have been scored."""

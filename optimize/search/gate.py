@@ -11,7 +11,7 @@ them. Test labels have no part in it.
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,12 +61,16 @@ DISAGREEMENT = 0.25
 # Over all outputs it is times the root of the outputs (benchmarks/gate.py).
 SPREAD = 1.0
 
-# Each function learns from train and leaves finalists, within the evaluator's budget. It is
-# imported when its name is chosen, since DSPy takes half a second.
-OPTIMIZERS: Mapping[str, str] = {
-    "rank": "optimize.search.rank_search:explore",
-    "gepa": "optimize.search.gepa:explore",
-}
+# The `explore` of each module learns from train and leaves finalists, within the evaluator's
+# budget. It is imported when its name is chosen, since DSPy takes half a second.
+OPTIMIZERS = {"rank": "optimize.search.rank_search", "gepa": "optimize.search.gepa"}
+
+
+def largest_demo_set(items: Items, seed: Prompt, options: SearchOptions) -> DemoSet:
+    """All of the items that can be shown, or as many of all levels as a prompt takes."""
+    rng = stream(options.seed, EVERYTHING)
+    longest = options.longest_demos
+    return draw_demo_set(items, seed, options.max_demos, rng, max_characters=longest)
 
 
 class CrossFit:
@@ -77,36 +81,23 @@ class CrossFit:
         names = everything.documents
         order = stream(options.seed, "parts", "documents").permutation(len(names))
         self._fold_of = {names[index]: place % FOLDS for place, index in enumerate(order)}
-
-    @cached_property
-    def full_demo_set(self) -> DemoSet:
-        """Everything that can be shown, or the largest set where that is too much."""
-        return self._largest(self._everything)
-
-    def _largest(self, items: Items) -> DemoSet:
-        """All of the items that can be shown, or as many of all levels as a prompt takes."""
-        return draw_demo_set(
-            items,
-            self._seed,
-            self._options.max_demos,
-            stream(self._options.seed, EVERYTHING),
-            max_characters=self._options.longest_demos,
-        )
+        self.demo_set = largest_demo_set(everything, seed, options)
 
     @cached_property
     def is_feasible(self) -> bool:
         """Whether everything can be shown, and each version shows something."""
-        if self.full_demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
+        if self.demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
-        return all(demo_set.demos for demo_set in self._fold_demo_sets)
+        return all(demo_set.demos for demo_set in self._demo_sets.values())
 
     @cached_property
-    def _fold_demo_sets(self) -> list[DemoSet]:
-        folds = [
-            [name for name, fold in self._fold_of.items() if fold != left_out]
-            for left_out in range(FOLDS)
-        ]
-        return [self._largest(self._everything.of_documents(names)) for names in folds]
+    def _demo_sets(self) -> dict[int, DemoSet]:
+        """What the version without each fold shows."""
+        others = (
+            (fold, self._everything.of_rows(np.flatnonzero(~own).tolist()))
+            for fold, own in self._folds(self._everything)
+        )
+        return {n: largest_demo_set(rest, self._seed, self._options) for n, rest in others}
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Each fold, and which items are of it."""
@@ -127,7 +118,7 @@ class CrossFit:
         """
         scores = np.empty(len(items))
         for fold, own in self._folds(items):
-            version = replace(candidate, demo_set=self._fold_demo_sets[fold])
+            version = replace(candidate, demo_set=self._demo_sets[fold])
             scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own).tolist()))
         return scores
 
@@ -230,8 +221,7 @@ GOES_ON = "The same command again with a larger limit goes on from there."
 
 def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     """Search with the optimizer of this name on either half of the labels, and decide."""
-    module, _, function = OPTIMIZERS[optimizer].partition(":")
-    explore: Callable[[SearchProblem], Exploration] = getattr(import_module(module), function)
+    explore: Callable[[SearchProblem], Exploration] = import_module(OPTIMIZERS[optimizer]).explore
     budget = problem.evaluator.budget
     everything = budget.limit
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
@@ -274,26 +264,28 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     As many finalists as can all be scored on dev, but the first always, on as many documents as the
     budget reaches for: those that can tell judges apart come first.
     """
+    if not exploration.finalists:
+        return []
     evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
-    dev = problem.dev
-    left = evaluator.budget.left - evaluator.cost(problem.seed, dev)
-    left -= evaluator.cost(problem.seed, taught_by(problem, problem.seed))
+
+    def needed(judge: Candidate) -> float:
+        taught = taught_by(problem, judge)
+        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, taught)
+
+    left = evaluator.budget.left - needed(problem.seed)
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
-        needed = evaluator.cost(candidate, dev)
-        needed += evaluator.cost(candidate, taught_by(problem, candidate))
-        if needed <= left or not affordable:
+        if needed(candidate) <= left or not affordable:
             affordable.append(candidate)
-            left -= needed
-    if cross_fit:
-        dev = problem.labelled
+            left -= needed(candidate)
     judges = [problem.seed, *affordable]
-    for judge in judges if affordable and not cross_fit else ():
+    for judge in judges if not cross_fit else ():
         taught = taught_by(problem, judge)
         # Where a limit is small, what tests them comes first, and thresholds stay where they are.
         if evaluator.cost(judge, taught) <= evaluator.budget.left / 2:
             evaluator.scores(judge, taught)
-    part = affordable_documents(evaluator, judges, dev, goal) if affordable else Items(())
+    dev = problem.labelled if cross_fit else problem.dev
+    part = affordable_documents(evaluator, judges, dev, goal)
     seed = evaluator.scores(problem.seed, part)
     _, seed = at_threshold(problem, problem.seed, seed, part, cross_fit)
     finalists = []
@@ -505,7 +497,7 @@ def stopped(why: str) -> Choice:
     return Choice(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 
-def reason_of(choice: Choice) -> str:
+def untuned_reason(choice: Choice) -> str:
     """Why the untuned judge ships, without saying that it does."""
     return choice.why.removeprefix(UNTUNED).strip()
 
@@ -514,7 +506,7 @@ def as_asked(choice: Choice) -> Choice:
     """The choice of a user who ships the tuned judge whatever the gate says."""
     if choice.ship:
         return choice
-    why = f"Shipped: the tuned judge, by --ship tuned. {reason_of(choice)}"
+    why = f"Shipped: the tuned judge, by --ship tuned. {untuned_reason(choice)}"
     return replace(choice, ship=True, why=why)
 
 

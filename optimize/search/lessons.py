@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import LETTERS, Prompt, rating_of, words_of
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import nearest_choice
 from optimize.search.evaluator import reason_of
+from optimize.statistics.correlations import Level, midranks
+from optimize.statistics.plain import order_agreement
 
 # Documents and outputs in one lesson, where documents have several outputs or one each.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
@@ -30,8 +31,6 @@ MAX_RATINGS_LISTED = 6
 RIGHT_WEIGHT = 0.35
 # What people explain counts as so many misplacements that nobody does.
 EXPLAINED_WEIGHT = 2
-# Outputs whose pairs are counted, where documents have one each.
-MAX_COUNTED = 600
 # Places that differ by less than this share of the outputs are called the same.
 SAME_PLACE = 0.05
 
@@ -60,7 +59,7 @@ class JudgedItems:
             ranked = rows[~np.isnan(self.scores[rows])]
             self.n_ranked[rows] = max(1, len(ranked))
             for place, side in zip(self.places, (items.human, self.scores), strict=True):
-                place[ranked] = rankdata(-side[ranked])
+                place[ranked] = midranks(-side[ranked])
         # By how much the judge ranks each too high: in standardised ranks, of pairs in margins.
         gaps = self.scores - items.human
         if not self.is_pairwise:
@@ -193,20 +192,16 @@ class JudgedItems:
                 f"{bad} of {np.sum(~passed & rated)}."
             )
             return "\n".join(lines)
-        orders = []
-        for rows in self.groups:
-            part = rows[~np.isnan(scores[rows])][:MAX_COUNTED]
-            first, second = np.triu_indices(len(part), 1)
-            by_people = np.sign(human[part][first] - human[part][second])
-            orders += list(
-                (by_people * np.sign(scores[part][first] - scores[part][second]))[by_people != 0]
-            )
-        if orders:
-            within = "of one document " if len(self.groups) > 1 else ""
-            right, tied, wrong = (np.mean(np.equal(orders, sign)) for sign in (1, 0, -1))
+        level: Level = "summary" if len(self.groups) > 1 else "dataset"
+        order = order_agreement(scores, human, self.items.document_ids, level=level)
+        if order.n_pairs:
+            within = "of one document " if level == "summary" else ""
+            tied = order.n_ties / order.n_pairs
+            right = order.value - tied / 2
             lines.append(
-                f"Of {len(orders)} pairs of outputs {within}that people tell apart, the judge "
-                f"orders {right:.0%} as people do, {wrong:.0%} the other way, and ties {tied:.0%}."
+                f"Of {order.n_pairs} pairs of outputs {within}that people tell apart, the judge "
+                f"orders {right:.0%} as people do, {1 - right - tied:.0%} the other way, and ties "
+                f"{tied:.0%}."
             )
         return "\n".join(lines)
 

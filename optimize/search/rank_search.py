@@ -14,25 +14,19 @@ The same seed, items and replies make the same trials, whatever was answered bef
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
 from judges.client import BudgetSpentError
 from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
-from optimize.search.candidates import (
-    Candidate,
-    DemoSet,
-    draw_demo_set,
-    nearest_choice,
-)
+from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
 from optimize.search.evaluator import (
     MAX_RACE_DOCUMENTS,
     Evaluator,
-    Goal,
     SearchBudgetSpentError,
     SearchProblem,
     contrast,
@@ -41,7 +35,7 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound
+from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound, largest_demo_set
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
@@ -83,14 +77,12 @@ def explore(problem: SearchProblem) -> Exploration:
 def show_labels(problem: SearchProblem) -> Exploration:
     """The judge that shows all labels of train and dev, or as many of train as a prompt takes."""
     prompt, options = problem.evaluator.seed, problem.options
-    cross_fit, train = (CrossFit(of, prompt, options) for of in (problem.labelled, problem.train))
-    shown = cross_fit if cross_fit.is_feasible else train
-    candidate = replace(problem.seed, demo_set=shown.full_demo_set)
-    return Exploration(
-        finalists=[candidate] if candidate.demo_set.demos else [],
-        tried=(),
-        cross_fit=cross_fit if cross_fit.is_feasible else None,
-    )
+    cross_fit = CrossFit(problem.labelled, prompt, options)
+    if cross_fit.is_feasible:
+        shows_all = replace(problem.seed, demo_set=cross_fit.demo_set)
+        return Exploration(finalists=[shows_all], tried=(), cross_fit=cross_fit)
+    candidate = replace(problem.seed, demo_set=largest_demo_set(problem.train, prompt, options))
+    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], tried=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,25 +99,20 @@ class RaceResult:
     n_documents: int
     reliable: bool = True
 
-    @property
-    def lower_gain(self) -> float:
-        """The gain less a standard error: what ranks candidates that met different documents."""
-        return self.gain - self.error
-
 
 class Race:
     """Where candidates meet the untuned judge: documents of train in the order of a seed."""
 
-    def __init__(self, evaluator: Evaluator, train: Items, goal: Goal, seed: int) -> None:
-        self.evaluator, self.goal = evaluator, goal
-        names = train.documents
-        shuffled = [names[place] for place in stream(seed, "order").permutation(len(names))]
+    def __init__(self, problem: SearchProblem) -> None:
+        self.evaluator, self.goal, self._seed = problem.evaluator, problem.goal, problem.seed
+        train, names = problem.train, problem.train.documents
+        order = stream(problem.options.seed, "order").permutation(len(names))
+        shuffled = [names[place] for place in order]
         self._of_document = {name: train.of_documents([name]).items for name in shuffled}
         # The documents that can tell judges apart, in the order in which candidates meet them.
-        self.order = informative_documents(self.items(shuffled), goal)
+        self.order = informative_documents(self.items(shuffled), self.goal)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
         self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
-        self._seed = Candidate(instruction=evaluator.seed.instruction)
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
         """The first documents of the order that the candidate does not show."""
@@ -187,7 +174,8 @@ class Race:
             half = results[: math.ceil(len(results) / 2)]
             remaining = [result.candidate for result in half if result.reliable]
             rung, n_documents = rung + 1, size
-        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], -pair[1].lower_gain))
+        # They met different documents: by their gains less a standard error.
+        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
         return [result for _, result in ranked]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
@@ -203,7 +191,6 @@ class Race:
         return cost
 
 
-@dataclass(slots=True)
 class RankSearch:
     """One search: each round's candidates are made from what the best one so far gets wrong.
 
@@ -211,23 +198,17 @@ class RankSearch:
     reasoning that has done best (None: the untuned judge's own).
     """
 
-    problem: SearchProblem
-    proposer: Proposer
-    results: dict[str, RaceResult] = field(default_factory=dict)
-    best_reasoning: Reasoning | None = None
-    last_round: LastRound | None = None
-    n_rounds: int = 0
-    race: Race = field(init=False)
-    most_for_dev: float = field(init=False)
-    first_round: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        problem, evaluator = self.problem, self.problem.evaluator
-        item_cost = evaluator.item_cost(problem.seed)
-        self.race = Race(evaluator, problem.train, problem.goal, problem.options.seed)
+    def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
+        self.problem, self.proposer = problem, proposer
+        self.results: dict[str, RaceResult] = {}
+        self.best_reasoning: Reasoning | None = None
+        self.last_round: LastRound | None = None
+        self.n_rounds = 0
+        self.race = Race(problem)
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
+        item_cost = problem.evaluator.item_cost(problem.seed)
         self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
-        self.most_for_dev = DEV_SHARE * evaluator.budget.left
+        self.most_for_dev = DEV_SHARE * problem.evaluator.budget.left
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -251,9 +232,8 @@ class RankSearch:
             if not has_raced:
                 break
             gain, error = self._gain_since(before)
-            is_final = (
-                number >= FEWEST_ROUNDS and gain <= error
-            ) or number == self.problem.options.rounds
+            pays = number < FEWEST_ROUNDS or gain > error
+            is_final = not pays or number == self.problem.options.rounds
             cost = budget.spent - spent
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
@@ -273,12 +253,12 @@ class RankSearch:
         Both as they are known now, since a race makes earlier candidates better known, too.
         """
         gains, leader = gains_by_kind(self.results.values()), self._parent().id
-        expected, earlier = (
-            expected_gain(self.results[name], gains) if name in self.results else 0.0
-            for name in (leader, before)
-        )
+
+        def gain(name: str) -> float:
+            return expected_gain(self.results[name], gains) if name in self.results else 0.0
+
         error = self.results[leader].error if leader in self.results else math.inf
-        return expected - earlier, error
+        return gain(leader) - gain(before), error
 
     def _dev_cost(self) -> float:
         """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""
@@ -397,12 +377,12 @@ class RankSearch:
             [replace(parent, demo_set=demo_set) for demo_set in sets],
         )
         candidates = [base, *(each for turn in turns for each in turn if each is not None)]
-        tried = self.results.keys() | {self.problem.seed.id}
-        return [
-            candidate
-            for candidate in _different(candidates)
-            if candidate.id not in tried and self._is_affordable(candidate)
-        ]
+        return self._affordable(candidates, self.results.keys() | {self.problem.seed.id})
+
+    def _affordable(self, candidates: Iterable[Candidate], known: Set[str]) -> list[Candidate]:
+        """Each candidate once, in order, without the known ones and those that cost too much."""
+        fresh = {each.id: each for each in candidates if each.id not in known}
+        return list(filter(self._is_affordable, fresh.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
         """Whether an item costs no more than the limit pays for on dev and on test."""
@@ -441,12 +421,8 @@ class RankSearch:
             return []
         alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_form = replace(alone, reasoning=self.best_reasoning)
-        finalists = _different([leaders[0], alone, with_form, *leaders[1:]])
-        return [
-            finalist
-            for finalist in finalists
-            if finalist.id != self.problem.seed.id and self._is_affordable(finalist)
-        ][:N_FINALISTS]
+        finalists = [leaders[0], alone, with_form, *leaders[1:]]
+        return self._affordable(finalists, {self.problem.seed.id})[:N_FINALISTS]
 
 
 def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
@@ -484,8 +460,3 @@ def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> d
         if decided and len(answers) == 1 and (reason := reason_of(judgement)):
             reasons[item.id] = reason
     return reasons
-
-
-def _different(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Each candidate once, in order."""
-    return list({candidate.id: candidate for candidate in candidates}.values())

@@ -73,7 +73,7 @@ def _worth(labels: Vector) -> Vector:
     passes = labels == 1
     n = int(passes.sum())
     if not 0 < n < labels.size:
-        return np.full(labels.size or 1, np.nan)[: labels.size]
+        return np.full(labels.size, np.nan)
     return np.where(passes, 0.5 / n, -0.5 / (labels.size - n))
 
 

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from optimize.statistics.correlations import (
-    Codes,
-    Level,
-    Mask,
-    document_terms,
-    read_rows,
-    rho,
-)
+from optimize.statistics.correlations import Codes, Level, Mask, document_terms, read_rows, rho
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
     Interval,

@@ -29,34 +29,35 @@ LEAST_SHIFT = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairAccuracy:
-    """Of the pairs that people decided, the share on which the judge prefers the same side.
+class OrderAgreement:
+    """Of the pairs that people decided, or order, the share that a judge orders alike, in [0, 1].
 
-    The judge's side is the sign of its margin, both orders together; its ties (`n_ties`) are half
-    right. `n_decided` pairs have a verdict and a side that people prefer.
+    A pair on which the judge is tied (one of `n_ties`) is half right, as by tossing a coin; those
+    on which people are tied are left out. `value` is NaN without a pair; `n_documents` have one.
     """
 
     value: float
     interval: Interval | None
-    n_decided: int
+    n_pairs: int
     n_ties: int
     n_documents: int
-    n_failed: int
 
 
-def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> PairAccuracy:
-    """Accuracy from margins in [-1, 1]: the judge's (NaN: failed), people's; 0 is a tie."""
+def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
+    """Accuracy from margins in [-1, 1]: the judge's (NaN: failed), people's; 0 is a tie.
+
+    The judge's side is the sign of its margin, both orders together.
+    """
     judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     decided = (people != 0) & ~np.isnan(judge)
     correct = (1 + np.sign(judge[decided]) * np.sign(people[decided])) / 2
     names, codes = np.unique(np.asarray(document)[decided], return_inverse=True)
-    return PairAccuracy(
+    return OrderAgreement(
         value=float(correct.mean()) if correct.size else np.nan,
         interval=_interval_of_share(np.bincount(codes, correct), np.bincount(codes)),
-        n_decided=int(correct.size),
+        n_pairs=int(correct.size),
         n_ties=int((judge[decided] == 0).sum()),
         n_documents=names.size,
-        n_failed=int(np.isnan(judge).sum()),
     )
 
 
@@ -74,22 +75,6 @@ def contrast_accuracy(
     return mean_of_differences(sums * names.size / max(gaps.size, 1), names.tolist())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderAgreement:
-    """Of the pairs of outputs that people order, the share that a judge orders alike, in [0, 1].
-
-    Every such pair weighs as its documents do, also where pairs are counted. A pair that the judge
-    scores alike (one of `n_ties`) is half right, as by tossing a coin; those that people rate alike
-    are left out. `value` is NaN without a pair; `n_documents` have one.
-    """
-
-    value: float
-    interval: Interval | None
-    n_pairs: int
-    n_ties: int
-    n_documents: int
-
-
 def order_agreement(
     judge: ArrayLike,
     human: ArrayLike,
@@ -101,8 +86,8 @@ def order_agreement(
     """How often the judge (NaN: failed) orders two outputs as people do.
 
     The two are of one document; at dataset level, and where no document has two, any two. It is
-    (1 + Somers' D) / 2, given people's order, over all pairs at once. Raises ValueError as
-    `read_rows`.
+    (1 + Somers' D) / 2, given people's order, over all pairs at once, where every pair weighs as
+    its documents do, also where pairs are counted. Raises ValueError as `read_rows`.
     """
     rows = read_rows(judge, human, document, weight=weight)
     # Rounded, because what a sum's order adds to a score must not break a tie.

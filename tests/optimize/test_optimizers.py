@@ -161,7 +161,7 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
 def test_no_row_of_dev_is_seen_by_what_proposes_and_races(name: str) -> None:
     watch, model = Watch(), Model(write_instruction)
     problem = problem_of(TRAIN, DEV, by=watch, proposer=model, calls=2000)
-    explore = import_module(OPTIMIZERS[name].partition(":")[0]).explore
+    explore = import_module(OPTIMIZERS[name]).explore
     assert explore(problem).finalists
     assert {item.id for _, item in watch.asked} <= {item.id for item in TRAIN.items}
     seen = "\n".join(model.seen) + str([prompt.demos for prompt, _ in watch.asked])

@@ -26,7 +26,7 @@ def test_pair_accuracy_counts_ties_half_and_undecided_pairs_not_at_all() -> None
     human = [0.4, 1, -1, 0, 1]
     result = pair_accuracy([1, -0.5, 0, 1, NAN], human, list("abcde"))
     assert result.value == pytest.approx((1 + 0 + 0.5) / 3)
-    assert (result.n_decided, result.n_ties, result.n_documents, result.n_failed) == (3, 1, 3, 1)
+    assert (result.n_pairs, result.n_ties, result.n_documents) == (3, 1, 3)
     assert result.interval is None
     # The other judge is right on all three: half a point from each opposed pair, a tie's from one.
     contrast = contrast_accuracy([1, -0.5, 0, 1, NAN], human, human, list("abcde"))

@@ -91,7 +91,7 @@ def race_of(documents: int, calls: int) -> Race:
         ]
 
     problem = problem_of(world(documents, SYSTEMS), world(1), by=by_skill, calls=calls)
-    return Race(problem.evaluator, problem.train, "summary", 0)
+    return Race(problem)
 
 
 def raced(
