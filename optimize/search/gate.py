@@ -46,6 +46,9 @@ SWAPS = 2000
 # Where rho over all outputs rests on fewer documents, judges that are no better ship too often: in
 # .12 with 6, in up to .29 with any number (benchmarks/gate.py).
 FEWEST_UNTIED = 10
+# A rho over all outputs learns means and spreads of ranks from the documents that are not tied, so
+# that an interval by swaps alone is too narrow: without this up to .136 ship at a risk of .10.
+RANKS_LEARNED = 3
 # Versions of a judge that shows all labels.
 FOLDS = 4
 # What a judge has to gain for each further multiple of the untuned judge's price: one of 2.5 times
@@ -581,7 +584,8 @@ def gain_of(
     shares = np.array(sizes) / max(n, 1)
     value = float(shares @ [np.mean([each.value for each in half]) for half in halves])
     value = value if n else np.nan
-    if n > 1 and sum(min(each.n_untied for each in half) for half in halves) >= FEWEST_UNTIED:
+    untied = sum(min(each.n_untied for each in half) for half in halves)
+    if n > 1 and untied >= FEWEST_UNTIED:
         swapped = []
         for half, documents in zip(halves, names, strict=True):
             signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
@@ -593,6 +597,7 @@ def gain_of(
         # A little more, because what equals it by the order of a sum is not beyond it. At a risk
         # of .5 it is about 0, and may not lie below.
         half_width = max(0.0, float(largest[int(risk * len(largest))])) * (1 + 1e-9)
+        half_width *= 1 + RANKS_LEARNED / (untied - RANKS_LEARNED)
     return Gain(
         value=value,
         low=value - half_width,
