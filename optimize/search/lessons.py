@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import rankdata
 
 from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import LETTERS, Prompt, rating_of, words_of
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import nearest_choice
 from optimize.search.evaluator import reason_of
+from optimize.statistics.correlations import midranks
 
 # Documents and outputs in one lesson, where documents have several outputs or one each.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
@@ -60,7 +60,7 @@ class JudgedItems:
             ranked = rows[~np.isnan(self.scores[rows])]
             self.n_ranked[rows] = max(1, len(ranked))
             for place, side in zip(self.places, (items.human, self.scores), strict=True):
-                place[ranked] = rankdata(-side[ranked])
+                place[ranked] = midranks(-side[ranked])
         # By how much the judge ranks each too high: in standardised ranks, of pairs in margins.
         gaps = self.scores - items.human
         if not self.is_pairwise:
