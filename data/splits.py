@@ -135,13 +135,17 @@ def _where(
 
 def _same_words(items: Sequence[Item]) -> list[set[str]]:
     """Return the sets of two or more document ids that share their words, in however many steps."""
-    from scipy.cluster.hierarchy import DisjointSet
-
-    documents = DisjointSet(dict.fromkeys(item.document_id for item in items))
+    group_of = {item.document_id: {item.document_id} for item in items}
     first: dict[tuple[str, ...], str] = {}
     for item in items:
-        documents.merge(item.document_id, first.setdefault(_words(item), item.document_id))
-    return [group for group in documents.subsets() if len(group) > 1]
+        one = group_of[item.document_id]
+        other = group_of[first.setdefault(_words(item), item.document_id)]
+        if one is not other:
+            smaller, larger = sorted((one, other), key=len)
+            larger |= smaller
+            group_of |= dict.fromkeys(smaller, larger)
+    groups = {id(group): group for group in group_of.values()}
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _words(item: Item) -> tuple[str, ...]:

@@ -207,14 +207,14 @@ class _Labelled:
     def taught(self, rows: Mask) -> _Taught:
         """What these rows teach."""
         group, mapped = self.group[rows], self.mapped[rows]
-        people = _ranks(self.human[rows, None], group)
+        ranks = _ranks(np.column_stack([self.human[rows], mapped]), group)
         # Documents that people rate alike say nothing of members.
-        varied = pd.Series(np.abs(people[:, 0])).groupby(group).transform("max").to_numpy() > 0
-        group, mapped, people = group[varied], mapped[varied], people[varied]
-        products = pd.DataFrame(_ranks(mapped, group) * people).groupby(group).mean()
+        varied = pd.Series(np.abs(ranks[:, 0])).groupby(group).transform("max").to_numpy() > 0
+        people, members = ranks[varied, :1], ranks[varied, 1:]
+        products = pd.DataFrame(members * people).groupby(group[varied]).mean()
         return _Taught(
             alone=np.nan_to_num(products.mean().to_numpy()),
-            mapped=_centred(mapped, group),
+            mapped=_centred(mapped, group)[varied],
             people=people[:, 0],
             learns=self.learns,
         )

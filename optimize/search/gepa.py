@@ -30,7 +30,7 @@ from optimize.search.gate import N_FINALISTS, Exploration
 from optimize.search.lessons import JudgedItems
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
-from optimize.statistics.correlations import midranks
+from optimize.statistics.correlations import document_terms, midranks, read_rows
 from optimize.statistics.intervals import stream
 
 # A proposal is made from, and first tried on, at least so many documents and about so many outputs:
@@ -136,8 +136,10 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
     known = np.flatnonzero(~np.isnan(scores))
     judged, human = scores[known], items.human[known]
     if goal == "summary":
-        own = [objective(scores[rows], items.of_rows(rows), goal) for rows in items.places.values()]
-        parts = [value if np.isnan(one) else one for one in own]
+        names = np.array(items.document_ids)[known]
+        terms = document_terms(read_rows(judged, human, names), goal)
+        own = dict(zip(np.unique(names).tolist(), terms.tolist(), strict=True))
+        parts = [value if np.isnan(own.get(name, np.nan)) else own[name] for name in items.places]
     elif goal == "system" or not known.size or min(np.ptp(judged), np.ptp(human)) == 0:
         parts = [value] * len(items.places)
     else:

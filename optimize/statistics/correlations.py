@@ -336,15 +336,15 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
-    """Each row's tau-b."""
-    from scipy import stats
-
-    return np.array(
-        [
-            np.clip(stats.kendalltau(a, b).statistic, -1, 1) if np.ptp(a) and np.ptp(b) else np.nan
-            for a, b in zip(x, y, strict=True)
-        ]
-    )
+    """Each row's tau-b, without scipy.stats, which takes a second to import."""
+    alike, untied_x, untied_y = np.zeros((3, len(x)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for apart in range(1, x.shape[-1]):
+            of_x, of_y = (np.sign(side[:, apart:] - side[:, :-apart]) for side in (x, y))
+            alike += (of_x * of_y).sum(axis=-1)
+            untied_x += np.count_nonzero(of_x, axis=-1)
+            untied_y += np.count_nonzero(of_y, axis=-1)
+        return np.clip(alike / np.sqrt(untied_x) / np.sqrt(untied_y), -1, 1)
 
 
 _COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {

@@ -118,11 +118,11 @@ def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> No
         """Judges what no earlier start has, as a run's store does."""
 
         def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+            template = str(prompt.template())
             for item in items:
-                key = str(prompt.template()), item.id
-                if key not in kept:
-                    (kept[key],) = watch(prompt, [item])
-            return [kept[str(prompt.template()), item.id] for item in items]
+                if (template, item.id) not in kept:
+                    (kept[template, item.id],) = watch(prompt, [item])
+            return [kept[template, item.id] for item in items]
 
         return judge_items
 

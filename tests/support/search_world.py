@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +79,11 @@ def shuffled(items: Items, seed: int) -> Items:
     )
 
 
+@cache
+def noise(instruction: str, item_id: str) -> float:
+    return float(stream(0, instruction, item_id).normal())
+
+
 def judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
     """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
     named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
@@ -85,10 +91,10 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
     levels = len({demo["rating"] for demo in prompt.demos})
     judged = []
     for item in items:
+        error = 0.4 / (1 + levels) * noise(prompt.instruction, item.id)
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
-        noise = float(stream(0, prompt.instruction, item.id).normal(0, 0.4 / (1 + levels)))
         weighed = sum(values[number] for number in named) / len(named)
-        judged.append(Judged(Judgement(score=3 + 2 * (weighed - 0.5) + noise)))
+        judged.append(Judged(Judgement(score=3 + 2 * (weighed - 0.5) + error)))
     return judged
 
 
