@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
+from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
 from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
@@ -122,7 +123,7 @@ class Batch:
         if key.hex() not in self._worst:
             body = self._model.spelling.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
-            with self._requests.open("ab" if self._worst else "wb") as file:
+            with claim_file(self._requests, anew=not self._worst).open("ab") as file:
                 file.write(msgspec.json.encode(request) + b"\n")
             tokens = token_bound(messages), sampling.n * sampling.max_tokens
             self._worst[key.hex()] = DISCOUNT * self._price.worst(*tokens)
@@ -147,7 +148,7 @@ class Batch:
             )
         for key, worst in new.items():
             self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
-        if self._worst:
+        if self._worst and not self.state.run:
             self.state.run, self.state.begun_at = token_hex(8), time.time()
             self._save()
         return len(self._worst)

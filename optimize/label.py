@@ -1,6 +1,7 @@
 """The command `label`: a page on this machine to give labels, and the file that keeps them."""
 
 import argparse
+import os
 import re
 import shlex
 import sys
@@ -222,10 +223,11 @@ def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Pat
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     own = Path(f"{stem}.{subject.name}.jsonl")
     out: Path = flags.out or (file.with_name(own.name) if file.is_file() else own)
-    if out.suffix != ".jsonl" or (out.exists() and not out.is_file()):
+    if out.suffix != ".jsonl":
         raise SettingsError(f"--out {out}: labels are written to a file that ends with .jsonl")
     if not out.parent.is_dir():
         raise SettingsError(f"--out {out}: there is no folder {out.parent}")
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
-    return out
+    # Whoever names a link means its file, which has one lock under all of its names.
+    return Path(os.path.realpath(out)) if flags.out and out.is_symlink() else out

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
+from dspy_judges.files import claim_file
+
 
 class InUseError(OSError):
     """Another process, or another run in this one, works with the file."""
@@ -20,7 +22,8 @@ def in_use(path: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout  # which loads asyncio
 
-    lock = FileLock(path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock"))
+    name = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
+    lock = FileLock(claim_file(name))
     try:
         lock.acquire(blocking=False)
     except Timeout:

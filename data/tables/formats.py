@@ -14,6 +14,7 @@ from data.tables.problems import Problems, RowsError, UnreadableError
 from data.tables.spreadsheet import csv_rows
 from data.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from data.tables.xlsx import split_sheet, workbook_rows
+from dspy_judges.files import claim_file
 
 # Columns that libraries write for themselves.
 _PRIVATE = ("__", "Unnamed: ")
@@ -171,7 +172,7 @@ class RowWriter:
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
         self.written = 0
-        self._file = open_writer(self.partial_path, columns)
+        self._file = open_writer(claim_file(self.partial_path, anew=True), columns)
 
     def write(self, row: Row) -> None:
         self._file.write(row)

@@ -386,7 +386,7 @@ def _answered_by_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if not batch.state.run:
+        if batch.state.batch_id is None:  # what is sent is written anew: the file may be another's
             writing = Session(models={models[0]: batch}, **request_options(args))
             with writing, closing(_judged(run, writing)) as judged:
                 for _ in judged:

@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dspy_judges.errors import JudgesError, OptionError
+from dspy_judges.files import claim_file
 from judges.client.protocol import Completion, Message, Sampling, Usage
 
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
@@ -31,6 +32,7 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
+NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal
 # How long another process that writes to the cache is waited for.
 BUSY_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
@@ -61,7 +63,7 @@ class Total(NamedTuple):
 class Store:
     """The requests of a run in the file `path`, for this process alone unless `shared`.
 
-    Every write is whole when a call returns: a kill loses nothing. Raises StoreError.
+    Every write is whole when a call returns: a kill loses nothing. Raises StoreError, or OSError.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -70,8 +72,13 @@ class Store:
         self._lock = threading.Lock()
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
         # What people and models wrote is its user's own; SQLite's other files follow this one.
-        with suppress(FileExistsError):  # to close a file that is in use would free its locks
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        claim_file(self.path, permissions=0o600)
+        # SQLite deletes the file that a journal of several databases names. No run leaves one.
+        if (journal := Path(f"{self.path}-journal")).exists():
+            with claim_file(journal).open("rb") as file:
+                file.seek(max(journal.stat().st_size - len(NAMES_A_FILE), 0))
+                if file.read() == NAMES_A_FILE:
+                    raise StoreError(f"{journal}: no run writes this; delete it and {self.path}")
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
         self._closed = False

@@ -58,7 +58,7 @@ class _Handler(BaseHTTPRequestHandler):
                 page = PAGE.read_text("utf-8").replace(NONCE, nonce)
                 self._answer(200, page.encode(), "text/html; charset=utf-8", nonce)
             case "state" | "review" as word:
-                self._answer(200, getattr(self.server.session, word)(annotator))
+                self._ask(word, annotator)
             case _:
                 self.send_error(404)
 
@@ -71,13 +71,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # what was sent stays unread
             return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
         try:
-            click = msgspec.json.decode(self.rfile.read(int(length)), type=Click)
-            return self._answer(200, getattr(self.server.session, word)(click))
+            self._ask(word, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return self._answer(400, {"error": f"this is no click: {error}"})
+            self._answer(400, {"error": f"this is no click: {error}"})
+
+    def _ask(self, word: str, of: str | Click) -> None:
+        """Answer with what the session says."""
+        try:
+            self._answer(200, getattr(self.server.session, word)(of))
         except RefusedError as error:
             about = {"state": error.state} if error.state else {}
-            return self._answer(error.status, {"error": str(error), **about})
+            self._answer(error.status, {"error": str(error), **about})
 
     def _word(self) -> str | None:
         """What the address names behind the token; None for strangers."""

@@ -5,11 +5,11 @@ disagrees with the judge where its score is a point or more away, or its word or
 """
 
 import json
-import math
 import os
 import random
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from errno import ENOSPC
@@ -20,17 +20,19 @@ from threading import RLock
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from data.rows import SAMPLING
 from data.tables.problems import count
 from data.types import LabelError
 from data.values import says_nothing
 from dspy_judges.errors import JudgesError
+from dspy_judges.files import claim_file
 from judges.dimension import Comparison, Subject
 from judges.judge import kind_of
 from optimize.figures import json_number
 from optimize.items import VOTES
-from optimize.statistics.human import annotator_agreement
+from optimize.statistics.plain import quadratic_kappa
 
 Value = int | float | str
 After = Literal["annotators", "judge"]
@@ -104,7 +106,8 @@ class Session:
     `rows` hold what every line of the file says of an output or pair, `texts` and `judged` which of
     it the page shows, under which name. `judge` has by id the judge's `value`, its `score` and the
     `reason`. A label is one write of a whole line and stands once the disk has it: what is
-    remembered is what the file holds. `notes` say what else the file held.
+    remembered is what the file holds, and where another program changed it, every call is refused.
+    `notes` say what else the file held.
     """
 
     subject: Subject
@@ -138,24 +141,27 @@ class Session:
         ]
         self._index = {row["id"]: item for item, row in enumerate(self.rows)}
         self._given: dict[str, _Given] = {}
-        self._file = self._read()
+        self._read()
 
-    def _read(self) -> Any:
-        """The file, its labels taken; a last line that a kill cut off is removed. LabelError."""
-        *lines, last = (self.path.read_bytes() if self.path.exists() else b"").split(b"\n")
-        is_whole = last.endswith(b"}") or not b'{"id": '.startswith(last[:7])
+    def _read(self) -> None:
+        """Open the file with its labels; a last line that a kill cut off is removed. LabelError."""
+        *lines, last = claim_file(self.path).read_bytes().split(b"\n")
+        is_whole = not b'{"id": '.startswith(last[:7])
+        with suppress(ValueError, RecursionError):
+            msgspec.json.decode(last)
+            is_whole = True
         lines += [last] if is_whole else []
         others = sum(not self._take(line, n) for n, line in enumerate(lines, 1) if line.strip())
-        file: Any = self.path.open("ab", buffering=0)  # so that a line is one write
+        self._file: Any = self.path.open("ab", buffering=0)  # so that a line is one write
+        self._size = sum(len(line) + 1 for line in lines)
         if is_whole:
-            file.write(b"\n")
+            self._file.write(b"\n")
         elif last:
-            file.truncate(sum(len(line) + 1 for line in lines))
+            self._file.truncate(self._size)
             self.notes.append("a last line that was cut off is removed")
         if others:
             what = "of other outputs or another dimension"
             self.notes.append(f"{count(others, 'line')} {what}: left as they are")
-        return file
 
     def _take(self, line: bytes, number: int = 0) -> bool:
         """Remember a line; False where it is about something else."""
@@ -163,6 +169,7 @@ class Session:
         try:
             row = msgspec.json.decode(line)
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
+            label.labelled_at = label.labelled_at.replace(tzinfo=label.labelled_at.tzinfo or UTC)
             item = self._index.get(row["id"])
             if row.get("dimension") != self._about.get("dimension"):
                 return False
@@ -175,7 +182,7 @@ class Session:
             if label.value is not None and label.value not in self._numbers:
                 fault = f"{label.value!r:.40} is no answer here"
                 raise LookupError
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             fault = f"{self.path}, line {number}: {fault}; name another file by --out"
             raise LabelError(fault) from None
         if item is not None:
@@ -189,27 +196,37 @@ class Session:
         said = {name: of for name, of in said.items() if of or name == self._key}
         row = {**self.rows[item], **self._about, **said}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
-        if self._file.closed:
-            raise RefusedError("not saved: the command has ended; start it again", 507)
-        end = self._file.seek(0, os.SEEK_END)
         try:
-            if not os.path.samestat(os.fstat(self._file.fileno()), self.path.stat()):
-                raise OSError(0, "another file took its place; start the command again")
             if self._file.write(line) < len(line):
                 raise OSError(ENOSPC, os.strerror(ENOSPC))
             os.fsync(self._file.fileno())
         except OSError as error:
-            self._file.truncate(end)
+            self._file.truncate(self._size)
             raise RefusedError(f"not saved: {self.path}: {error.strerror}", 507) from None
+        self._size += len(line)
         self._given.setdefault(label.annotator, _Given()).add(item, label)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One thread at a time; RefusedError where the file is not as it was left."""
+        with self._lock:
+            try:
+                left, now = os.fstat(self._file.fileno()), self.path.stat()
+                is_as_left = os.path.samestat(left, now) and now.st_size == self._size
+            except (OSError, ValueError):  # it is gone, or closed
+                is_as_left = False
+            if not is_as_left:
+                fault = "another program changed it, or the command has ended; start it again"
+                raise RefusedError(f"{self.path}: {fault}", 507)
+            yield
 
     def close(self) -> int:
         """How many labels stand, after the one that is being saved; no more are taken."""
-        with self._lock:
-            self._file.close()
-            if self.path.exists() and not self.path.stat().st_size:
-                self.path.unlink()  # which no command could read
-            return sum(len(given.standing) for given in self._given.values())
+        with self._lock, closing(self._file), self._locked():
+            n_labels = sum(len(given.standing) for given in self._given.values())
+        if not self._size:
+            self.path.unlink()  # which no command could read
+        return n_labels
 
     def _of(self, annotator: str) -> _Given:
         return self._given.get(self._spelled(annotator), _Given())
@@ -235,7 +252,7 @@ class Session:
 
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
         """What the page shows this annotator: this item, or the next one without a label."""
-        with self._lock:
+        with self._locked():
             annotator = self._spelled(annotator)
             standing, n = self._of(annotator).standing, len(self.rows)
             if item is None:
@@ -249,7 +266,7 @@ class Session:
                 "outputs": n,
                 "done": len(standing),
                 "seconds_left": round(median(gaps) * (n - len(standing))) if known else None,
-                "agreement": self._agreement(),
+                "agreement": self._agreement(annotator),
                 "annotators": sorted(self._given),
                 # Of the judge nothing shows while labels are given.
                 "disagreements": sum(
@@ -261,7 +278,7 @@ class Session:
 
     def label(self, click: Click) -> State:
         """Save a label, and return the next state; one that stands already is not written again."""
-        with self._lock:
+        with self._locked():
             who, item, comment = self._name_of(click.annotator), click.item, click.comment.strip()
             if click.value not in self._numbers or not 0 <= item < len(self.rows):
                 raise RefusedError(f"{click.value!r:.40} is no answer, or the item is none")
@@ -275,7 +292,7 @@ class Session:
 
     def undo(self, click: Click) -> State:
         """Take back the annotator's last label that stands; the state, with its item again."""
-        with self._lock:
+        with self._locked():
             who = self._name_of(click.annotator)
             item, label = next(reversed(self._of(who).standing.items()), (None, None))
             if item is not None:
@@ -284,7 +301,7 @@ class Session:
 
     def review(self, annotator: str) -> State:
         """The items of this annotator's disagreements, with others first, then with the judge."""
-        with self._lock:
+        with self._locked():
             annotator = self._spelled(annotator)
             own, items = self._of(annotator).standing, []
             others = sorted(self._given.keys() - {annotator})
@@ -318,17 +335,18 @@ class Session:
                 found += [(item, "judge")] if abs(own - number) >= 1 else []
         return sorted(found, key=lambda one: one[1])
 
-    def _agreement(self) -> list[State]:
-        """How far every two annotators said the same before they saw each other's labels."""
-        names = sorted(self._given)
-        blind = [self._given[name].blind for name in names]
-        items = {item for of in blind for item in of}
-        ratings = [[self._numbers.get(of.get(item), math.nan) for of in blind] for item in items]
-        return [
-            {"annotators": [names[of.first or 0], names[of.second]], "n": of.n_outputs}
-            | {"equal": json_number(of.equal), "kappa": json_number(of.kappa)}
-            for of in (annotator_agreement(ratings) if len(names) > 1 else ())
-        ]
+    def _agreement(self, annotator: str) -> list[State]:
+        """How far this one and each other said the same before they saw each other's labels."""
+        numbers, own, rows = self._numbers, self._of(annotator).blind, list[State]()
+        for name in sorted(self._given.keys() - {annotator}):
+            theirs = self._given[name].blind
+            items = [i for i in own if own[i] in numbers and theirs.get(i) in numbers]
+            if items:
+                a, b = np.array([[numbers[of[i]] for i in items] for of in (own, theirs)])
+                kappa, equal = json_number(quadratic_kappa(a, b)), float(np.mean(a == b))
+                about = {"n": len(items), "equal": equal, "kappa": kappa}
+                rows.append({"annotators": [annotator, name], **about})
+        return rows
 
 
 def numbers_of(subject: Subject) -> dict[Any, float]:

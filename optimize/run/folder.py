@@ -14,6 +14,7 @@ import msgspec
 from data.tables.atomic_write import in_use, write_atomically
 from data.tables.text import read_json_file
 from dspy_judges.errors import JudgesError
+from dspy_judges.files import claim_file
 from judges.client import Store, endpoint_of
 from judges.prompt import encodable
 from optimize.figures import as_json
@@ -125,11 +126,7 @@ class Trials:
 
     def __init__(self, path: Path | None = None) -> None:
         self.rows: list[dict[str, Any]] = []
-        self._path = path
-        if path is not None:
-            # In another's folder a link would lead elsewhere, and a pipe wait for ever.
-            path.unlink(missing_ok=True)
-            path.touch(exist_ok=False)
+        self._path = path and claim_file(path, anew=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
         """Add the next trial; `stage` is where in the search it was made."""

@@ -20,6 +20,7 @@ from data.tables.atomic_write import InUseError, in_use, write_atomically
 from data.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
 from data.tables.problems import Problems, RowsError
 from data.tables.text import Row, read_json_file
+from dspy_judges.files import claim_file
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},
@@ -107,6 +108,41 @@ def test_a_run_cut_short_leaves_its_rows_aside_and_the_name_free(form: str, tmp_
     with pytest.raises(KeyboardInterrupt):
         write(path, [{"a": "x"}], cut=True)
     assert [file.name for file in tmp_path.iterdir()] == [partial_path(path).name]
+
+
+def plant(path: Path, kind: str) -> Path:
+    """Put what a stranger may leave under a name; returns the file that no run may touch."""
+    victim = path.with_name("victim")
+    if kind == "link":
+        victim.write_text("kept")
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(victim)
+    return victim
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+def test_rows_go_through_no_link_and_wait_for_no_pipe(kind: str, form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.{form}"
+    victim = plant(partial_path(path), kind)
+    write(path, ROWS)
+    assert not path.is_symlink()
+    assert len(list(read_rows(path))) == len(ROWS)
+    assert (victim.read_text() if victim.exists() else "") == ("kept" if kind == "link" else "")
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+def test_no_file_is_claimed_through_a_link_and_none_is_emptied(kind: str, tmp_path: Path) -> None:
+    victim = plant(tmp_path / ".o.lock", kind)
+    with pytest.raises(OSError, match=r"delete it: '.*\.o\.lock'"), in_use(tmp_path / "o"):
+        pass
+    assert (victim.read_text() if victim.exists() else "") == ("kept" if kind == "link" else "")
+    assert claim_file(tmp_path / ".o.lock", anew=True).read_bytes() == b""
+    own = tmp_path / "own"
+    own.write_text("kept")
+    assert claim_file(own).read_text() == "kept"
 
 
 def test_a_file_lands_whole_or_not_at_all(tmp_path: Path) -> None:

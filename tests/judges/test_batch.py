@@ -15,7 +15,7 @@ from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.__main__ import main
 from judges.batch import Batch
-from judges.client import FatalModelError, Price, Session
+from judges.client import FatalModelError, Price, Session, endpoint_of
 from judges.client.store import Store
 from judges.judgement import AnyJudgement
 
@@ -135,6 +135,23 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
     assert len(openai_server.batches) == 251
     assert openai_server.pages == 2  # one a submission: older batches are not looked at
     assert collect(tmp_path) == []
+
+
+@pytest.mark.usefixtures("table_folder")
+def test_a_strangers_state_and_requests_choose_no_file_and_pass_no_limit(
+    openai_server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("private").write_text("kept")
+    Path("out.jsonl.batch.jsonl").symlink_to("private")
+    state = {"run": "r", "lm": LM, "endpoint": endpoint_of(LM)}
+    Path("out.jsonl.batch.json").write_text(json.dumps(state))
+    ask = [*SCORE, "--batch-api", "submit"]
+    assert main([*ask, "--max-calls", "5"]) == 1
+    assert "the batch has 6 requests; --max-calls leaves 5" in capsys.readouterr().err
+    assert openai_server.files == {}
+    assert main(ask) == 0
+    (content,) = openai_server.files.values()
+    assert (content.count(b"custom_id"), Path("private").read_text()) == (6, "kept")
 
 
 def test_the_set_up_is_checked_in_one_line(openai_server: OpenAIServer, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A run's requests in one file, and the replies that runs share: kept, whole, its user's own."""
 
+import os
 import sqlite3
 import stat
 import subprocess
@@ -99,14 +100,12 @@ def test_a_file_in_use_is_refused_to_others_on_every_file_system(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["labels", "pages", "folder", "reply"])
+@pytest.mark.parametrize("content", ["labels", "pages", "reply"])
 def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
     tmp_path: Path, content: str
 ) -> None:
     path = tmp_path / "s"
-    if content == "folder":
-        path.mkdir()
-    elif content == "labels":
+    if content == "labels":
         path.write_text("id,relevance\na,4\n")
     else:
         with closing(Store(path)) as store:
@@ -129,6 +128,47 @@ def spoil(path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.execute("UPDATE requests SET reply = '{'")
         database.commit()
+
+
+def test_another_programs_database_is_not_written_through_a_link(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other")) as other:
+        other.execute("CREATE TABLE own (a)")
+        for number, target in enumerate(["other", "none"]):
+            (path := tmp_path / f"s{number}").symlink_to(tmp_path / target)
+            with pytest.raises(OSError, match=f"link or no regular file.*delete it: '{path}'"):
+                Store(path)
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("own",)]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(tmp_path: Path) -> None:
+    path, victim = tmp_path / "s", tmp_path / "victim"
+    journal = tmp_path / "s-journal"
+    Store(path).close()
+    page, name = path.read_bytes()[:4096], str(victim).encode()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+    victim.write_text("kept")
+    # As https://www.sqlite.org/fileformat.html has it: a header, a page with its checksum, and the
+    # name of a file that SQLite deletes once no database needs it.
+    magic = bytes.fromhex("d9d505f920a163d7")
+    numbers = b"".join(n.to_bytes(4) for n in (1, 0, path.stat().st_size // 4096, 512, 4096))
+    checksum = sum(page[i] for i in range(4096 - 200, 0, -200))
+    content = (magic + numbers).ljust(512, b"\0")
+    content += (1).to_bytes(4) + page + checksum.to_bytes(4)
+    content += (2**30 // 4096 + 1).to_bytes(4) + name
+    content += len(name).to_bytes(4) + sum(name).to_bytes(4) + magic
+    journal.write_bytes(content)
+    with pytest.raises(StoreError, match="no run writes this"):
+        Store(path)
+    assert victim.read_text() == "kept"
+    journal.unlink()
+    os.mkfifo(journal)
+    with pytest.raises(OSError, match="no regular file"):
+        Store(path)
+    journal.unlink()
+    journal.touch()  # as a run leaves it where there is no WAL
+    Store(path).close()
 
 
 def test_a_strangers_file_gives_no_credit(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from processes import TIMEOUT
 import data
 from data.tables.atomic_write import InUseError, in_use
 from optimize.__main__ import command
+from optimize.run.folder import Trials
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 
@@ -119,6 +120,13 @@ def test_a_full_disk_names_the_file_and_the_same_command_goes_on(
     assert command([*FEW, "--out", "run"]) == 0
     assert "goes on with run" in capsys.readouterr().err
     assert_same_judge(here / "run", whole)
+
+
+def test_trials_in_a_strangers_folder_go_through_no_link(tmp_path: Path) -> None:
+    (victim := tmp_path / "victim").write_text("kept")
+    (path := tmp_path / "trials.jsonl").symlink_to(victim)
+    Trials(path).record("search")
+    assert (victim.read_text(), path.read_text().count("search")) == ("kept", 1)
 
 
 def test_changed_labels_are_not_gone_on_with(

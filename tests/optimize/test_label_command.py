@@ -3,14 +3,18 @@
 import json
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from processes import TIMEOUT, start_command
+from processes import TIMEOUT, start_command, until
 
 from data.readers import read_labels
 from dspy_judges.__main__ import main
@@ -122,6 +126,57 @@ def test_a_killed_command_goes_on_where_it_was(start: Any) -> None:
     assert again.end()[0] == 0
     assert "a last line that was cut off is removed" in again.err
     assert [row["rating"] for row in read_jsonl(path)] == ["pass", "fail", "pass", "fail"]
+
+
+def test_labels_that_were_acknowledged_survive_a_kill_while_more_are_posted(start: Any) -> None:
+    running, saved = start("outputs.jsonl", "--dimension", "helpful"), Counter[str]()
+
+    def clicks(who: str) -> None:
+        with suppress(OSError, HTTPException):
+            for done in range(1, len(ROWS) + 1):
+                running.label("pass", who, comment="c" * 2000)
+                saved[who] = done
+
+    names = ["Anna", "Ben", "Cem", "Dee"]
+    threads = [Thread(target=clicks, args=(name,)) for name in names]
+    for thread in threads:
+        thread.start()
+    until(lambda: saved.total() > 5)
+    running.process.kill()
+    for thread in threads:
+        thread.join()
+    again = start("outputs.jsonl", "--dimension", "helpful")
+    for name in names:
+        assert again.state(name)["done"] - saved[name] in (0, 1)  # one may be saved, unanswered
+
+
+def test_a_link_that_the_user_names_is_one_file_under_one_lock(
+    start: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("link.jsonl").symlink_to("real.jsonl")
+    words = ("outputs.jsonl", "--dimension", "helpful", "--out")
+    running = start(*words, "link.jsonl")
+    running.label("pass")
+    code, line = refused(capsys, *words, "real.jsonl")
+    assert (code, "real.jsonl is in use by another run" in line) == (1, True)
+    assert running.end()[0] == 0
+    assert (len(read_jsonl("real.jsonl")), Path("link.jsonl").is_symlink()) == (1, True)
+
+
+def test_a_link_that_the_user_did_not_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("outputs.helpful.jsonl").symlink_to("login")
+    code, line = refused(capsys, "outputs.jsonl", "--dimension", "helpful")
+    assert (code, "outputs.helpful.jsonl: is a link" in line) == (1, True)
+    assert not Path("login").exists()
+
+
+def test_where_another_program_changed_the_file_no_count_is_printed(start: Any) -> None:
+    running = start("outputs.jsonl", "--dimension", "helpful")
+    running.label("pass")
+    Path("outputs.helpful.jsonl").write_bytes(b"")
+    code, out = running.end()
+    assert (code, "label in" in out) == (1, False)
+    assert "another program changed it" in running.err
 
 
 def test_a_half_open_connection_keeps_nothing_from_ending(start: Any) -> None:

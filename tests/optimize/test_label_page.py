@@ -132,7 +132,8 @@ def test_what_was_acknowledged_is_in_the_file_once_over_reloads_and_kills(
     for stop in (4, 7, 10):
         with serve(path) as (address, running):
             for page_name, page in pages.items():
-                begin(page, address, page_name)
+                # People copy an address without its last slash, too.
+                begin(page, address.rstrip("/") if page_name == "Ben" else address, page_name)
             while len(saved) < 2 * stop:
                 name = ("Anna", "Ben")[len(saved) % 2]
                 key, shown = str(1 + len(saved) % 5), output(pages[name])
@@ -189,7 +190,7 @@ def test_what_could_not_be_saved_is_saved_by_trying_again(browser: Browser, tmp_
         page.press("c")
         page.write("too long")
         page.press("Escape")
-        assert "not saved" in fails(page, "5")
+        assert "another program changed it" in fails(page, "5")
         aside.rename(labels(path))
         page.press("Enter")
         page.until("document.title.startsWith('1 of 2')")

@@ -1,6 +1,7 @@
 """Labels as they are given: whatever happens, the file holds exactly what was acknowledged."""
 
 import resource
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
-from processes import run_python
 
 from data.readers import read_labels, read_pairs
 from data.types import LabelError
@@ -39,7 +39,8 @@ _open: list[Session] = []
 def _closes_all() -> Iterator[None]:
     yield
     while _open:
-        _open.pop().close()
+        with suppress(RefusedError):  # whose file the test has changed
+            _open.pop().close()
 
 
 def opened(
@@ -240,12 +241,28 @@ def test_time_left_is_the_median_of_recent_labels_times_those_left(tmp_path: Pat
     assert left == [None, None, None, 40]
 
 
-def test_the_first_agreement_waits_for_no_library() -> None:
-    code = "import sys; from optimize.labelling.session import annotator_agreement as agreement; "
-    code += (
-        "agreement([[1.0, 2.0], [2.0, 1.0], [3.0, 3.0]]); sys.exit('scipy.stats' in sys.modules)"
+def test_a_time_without_a_zone_is_utc(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    label_all(session, "Anna", [1, 2, 3])
+    rows = read_jsonl(session.path)
+    times = ["2026-01-01T12:00:00", "2026-01-01T13:00:30+01:00", "2026-01-01T12:01:00Z"]
+    write_jsonl(
+        session.path, [{**row, "labelled_at": t} for row, t in zip(rows, times, strict=True)]
     )
-    assert run_python("-c", code).returncode == 0
+    now = datetime(2026, 1, 1, 12, 1, 30, tzinfo=UTC)
+    # Thirty seconds each, and two outputs are left.
+    assert label(opened(tmp_path, now=lambda: now), "Anna", 3, 4)["seconds_left"] == 60
+
+
+def test_a_hundred_annotators_cost_a_click_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    label(opened(tmp_path), "A0", 0, 3)
+    (row,) = read_jsonl(path)
+    write_jsonl(path, [{**row, "annotator": f"A{i}"} for i in range(200)])
+    session, start = opened(tmp_path), time.process_time()
+    assert len(session.state("A0")["agreement"]) == 199
+    # All 19,900 pairs would take seconds.
+    assert time.process_time() - start < 0.5
 
 
 def test_agreement_is_of_labels_given_before_seeing_the_others(tmp_path: Path) -> None:
@@ -255,7 +272,7 @@ def test_agreement_is_of_labels_given_before_seeing_the_others(tmp_path: Path) -
     label(session, "Ben", 1, 5, before=3, after="annotators")
     undo(session, "Ben")
     label(session, "Ben", 1, 5)  # he knows what Anna said, so it is not blind, either
-    (row,) = opened(tmp_path).state("Anna")["agreement"]
+    (row,) = opened(tmp_path).state("anna")["agreement"]
     assert (row["annotators"], row["n"]) == (["Anna", "Ben"], 3)
     # 1 less the sum of squared differences, 4, over that of all labels crossed, by chance.
     a, b = [1, 5, 3], [1, 3, 3]
@@ -313,7 +330,9 @@ def test_a_file_that_does_not_fit_is_refused_and_left_as_it_is(
     assert session.path.read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"hello", b'{"id": 1}', b"id,rating\n1,2\n", b"[1]\n"])
+@pytest.mark.parametrize(
+    "content", [b"hello", b'{"id": 1}', b"id,rating\n1,2\n", b"[1]\n", b"null", b"[" * 9999]
+)
 def test_a_file_of_something_else_is_refused_and_left_as_it_is(
     tmp_path: Path, content: bytes
 ) -> None:
@@ -337,15 +356,80 @@ def test_labels_of_other_outputs_and_dimensions_stay_and_are_counted(tmp_path: P
     assert session.path.read_bytes().startswith(before)
 
 
-def test_nothing_is_saved_to_a_file_that_is_no_longer_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", ["moved", "deleted", "cut", "grown"])
+def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(
+    tmp_path: Path, change: str
+) -> None:
     session = opened(tmp_path)
-    session.path.rename(tmp_path / "moved.jsonl")
-    session.path.touch()
-    with pytest.raises(RefusedError, match="another file took its place"):
-        label(session, "Anna", 0, 1)
-    session.close()
+    label_all(session, "Anna", [1, 2])
+    path, content = session.path, session.path.read_bytes()
+    if change == "moved":
+        path.rename(tmp_path / "moved.jsonl")
+        path.write_bytes(content)
+    elif change == "deleted":
+        path.unlink()
+    else:
+        path.write_bytes(content[:-9] if change == "cut" else content + b'{"id": "o1", "gr')
+    left = path.read_bytes() if path.exists() else None
+    for act in (
+        lambda: label(session, "Anna", 2, 1),
+        lambda: undo(session, "Anna"),
+        lambda: session.state("Anna"),
+        lambda: session.review("Anna"),
+        session.close,
+    ):
+        with pytest.raises(RefusedError, match=f"{path}: another program changed it") as refused:
+            act()
+        assert refused.value.status == 507
+    assert (path.read_bytes() if path.exists() else None) == left
+    if change in ("cut", "grown"):
+        again = opened(tmp_path)
+        assert again.notes == ["a last line that was cut off is removed"]
+        assert again.state("Anna")["done"] == (1 if change == "cut" else 2)
+
+
+@pytest.mark.parametrize("target", ["labels.jsonl", "victim"])
+def test_the_file_is_no_link(tmp_path: Path, target: str) -> None:
+    (tmp_path / "labels.jsonl").symlink_to(target)
+    with pytest.raises(OSError, match=r"link or no regular file.*delete it"):
+        opened(tmp_path)
+    assert not (tmp_path / "victim").exists()
+
+
+@pytest.mark.parametrize(
+    ("last", "is_removed"),
+    [
+        ('{"id": "o1", "more": {"a": 1}', True),
+        ('{"i', True),
+        ('{"id": "o1", "text": "\xc3', True),
+        ('{"id": "other", "annotator": "A", "labelled_at": "2026-01-01", "rating": 1}', None),
+        ("whole", False),
+        ("whole  ", False),
+    ],
+)
+def test_a_last_line_stays_where_it_is_whole(
+    tmp_path: Path, last: str, is_removed: bool | None
+) -> None:
+    session = opened(tmp_path)
+    label_all(session, "Anna", [1, 2])
+    first, second = session.path.read_text().splitlines()
+    last = last.replace("whole", second)
+    session.path.write_bytes(f"{first}\n{last}".encode("latin-1"))
+    if is_removed is None:
+        with pytest.raises(LabelError, match="line 2: is no label"):
+            opened(tmp_path)
+        return
+    again = opened(tmp_path)
+    assert (len(again.notes), again.state("Anna")["done"]) == (is_removed, 2 - is_removed)
+    assert session.path.read_text() == f"{first}\n" + ("" if is_removed else f"{last}\n")
+
+
+def test_nothing_is_saved_once_the_command_has_ended(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    label(session, "Anna", 0, 1)
+    assert session.close() == 1
     with pytest.raises(RefusedError, match="has ended"):
-        label(session, "Anna", 0, 1)
+        label(session, "Anna", 1, 1)
 
 
 @pytest.mark.parametrize(
