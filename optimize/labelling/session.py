@@ -175,7 +175,7 @@ class Session:
             if label.value is not None and label.value not in self._numbers:
                 fault = f"{label.value!r:.40} is no answer here"
                 raise LookupError
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             fault = f"{self.path}, line {number}: {fault}; name another file by --out"
             raise LabelError(fault) from None
         if item is not None:
