@@ -134,7 +134,8 @@ class Store:
             rows = self._run(
                 # A damaged file may hold no number, and a stranger's gives no credit.
                 "SELECT role, purpose, state, count(*), ifnull(sum(tokens_in), 0),"
-                " ifnull(sum(tokens_out), 0), total(max(cost, 0.0)) FROM requests GROUP BY role, purpose, state"
+                " ifnull(sum(tokens_out), 0), total(max(cost, 0.0))"
+                " FROM requests GROUP BY role, purpose, state"
             ).fetchall()
         return [Total(*row) for row in rows]
 
