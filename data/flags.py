@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from data.columns import ColumnNames, split_quoted
+from data.tables.text import read_yaml_file
 from data.types import LabelError, Vote
 from data.values import Scale, Values
 
@@ -71,14 +72,12 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
 
 def read_map_file(path: str | Path) -> dict[str, Any]:
     """The mapping of `check --write-map`: columns, `values`, `scale`; raises ValueError."""
-    import yaml
-
     try:
-        # All words stay as they are written: no, 1 and null are words of labels.
-        content = yaml.load(Path(path).read_bytes(), Loader=yaml.BaseLoader)
+        # No, 1 and null are words of labels.
+        content = read_yaml_file(Path(path), as_written=True)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, ValueError) as error:
+    except ValueError as error:
         raise LabelError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise LabelError(f"{path}: write one `name: column` a line, as in document: article")

@@ -56,11 +56,14 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
 
     0 done, 1 failed or fell short, 2 wrong usage, 3 undecided, 130 interrupted.
     """
-    # `python -m` searches the working folder first: a user's datasets.py would hide the library.
-    first = Path(sys.path[0] or ".").resolve()
-    if first == Path.cwd() and first != HOME and not sys.flags.safe_path:
-        sys.path.append(sys.path.pop(0))
     open_streams()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        sys.exit("dspy-judges: the working folder is gone; change to one that exists")
+    # `python -m` searches the working folder first: a user's datasets.py would hide the library.
+    if Path(sys.path[0]).resolve() == here != HOME and not sys.flags.safe_path:
+        sys.path.append(sys.path.pop(0))
     # Matrices here are small: more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")

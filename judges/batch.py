@@ -107,7 +107,7 @@ class Batch:
         if self._file.exists():
             try:
                 self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(

@@ -161,9 +161,11 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
         pairs = ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
         for key in (item.id, *pairs):
             of_key[key].add(item.id)
+    labelled_texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     names: list[str | None] = []
     for row in rows:
-        keys = [*_ids(row, labelled), *product(_texts(row, INPUTS), _texts(row, OUTPUT))]
+        known = (_texts(row, places) & labelled_texts for places in (INPUTS, OUTPUT))
+        keys = [*_ids(row, labelled), *product(*known)]
         # Of labels with the same context and output, the one with the same question, too.
         alike = Counter(name for key in keys for name in of_key.get(key, ()))
         (name, most), *others = alike.most_common(2) or [("", 0)]

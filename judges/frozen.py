@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
 
+from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES, read_bytes
 from dspy_judges.errors import JudgesError
 from judges.client import Message, Redactor
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
@@ -25,11 +26,6 @@ from judges.scoring import SamplingPlan
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 MAX_MEMBERS = 64
-MAX_BYTES = 20_000_000
-# Twenty bytes of JSON may take a thousand in memory.
-MAX_BRACKETS = 500_000
-# What all demonstrations may take of it; an instruction and a provenance fit beside them.
-MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # What DSPy marks parts of a message with that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
@@ -149,23 +145,13 @@ def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) ->
 
 
 def load(path: Path | str) -> AnyFile:
-    """Read a frozen judge; raises FrozenJudgeError, or OSError where the file cannot be read."""
+    """Read a frozen judge; raises FrozenJudgeError."""
     try:
-        return loads(read_bytes(Path(path), MAX_BYTES))
-    except FrozenJudgeError as error:
+        return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
+    except OSError as error:
+        raise FrozenJudgeError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
         raise FrozenJudgeError(f"{path}: {error}") from error
-
-
-def read_bytes(path: Path, most: int) -> bytes:
-    """What a regular file of at most so many bytes holds; raises FrozenJudgeError, or OSError."""
-    if not path.is_file():
-        raise FrozenJudgeError("not a regular file" if path.exists() else "no such file")
-    # One byte more than allowed is read, since a file may grow after its size was asked.
-    with path.open("rb") as file:
-        raw = file.read(most + 1)
-    if len(raw) > most:
-        raise FrozenJudgeError(f"more than {most:,} bytes")
-    return raw
 
 
 def dumps(judge: AnyFile) -> str:
@@ -184,8 +170,10 @@ def dumps(judge: AnyFile) -> str:
 
 def loads(raw: bytes) -> AnyFile:
     """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
-    if len(raw) > MAX_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_BRACKETS:
-        raise FrozenJudgeError(f"more than {MAX_BYTES:,} bytes or {MAX_BRACKETS:,} brackets")
+    if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
+        raise FrozenJudgeError(
+            f"more than {MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
+        )
     try:
         document = decode(raw, type=Plain)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):

@@ -23,10 +23,9 @@ from judges.dimension import (
     check_prompt,
     untuned_prompt,
 )
-from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, read_bytes, shortened
+from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, shortened
 from judges.judge import Judge
 
-MAX_DEFINITION = 200_000  # bytes
 DEFINITIONS = (".yaml", ".yml")
 
 
@@ -56,15 +55,13 @@ def read_subject(spec: str) -> Subject:
     """
     if not spec.lower().endswith(DEFINITIONS):
         return find(spec)
-    import yaml  # which a judge in production does without
+    from data.tables.text import read_yaml_file  # which a judge in production does without
 
     try:
-        text = read_bytes(Path(spec), MAX_DEFINITION).decode("utf-8-sig")
-        return convert(yaml.safe_load(text), _Definition).subject()
-    except RecursionError as error:
-        raise DimensionError(f"{spec}: nested too deeply") from error
-    # What YAML's parser lets through of values that it cannot make, among them: dates, numbers.
-    except (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError) as error:
+        return convert(read_yaml_file(Path(spec)), _Definition).subject()
+    except OSError as error:
+        raise DimensionError(f"{spec}: {error.strerror}") from error
+    except ValueError as error:
         raise DimensionError(f"{spec}: {shortened(error)}") from error
 
 

@@ -2,42 +2,40 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from data.tables.encoding import MAX_BYTES
-from data.tables.problems import Problems, RowsError, UnreadableError, excerpt, joined_names
+from data.tables.problems import Problems, RowsError, UnreadableError, beyond, excerpt, joined_names
 from data.tables.text import Row, TableRow
+from dspy_judges.bounds import MAX_BYTES, MAX_COLUMNS
 
-# Few at a time are unpacked, since each may be long.
-_READ_BATCH = 100
-# Parquet packs repeated values into next to nothing; honest tables unpack to less of their size.
-_MAX_EXPANSION = 2000
-_CELL_BYTES = 32  # what any value takes as an object
 HUB = "hf:"
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield a Parquet file's rows; UnreadableError for what is damaged, or unpacks to too much."""
+    """Yield a Parquet file's rows; UnreadableError for what is damaged."""
     import pyarrow.parquet
 
-    limit = max(MAX_BYTES, _MAX_EXPANSION * path.stat().st_size)
     number = 0
     try:
         # The metadata of its columns is not looked at: of a damaged file that ends the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
-            size = _CELL_BYTES * parquet.metadata.num_rows * parquet.metadata.num_columns
-            names = parquet.schema_arrow.names
-            if twice := {name for name in names if names.count(name) > 1}:
+            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            # One text may stand in every row, and is packed once: each row may unpack to as much.
+            largest = max((group.total_byte_size for group in groups), default=0)
+            n_rows = min(max(MAX_BYTES // (4 * largest + 1), 1), 1000)
+            names = Counter(parquet.schema_arrow.names)
+            if twice := [name for name, n in names.items() if n > 1]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(twice))
-            for batch in parquet.iter_batches(batch_size=_READ_BATCH):
-                size += batch.nbytes
-                if size > limit:
-                    fault = f"unpacks to more than {limit / 2**20:,.0f} MiB"
-                    raise UnreadableError("too-long", fault, "write it anew, or in parts")
+            if len(names) > MAX_COLUMNS:
+                raise beyond(f"has more than {MAX_COLUMNS:,} columns")
+            for batch in parquet.iter_batches(batch_size=n_rows):
+                if batch.nbytes > MAX_BYTES:
+                    raise beyond(f"has a row that unpacks to more than {MAX_BYTES >> 20} MiB")
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     number += 1
                     yield TableRow(number, cells)

@@ -1,15 +1,13 @@
 """Text files, opened in the encoding that their bytes tell."""
 
 import codecs
-import errno
 import re
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from data.tables.problems import Problems, UnreadableError, excerpt
+from dspy_judges.bounds import MAX_BYTES, open_regular
 
-# The most that is held in memory at once: one line, a JSON file, what a workbook unpacks to.
-MAX_BYTES = 256 * 2**20
 _WESTERN = "cp1252"
 _SAMPLE = 2**20
 # Letters of other alphabets in a row, or letters within words as Macintosh and DOS write them.
@@ -17,13 +15,6 @@ _NOT_WESTERN = re.compile(
     rb"\0|[\x80-\xff]{4,}"
     rb"|((?<=[A-Za-z])[\x80-\x91\x93-\x95\x98\x99\x9b]|[\x83\x86-\x88])(?=[a-z])"
 )
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file; OSError for pipes and devices, too, which may never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return path.open("rb")
 
 
 def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
@@ -47,9 +38,9 @@ def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> st
     lines = iter(lambda: file.readline(MAX_BYTES + 1), b"")
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_BYTES:
-            fault = f"the line is longer than {MAX_BYTES // 2**20} MiB"
+            fault = f"the line is longer than {MAX_BYTES >> 20} MiB"
             advice = "end every row with a line break, or use Parquet"
-            raise UnreadableError("too-long", fault, advice, line=number)
+            raise UnreadableError("too-large", fault, advice, line=number)
         try:
             # A file that begins in UTF-8 and goes on otherwise is damaged.
             western = line.decode().isascii() and western

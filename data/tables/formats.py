@@ -1,6 +1,7 @@
 """Tables by their path's ending: one entry a format, which reading, writing and help follow."""
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -10,12 +11,22 @@ from typing import NamedTuple
 
 from data.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
-from data.tables.problems import Problems, RowsError, UnreadableError
+from data.tables.problems import Problems, RowsError, UnreadableError, beyond
 from data.tables.spreadsheet import csv_rows
-from data.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
+from data.tables.text import (
+    CsvSink,
+    JsonLinesSink,
+    Row,
+    TableRow,
+    json_lines,
+    json_rows,
+    memory_of,
+)
 from data.tables.xlsx import split_sheet, workbook_rows
+from dspy_judges.bounds import MAX_BYTES, MAX_COLUMNS
 from dspy_judges.files import claim_file
 
+_ROW_BYTES = 256  # of a row beside its cells
 # Columns that libraries write for themselves.
 _PRIVATE = ("__", "Unnamed: ")
 
@@ -74,7 +85,8 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row = None
     with _added_to(problems):
-        for number, row in enumerate(_format_of(path, problems).read(path, problems), start=1):
+        rows = _bounded(_format_of(path, problems).read(path, problems))
+        for number, row in enumerate(rows, start=1):
             yield row._replace(number=number)
     if row is None:
         _add_empty(problems)
@@ -84,7 +96,8 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
-        for row in _format_of(path, problems, FORMATS[0]).read(path, problems):
+        rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
+        for row in _bounded(rows, 2 * MAX_BYTES):  # of which little is kept
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
@@ -103,7 +116,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             with split_sheet(file)[0].open("rb") as opened:
                 sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
             name, typed = split_sheet(file)[0].stem, form.typed
-            rows = _rows_of(form.read(file, problems))
+            rows = _rows_of(_bounded(form.read(file, problems), MAX_BYTES))
         if rows:
             return Table(
                 name=name,
@@ -129,6 +142,25 @@ def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
         )
         for number, row in enumerate(rows, start=1)
     )
+
+
+def _bounded(rows: Iterable[TableRow], most: float = math.inf) -> Iterator[TableRow]:
+    """The rows; UnreadableError where together they take more than `most` bytes, or are too wide.
+
+    Only rows that are kept need take no more than so many.
+    """
+    columns, size = set[str](), 0
+    for row in rows:
+        columns.update(row.cells)
+        try:
+            size += _ROW_BYTES + memory_of(row.cells)
+        except ValueError as error:
+            raise beyond(str(error), row.line) from None
+        if len(columns) > MAX_COLUMNS:
+            raise beyond(f"has more than {MAX_COLUMNS:,} columns", row.line)
+        if size > most:
+            raise beyond(f"takes more than {MAX_BYTES >> 20} MiB of memory", row.line)
+        yield row
 
 
 @contextmanager

@@ -29,6 +29,13 @@ class UnreadableError(JudgesError):
         self.value, self.line = value, line
 
 
+def beyond(fault: str, line: int | None = None) -> UnreadableError:
+    """A file is beyond one of the bounds (`dspy_judges.bounds`)."""
+    return UnreadableError(
+        "too-large", fault, "leave out what no judge reads, or split it", line=line
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One fault of a file: where it is, what it is, and what to do about it.

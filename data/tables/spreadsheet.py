@@ -7,9 +7,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from data.tables.encoding import MAX_BYTES, open_text
+from data.tables.encoding import open_text
 from data.tables.problems import Problems, UnreadableError, count, excerpt
 from data.tables.text import TableRow, is_blank, without_mark
+from dspy_judges.bounds import MAX_BYTES
 
 # What stands before a header stands in the first rows.
 _HEAD_ROWS = 20
@@ -48,7 +49,7 @@ def rows_under_header(grid: Iterable[GridRow], problems: Problems) -> Iterator[T
         problems.notes.append(note)
     names = ["" if cell is None else str(cell).strip() for cell in head[header_at].cells]
     n_needed = max(i for i, name in enumerate(names, 1) if name)
-    if twice := [name for name in names if name and names.count(name) > 1]:
+    if twice := [name for name, n in Counter(names).items() if name and n > 1]:
         advice = "give every column its own name, in one row"
         raise UnreadableError("twice", "names two columns", advice, twice[0], head[header_at].line)
     nameless: set[int] = set()

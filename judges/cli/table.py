@@ -404,9 +404,9 @@ def score(args: argparse.Namespace) -> int:
     return _run(Scores, args)
 
 
-def _asked(source: str, args: argparse.Namespace) -> Judge:
+def _asked(judge: Judge, source: str, args: argparse.Namespace) -> Judge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = follow(reasoning_as_asked(load(source), source, args), args)
+    judge = follow(reasoning_as_asked(judge, source, args), args)
     judge.check_origins()
     return judge
 
@@ -415,7 +415,9 @@ class Scores:
     """Rating judges' scores, and each judge's mean."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.judges = [_asked(source, args) for source in args.judges]
+        self._saved = [*map(load, args.judges)]
+        both = zip(self._saved, args.judges, strict=True)
+        self.judges = [_asked(judge, source, args) for judge, source in both]
         for judge in self.judges:
             if judge.kind == "pairwise":
                 raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
@@ -464,10 +466,9 @@ class Scores:
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         averages = {name: self.average(name) for name in self.scores}
-        saved = dict(zip(self.scores, map(load, run.args.judges), strict=True))
         rates = [
-            (judge.name, self.true_rate(judge, is_as_tested=judge == saved[judge.name]))
-            for judge in self.judges
+            (judge.name, self.true_rate(judge, is_as_tested=judge == saved))
+            for judge, saved in zip(self.judges, self._saved, strict=True)
             if judge.name in self.documents
         ]
         if run.args.json:
@@ -519,7 +520,7 @@ class Verdicts:
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
-        judge = _asked(args.judge, args)
+        judge = _asked(load(args.judge), args.judge, args)
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]

@@ -33,6 +33,7 @@ CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
 NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal
+SCHEMA_OF = "SELECT name, sql FROM sqlite_master"
 # How long another process that writes to the cache is waited for.
 BUSY_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
@@ -138,9 +139,10 @@ class Store:
         """All requests so far, summed up."""
         with self._locked():
             rows = self._run(
-                "SELECT role, purpose, state, count(*), sum(tokens_in), sum(tokens_out),"
-                # A stranger's file gives no credit.
-                " sum(max(cost, 0.0)) FROM requests GROUP BY role, purpose, state"
+                # A damaged file may hold no number, and a stranger's gives no credit.
+                "SELECT role, purpose, state, count(*), ifnull(sum(tokens_in), 0),"
+                " ifnull(sum(tokens_out), 0), total(max(cost, 0.0))"
+                " FROM requests GROUP BY role, purpose, state"
             ).fetchall()
         return [Total(*row) for row in rows]
 
@@ -194,7 +196,8 @@ class Store:
                     self._left_to_parent, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield
-            except (sqlite3.Error, msgspec.DecodeError) as error:
+            # A damaged file's own words may be no text, or nest too deeply.
+            except (sqlite3.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
                 way_out = (
                     "another run is using it; wait for it to end"
                     if "locked" in str(error)
@@ -215,10 +218,10 @@ class Store:
             check_same_thread=False,
         )
         try:
-            # The file may be a stranger's: a trigger could keep SQLite busy for ever.
-            others = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
-            if database.execute(others).fetchone():
-                raise sqlite3.DatabaseError("it holds triggers or views, which no run writes")
+            # The file may be a stranger's: a trigger, or an index on an expression, could keep
+            # SQLite busy for ever.
+            if {*database.execute(SCHEMA_OF)} - _own_schema():
+                raise sqlite3.DatabaseError("it holds other tables or indices than a run writes")
             if not self._shared:
                 # Also spares the shared memory that network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -232,6 +235,14 @@ class Store:
             database.close()
             raise
         return database
+
+
+@lru_cache
+def _own_schema() -> frozenset[tuple[str, str]]:
+    """The name and the definition of everything that a run's file holds."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(SCHEMA)
+        return frozenset(database.execute(SCHEMA_OF))
 
 
 class ReplyCache:
@@ -298,7 +309,7 @@ def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
                 f"the reply cache {named} cannot be used ({error}); name another folder, or "
                 f"{NO_CACHE}"
             ) from error
-        _log.info("no reply cache: %s", error)
+        _complain(str(error))
         return None
 
 

@@ -199,10 +199,10 @@ class Entry:
 
 
 # All null for a recording. Dollars for 1,000 rows are of all replies at list price, whoever paid
-# for them; seconds are wall time of what was sent; the rest is the run's, over all its starts.
-NO_USAGE: Mapping[str, Any] = dict.fromkeys(
-    ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
-)
+# for them; seconds are wall time, and null where an earlier start or the reply cache answered some;
+# the rest is the run's, over all its starts.
+USAGE = ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
+NO_USAGE: Mapping[str, Any] = dict.fromkeys(USAGE)
 
 
 def total_usage(entries: Sequence[Entry], key: str) -> float | None:
@@ -252,6 +252,8 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
     judge, items, reason = entry.judge, entry.items, ""
     assert judge is not None
     judged: dict[str, AnyJudgement] = {}
+    clients = (client,) if entry.in_process else judge.clients(client)
+    earlier = Counts.sum(each.account.total for each in clients).calls
     started = time.monotonic()
     with Progress(entry.name, len(items), sys.stderr, budget=client.account.budget) as progress:
         try:
@@ -262,10 +264,10 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
         except (BudgetSpentError, FatalModelError) as error:
             reason = " ".join(str(error).split())
             reason += f" ({len(judged):,} of {len(items):,} judged)"
-    clients = (client,) if entry.in_process else judge.clients(client)
+    seconds = math.nan if earlier else time.monotonic() - started
     usage = {
         "plan": "panel" if isinstance(judge, Panel) else judge.plan_for(client.model).kind,
-        **_usage(clients, max(len(judged), 1), time.monotonic() - started),
+        **_usage(clients, max(len(judged), 1), seconds),
     }
     scored = None if reason else task.scored(entry.name, judged, judge)
     return replace(entry, scored=scored, usage=usage, reason=reason)
@@ -275,8 +277,6 @@ def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, 
     """What so many rows took; of a panel, all its models together, but those that answer here."""
     paid = [each for each in clients if len(clients) == 1 or not answers_in_process(each.model)]
     accounts, totals = [each.account for each in paid], [each.totals for each in paid]
-    n_responses = sum(total.responses for total in totals)
-    n_sent = n_responses - sum(total.cached for total in totals)
     at_list_price = sum(
         account.price.cost(total.tokens_in, total.tokens_out) if account.price else math.nan
         for account, total in zip(accounts, totals, strict=True)
@@ -286,10 +286,10 @@ def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, 
         for account in accounts
     )
     counts = Counts.sum(account.total for account in accounts)
-    each_response = seconds / n_sent * n_responses if n_sent else math.nan
+    seconds = math.nan if counts.cached else seconds
     return {
         "cost_per_1000_rows": json_number(1000 * at_list_price / n_rows, DIGITS),
-        "seconds_per_1000_rows": json_number(1000 * each_response / n_rows, DIGITS),
+        "seconds_per_1000_rows": json_number(1000 * seconds / n_rows, DIGITS),
         "lm_calls": counts.calls,
         "tokens": {"in": counts.tokens_in, "out": counts.tokens_out},
         "cost_usd": json_number(spent, DIGITS),

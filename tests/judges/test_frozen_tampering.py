@@ -156,7 +156,7 @@ def test_a_file_of_100_megabytes_is_refused_without_being_read(tmp_path: Path) -
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FrozenJudgeError, match="no such file"):
+    with pytest.raises(FrozenJudgeError, match="No such file"):
         judges.load(tmp_path / "none.json")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
