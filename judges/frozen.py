@@ -199,12 +199,12 @@ def digest(document: Mapping[str, object]) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode('ascii')).hexdigest()}"
 
 
-def demo_bytes(prompt: Prompt, demo: Mapping[str, Value]) -> int | None:
+def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], secrets: Redactor) -> int | None:
     """What a demonstration takes in a judge's file; None where the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
-        return None if Redactor().holds(text) else len(text.encode("utf-8"))
+        return None if secrets.holds(text) else len(text.encode("utf-8"))
     except UnicodeEncodeError:
         return None
 

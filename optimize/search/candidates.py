@@ -11,6 +11,7 @@ from itertools import zip_longest
 import numpy as np
 
 from dspy_judges.bounds import MAX_DEMO_BYTES
+from judges.client import Redactor
 from judges.frozen import demo_bytes
 from judges.prompt import (
     LETTERS,
@@ -139,7 +140,7 @@ def draw_demo_set(
     demos: dict[int, Demo] = {}
     documents: set[str] = set()
     shown: set[tuple[str, ...]] = set()
-    characters_left, bytes_left = max_characters, MAX_DEMO_BYTES
+    characters_left, bytes_left, secrets = max_characters, MAX_DEMO_BYTES, Redactor()
     for index in _order_by_level(items, prompt, rng):
         if len(demos) == min(size, MAX_DEMOS):
             break
@@ -150,7 +151,7 @@ def draw_demo_set(
         if full or texts in shown or length > characters_left:
             continue
         demo = _demonstration(item, prompt, (reasons or {}).get(item.id))
-        n_bytes = demo_bytes(prompt, {**demo, "comment": agreed_comment(item)})
+        n_bytes = demo_bytes(prompt, {**demo, "comment": agreed_comment(item)}, secrets)
         if n_bytes is None or n_bytes > bytes_left:
             continue
         demos[index] = demo

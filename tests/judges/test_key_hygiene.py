@@ -51,7 +51,7 @@ class Careless(OpenAIServer):
     def _faulty(self, fault: str, request: web.Request, body: Body) -> web.StreamResponse:
         if fault.isdigit():
             shown = request.headers.get("Authorization", "")
-            return error(int(fault), f"Refused: {shown} and {OTHER} too.", "faulty", None)
+            return error(int(fault), f"Refused: {shown} and {OTHER} too.", "faulty", "0.02")
         return super()._faulty(fault, request, body)
 
 
@@ -212,8 +212,8 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     judge = load("own.yaml")
     demo = {"context": "Prose: Bearer certificates.", "response": "Yes.", "rating": 2}
-    assert demo_bytes(judge.prompt, demo)
-    assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}) is None
+    assert demo_bytes(judge.prompt, demo, Redactor())
+    assert demo_bytes(judge.prompt, {**demo, "context": f"It is {KEY}."}, Redactor()) is None
     with pytest.raises(FrozenJudgeError, match="its texts hold a key") as caught:
         prompted(judge, instruction=f"Judge it. {KEY}").dumps()
     assert KEY not in str(caught.value)

@@ -128,7 +128,7 @@ def test_intervals_hold_the_truth_in_about_95_of_100_draws(
         return two_values(judge, human, document)
 
     rng = np.random.default_rng(5)
-    truth = draw(rng, 400_000)
+    truth = draw(rng, 100_000)
     hits: dict[str, list[bool]] = {}
     for _ in range(200):
         card = draw(rng, n)
