@@ -90,3 +90,10 @@ def test_what_an_encoding_lacks_is_escaped_as_in_json(tmp_path: Path) -> None:
     done = run_python("-m", "dspy_judges", "show", "kind.yaml", cwd=tmp_path, env=ascii_only)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("kind: \\u7b54\\u3048 \\ud83d\\ude00\n")
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    script = f"mkdir gone && cd gone && rmdir ../gone && {sys.executable} -m dspy_judges list"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    expected = "dspy-judges: the working folder is gone; change to one that exists\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", expected)

@@ -5,13 +5,16 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from answers import answered
 from behaving_model import Model, asks, echo, parsed
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from processes import run_python, until
 
 from judges.client.budget import Budget
@@ -178,6 +181,44 @@ def test_a_strangers_file_gives_no_credit(tmp_path: Path) -> None:
         assert Budget(store=store).cost == 0.5
 
 
+FOREIGN = {
+    "trigger": "CREATE TRIGGER t AFTER INSERT ON requests BEGIN SELECT 1; END",
+    "view": "CREATE VIEW v AS SELECT 1",
+    "index": "CREATE INDEX i ON requests (length(zeroblob(id)))",
+    "column": "ALTER TABLE requests ADD COLUMN c AS (length(zeroblob(id)))",
+    "default": "ALTER TABLE settings ADD COLUMN c TEXT DEFAULT (length(zeroblob(9)))",
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_strangers_file_makes_sqlite_compute_nothing(kind: str, tmp_path: Path) -> None:
+    Store(tmp_path / "s").close()
+    with closing(sqlite3.connect(tmp_path / "s")) as database:
+        database.execute(FOREIGN[kind])
+    with pytest.raises(StoreError, match="it holds other tables or indices than a run writes"):
+        Store(tmp_path / "s")
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_damaged_file_is_read_or_refused_in_one_line(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, chance = tmp_path_factory.mktemp("damaged") / "s", Random(seed)
+    with closing(Store(path)) as store:
+        store.write_settings({"lm": "m"})
+        answer(store, b"1", said())
+        store.begin(b"2", "judge", "search", 2.0)
+    damaged = bytearray(path.read_bytes())
+    for _ in range(chance.randint(1, 40)):
+        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+    path.write_bytes(damaged)
+    with suppress(StoreError), closing(Store(path)) as store:
+        store.read_settings(), store.get(b"1"), store.waiting("search")
+        assert Budget(store=store).cost >= 0
+        answer(store, b"3", said())
+
+
 # The replies that a user's runs share.
 
 
@@ -208,6 +249,20 @@ def test_what_nothing_could_be_read_from_is_asked_again_by_the_next_run(tmp_path
     spoil(tmp_path / CACHE_FILE)  # which costs its replies, and no run
     assert parsed(shared(tmp_path, second, 3)) == [0, 1, 2]
     assert (first.calls, second.calls) == (9, 6)
+
+
+def test_a_cache_that_cannot_be_opened_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without it every start would pay in full, and nobody would know why."""
+    monkeypatch.delenv("DSPY_JUDGES_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "dspy-judges" / CACHE_FILE
+    file.parent.mkdir()
+    file.write_text("no database, but a text of some length")
+    assert open_cache() is open_cache() is None
+    (message,) = caplog.messages
+    assert message.startswith(f"the reply cache cannot be used: {file}: file is not a database")
 
 
 def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone(
