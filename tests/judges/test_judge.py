@@ -187,7 +187,7 @@ def test_a_catalogue_name_beats_a_folder_of_that_name(
 def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
     with pytest.raises(judges.UnknownDimensionError, match="near it: relevance"):
         judges.load("relevence")
-    with pytest.raises(FrozenJudgeError, match="no such file"):
+    with pytest.raises(FrozenJudgeError, match="No such file"):
         judges.load(tmp_path / "none.json")
     with pytest.raises(FrozenJudgeError, match=r"judge\.json: no such file"):
         judges.load(tmp_path)
