@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
         2,
         "--api-base: holds a password or a key",
     ),
-    "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "judge.json: no such file"),
+    "a folder as a judge": (["score", ".", *SCORE[2:]], 1, "judge.json: No such file"),
     "a batch of no output": ([*SCORE[:-2], "--batch-api", "collect"], 2, "--out FILE is needed"),
     "no command": (["nope"], 2, "invalid choice: 'nope'"),
 }

@@ -189,7 +189,7 @@ def test_what_is_no_judge_says_so(tmp_path: Path) -> None:
         judges.load("relevence")
     with pytest.raises(FrozenJudgeError, match="No such file"):
         judges.load(tmp_path / "none.json")
-    with pytest.raises(FrozenJudgeError, match=r"judge\.json: no such file"):
+    with pytest.raises(FrozenJudgeError, match=r"judge\.json: No such file"):
         judges.load(tmp_path)
 
 

@@ -145,7 +145,7 @@ def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFi
     [
         ({"max_calls": "many"}, "--max-calls 'many': expected int"),
         ({"max_calls": 0}, "--max-calls 0: expected int >= 1"),
-        ({"max_cost": float("nan")}, "--max-cost nan: expected float > 0"),
+        ({"max_cost": float("nan")}, "--max-cost nan: expected float >= 0"),
         ({"seed": True}, "--seed True: expected int"),
         ({"temperature": 11}, "--temperature 11: expected float <= 10"),
         ({"lm": ""}, "--lm '': expected str of length >= 1"),
