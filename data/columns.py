@@ -5,14 +5,12 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import islice
 from typing import Literal
 
 from data.cells import DOT, as_object, is_blank, is_rating, join_texts, value_in
 from data.tables.formats import Table
 from data.tables.problems import Problems, joined_names
 from data.values import says_nothing, says_truth
-from dspy_judges.bounds import MAX_NESTED_NAMES
 from dspy_judges.column_names import name_key
 
 # What systems were given, by the names people use for it, the most telling first; what they wrote.
@@ -276,10 +274,10 @@ class Columns:
 
     @cached_property
     def nested_names(self) -> tuple[str, ...]:
-        """The first keys inside objects of the first rows, dotted, as a mapping names them."""
+        """Every key inside an object of the first rows, dotted, as a mapping names it."""
         cells = (cell for row in self.table.rows[:MOST_FIRST] for cell in row.cells.items())
         names = (f"{column}{DOT}{key}" for column, v in cells for key in as_object(v) or ())
-        return tuple(islice(dict.fromkeys(names), MAX_NESTED_NAMES))
+        return tuple(dict.fromkeys(names))
 
 
 @cache

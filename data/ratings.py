@@ -11,9 +11,8 @@ from typing import NamedTuple
 from data.cells import DOT, RatingsByAnnotator, as_object, is_blank, is_name, rating_parts, value_in
 from data.columns import NESTED, VOTES, ColumnNames, Columns, is_known_text, map_flag, tokens
 from data.rows import FOOTER, item_key
-from data.tables.problems import Problems, UnreadableError, beyond, excerpt, joined_names
+from data.tables.problems import Problems, UnreadableError, excerpt, joined_names
 from data.values import VERDICTS, RatingCells, Scale, Values, says_nothing, says_truth, word_of
-from dspy_judges.bounds import MAX_COLUMNS
 from dspy_judges.column_names import name_key
 
 NOT_RATED = ("id", "group", "system", *NESTED)
@@ -281,9 +280,6 @@ def read_ratings(
     parts: dict[str, list[object]] = {}
     for entry in entries:
         parts.setdefault(entry.dimension, []).append(entry.value)
-    if len(parts) > MAX_COLUMNS:
-        problems.add_error(beyond(f"rates more than {MAX_COLUMNS:,} dimensions"))
-        return ReadRatings({}, [], {}, columns)
     commas = columns.table.delimiter == ";"
     cells = {}
     for name, values in parts.items():

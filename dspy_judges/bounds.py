@@ -1,4 +1,4 @@
-"""How much of a file or an answer is read: every bound in one table.
+"""How much of a file is read: every bound in one table.
 
 Within them a file is read or refused in about ten seconds and 500 MB.
 """
@@ -9,27 +9,23 @@ from typing import BinaryIO
 
 # Bytes of a table in memory, of one line, of a JSON file, and of what a packed file unpacks to.
 MAX_BYTES = 128 * 2**20
-# Bytes that a cell or a value of JSON takes beside its text; so many values fill a table.
+# Bytes that a value takes in memory beside its text; so many cells fill a table.
 VALUE_BYTES = 128
-MAX_VALUES = MAX_BYTES // VALUE_BYTES
-# Columns of a table: to tell what they hold, each is compared with all others.
+MAX_CELLS = MAX_BYTES // VALUE_BYTES
+# Commas and brackets of a JSON text: three bytes may take seventy in memory.
+MAX_MARKS = 3_000_000
+# Columns of a table, and names in a cell: each is compared with the others to tell what it holds.
 MAX_COLUMNS = 1000
-# Keys inside objects in cells that are looked at without being named by --map.
-MAX_NESTED_NAMES = 200
+# Problems of a file that are collected: a check prints some of each sort.
+MAX_PROBLEMS = 100_000
 # Lists and objects inside each other: what reads and writes them is recursive.
 MAX_DEPTH = 100
-# XML elements of a workbook's part that holds no cells: openpyxl takes 30 microseconds for each.
-MAX_XML_ELEMENTS = 100_000
+# XML elements of a workbook's formats: openpyxl takes 30 microseconds for each.
+MAX_FORMATS = 100_000
 # Bytes of a YAML file. It may have no aliases, by which a few bytes stand for gigabytes.
 MAX_YAML_BYTES = 200_000
-# Bytes of a frozen judge; of its demonstrations, beside which an instruction and a provenance fit.
-MAX_JUDGE_BYTES, MAX_DEMO_BYTES = 20_000_000, 16_000_000
 # Of a frozen judge, which is checked as a whole: twenty bytes may take a thousand in memory.
-MAX_JUDGE_BRACKETS = 500_000
-# Bytes of an endpoint's answer: several times what replies and their alternatives take.
-MAX_ANSWER_BYTES = 8 * 2**20
-# Bytes of what the label page sends.
-MAX_BODY_BYTES = 2**20
+MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -47,3 +43,13 @@ def read_bytes(path: Path, most: int) -> bytes:
     if len(raw) > most:
         raise ValueError(f"more than {most:,} bytes")
     return raw
+
+
+def memory_of(value: object, depth: int = 0) -> int:
+    """About how many bytes a value takes; ValueError where lists and objects nest too deeply."""
+    if depth > MAX_DEPTH:
+        raise ValueError("is nested too deeply")
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return VALUE_BYTES + sum(memory_of(part, depth + 1) for part in parts)
+    return VALUE_BYTES + (len(value) if isinstance(value, str | bytes) else 0)

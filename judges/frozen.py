@@ -26,6 +26,8 @@ from judges.scoring import SamplingPlan
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 MAX_MEMBERS = 64
+# What all demonstrations may take of a file; an instruction and a provenance fit beside them.
+MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
 # What DSPy marks parts of a message with that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
@@ -171,9 +173,8 @@ def dumps(judge: AnyFile) -> str:
 def loads(raw: bytes) -> AnyFile:
     """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
-        raise FrozenJudgeError(
-            f"more than {MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
-        )
+        most = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
+        raise FrozenJudgeError(f"more than {most}")
     try:
         document = decode(raw, type=Plain)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):

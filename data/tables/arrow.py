@@ -9,7 +9,7 @@ from typing import Any
 
 from data.tables.problems import Problems, RowsError, UnreadableError, beyond, excerpt, joined_names
 from data.tables.text import Row, TableRow
-from dspy_judges.bounds import MAX_BYTES, MAX_COLUMNS
+from dspy_judges import bounds
 
 HUB = "hf:"
 _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
@@ -26,18 +26,21 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             # One text may stand in every row, and is packed once: each row may unpack to as much.
             largest = max((group.total_byte_size for group in groups), default=0)
-            n_rows = min(max(MAX_BYTES // (4 * largest + 1), 1), 1000)
+            n_rows = min(max(bounds.MAX_BYTES // (4 * largest + 1), 1), 1000)
             names = Counter(parquet.schema_arrow.names)
             if twice := [name for name, n in names.items() if n > 1]:
                 advice = "give every column its own name"
                 raise UnreadableError("twice", "names two columns", advice, min(twice))
-            if len(names) > MAX_COLUMNS:
-                raise beyond(f"has more than {MAX_COLUMNS:,} columns")
+            if len(names) > bounds.MAX_COLUMNS:
+                raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns")
             for batch in parquet.iter_batches(batch_size=n_rows):
-                if batch.nbytes > MAX_BYTES:
-                    raise beyond(f"has a row that unpacks to more than {MAX_BYTES >> 20} MiB")
+                if batch.nbytes > bounds.MAX_BYTES:
+                    raise beyond(
+                        f"has a row that unpacks to more than {bounds.MAX_BYTES >> 20} MiB"
+                    )
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     number += 1
+                    bounds.memory_of(cells)  # which refuses what nests too deeply
                     yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from data.tables.problems import Problems, UnreadableError, excerpt
-from dspy_judges.bounds import MAX_BYTES, open_regular
+from dspy_judges import bounds
 
 _WESTERN = "cp1252"
 _SAMPLE = 2**20
@@ -24,7 +24,7 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
     save it.
     """
     problems.unit = "line"
-    with open_regular(path) as file:
+    with bounds.open_regular(path) as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             encoding = "utf-16"
         else:
@@ -35,10 +35,10 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
 
 def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> str:
     """UTF-8 if every line is; else Windows-1252, with a note, or UnreadableError."""
-    lines = iter(lambda: file.readline(MAX_BYTES + 1), b"")
+    lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
     for number, line in enumerate(lines, 1):
-        if len(line) > MAX_BYTES:
-            fault = f"the line is longer than {MAX_BYTES >> 20} MiB"
+        if len(line) > bounds.MAX_BYTES:
+            fault = f"the line is longer than {bounds.MAX_BYTES >> 20} MiB"
             advice = "end every row with a line break, or use Parquet"
             raise UnreadableError("too-large", fault, advice, line=number)
         try:

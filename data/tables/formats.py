@@ -1,7 +1,6 @@
 """Tables by their path's ending: one entry a format, which reading, writing and help follow."""
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,20 +12,11 @@ from data.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
 from data.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
 from data.tables.problems import Problems, RowsError, UnreadableError, beyond
 from data.tables.spreadsheet import csv_rows
-from data.tables.text import (
-    CsvSink,
-    JsonLinesSink,
-    Row,
-    TableRow,
-    json_lines,
-    json_rows,
-    memory_of,
-)
+from data.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from data.tables.xlsx import split_sheet, workbook_rows
-from dspy_judges.bounds import MAX_BYTES, MAX_COLUMNS
+from dspy_judges import bounds
 from dspy_judges.files import claim_file
 
-_ROW_BYTES = 256  # of a row beside its cells
 # Columns that libraries write for themselves.
 _PRIVATE = ("__", "Unnamed: ")
 
@@ -97,7 +87,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
         rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
-        for row in _bounded(rows, 2 * MAX_BYTES):  # of which little is kept
+        for row in _bounded(rows, 2 * bounds.MAX_BYTES):  # of which little is kept
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
@@ -116,7 +106,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             with split_sheet(file)[0].open("rb") as opened:
                 sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
             name, typed = split_sheet(file)[0].stem, form.typed
-            rows = _rows_of(_bounded(form.read(file, problems), MAX_BYTES))
+            rows = _rows_of(_bounded(form.read(file, problems), bounds.MAX_BYTES))
         if rows:
             return Table(
                 name=name,
@@ -144,22 +134,17 @@ def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
     )
 
 
-def _bounded(rows: Iterable[TableRow], most: float = math.inf) -> Iterator[TableRow]:
-    """The rows; UnreadableError where together they take more than `most` bytes, or are too wide.
-
-    Only rows that are kept need take no more than so many.
-    """
-    columns, size = set[str](), 0
+def _bounded(rows: Iterable[TableRow], most: float = float("inf")) -> Iterator[TableRow]:
+    """The rows; UnreadableError where they take more than `most` bytes, or are too wide."""
+    columns, size = set[str](), 0.0
     for row in rows:
         columns.update(row.cells)
-        try:
-            size += _ROW_BYTES + memory_of(row.cells)
-        except ValueError as error:
-            raise beyond(str(error), row.line) from None
-        if len(columns) > MAX_COLUMNS:
-            raise beyond(f"has more than {MAX_COLUMNS:,} columns", row.line)
+        nested = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
+        size += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
+        if max(len(columns), *nested, 0) > bounds.MAX_COLUMNS:
+            raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
         if size > most:
-            raise beyond(f"takes more than {MAX_BYTES >> 20} MiB of memory", row.line)
+            raise beyond(f"takes more than {most / 2**20:.0f} MiB of memory", row.line)
         yield row
 
 

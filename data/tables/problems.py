@@ -4,6 +4,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dspy_judges import bounds
 from dspy_judges.errors import JudgesError
 
 
@@ -31,9 +32,8 @@ class UnreadableError(JudgesError):
 
 def beyond(fault: str, line: int | None = None) -> UnreadableError:
     """A file is beyond one of the bounds (`dspy_judges.bounds`)."""
-    return UnreadableError(
-        "too-large", fault, "leave out what no judge reads, or split it", line=line
-    )
+    advice = "leave out what no judge reads, or split it"
+    return UnreadableError("too-large", fault, advice, line=line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,8 @@ class Problems(list[Problem]):
         self.append(problem)
         if self._strict:
             raise RowsError(str(problem))
+        if len(self) > bounds.MAX_PROBLEMS:
+            raise RowsError(f"{self[0]} (the first of more than {bounds.MAX_PROBLEMS:,} problems)")
 
     def add_error(
         self, error: UnreadableError, *, line: int | None = None, field: str | None = None

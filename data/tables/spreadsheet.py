@@ -10,7 +10,7 @@ from typing import NamedTuple
 from data.tables.encoding import open_text
 from data.tables.problems import Problems, UnreadableError, count, excerpt
 from data.tables.text import TableRow, is_blank, without_mark
-from dspy_judges.bounds import MAX_BYTES
+from dspy_judges import bounds
 
 # What stands before a header stands in the first rows.
 _HEAD_ROWS = 20
@@ -76,7 +76,7 @@ def csv_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     rows into equally many cells.
     """
     # The limit is the process's own, and far below the length of a document.
-    csv.field_size_limit(MAX_BYTES)
+    csv.field_size_limit(bounds.MAX_BYTES)
     with open_text(path, problems, western=True) as lines:
         problems.unit = "row"  # as spreadsheets number them, whatever lines their cells have
         sample = list(islice(lines, _SAMPLE_LINES))

@@ -6,31 +6,18 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from data.tables.encoding import open_text
-from data.tables.problems import Problems, UnreadableError, beyond
-from dspy_judges.bounds import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    MAX_VALUES,
-    MAX_YAML_BYTES,
-    VALUE_BYTES,
-    read_bytes,
-)
+from data.tables.problems import Problems, UnreadableError
+from dspy_judges import bounds
 
 # What a spreadsheet takes for a formula in a file of plain cells.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
-# A string of JSON, or what begins a value outside of strings.
-_STRING_OR_VALUE = re.compile(r'"(?:[^"\\]|\\.)*+"|([,\[{])', re.DOTALL)
 _OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
 
 Row = dict[str, object]
-# Types of values that take more memory than any number.
-_TEXTS = (str, bytes)
-_SIZED = (*_TEXTS, dict, list)
 
 
 def is_blank(value: object) -> bool:
@@ -55,34 +42,20 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def decode_json(text: str) -> Any:
     """What a JSON text holds; ValueError also for a key that stands twice, and beyond bounds."""
-    # Commas are counted one by one only where all of them would be too many.
-    if sum(map(text.count, ",[{")) > MAX_VALUES:
-        values = (match for match in _STRING_OR_VALUE.finditer(text) if match[1])
-        if next(islice(values, MAX_VALUES, None), None):
-            raise ValueError(f"holds more than {MAX_VALUES:,} values")
+    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
+        most = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
+        raise ValueError(f"has more than {most}")
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
     except RecursionError as error:
         raise ValueError("is nested too deeply") from error
-    memory_of(value)
+    bounds.memory_of(value)
     return value
-
-
-def memory_of(value: object, depth: int = 0) -> int:
-    """About how many bytes a value takes; ValueError where lists and objects nest too deeply."""
-    if not isinstance(value, _SIZED):
-        return VALUE_BYTES
-    if isinstance(value, _TEXTS):
-        return VALUE_BYTES + len(value)
-    if depth > MAX_DEPTH:
-        raise ValueError("is nested too deeply")
-    parts = value.values() if isinstance(value, dict) else value
-    return VALUE_BYTES + sum(memory_of(part, depth + 1) for part in parts)
 
 
 def read_json_file(path: Path) -> Any:
     """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
-    return decode_json(read_bytes(path, MAX_BYTES).decode())
+    return decode_json(bounds.read_bytes(path, bounds.MAX_BYTES).decode())
 
 
 def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
@@ -92,12 +65,12 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
     """
     import yaml
 
-    raw, depth = read_bytes(path, MAX_YAML_BYTES), 0
+    raw, depth = bounds.read_bytes(path, bounds.MAX_YAML_BYTES), 0
     try:
         for event in yaml.parse(raw):
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
-            if depth > MAX_DEPTH:
+            if depth > bounds.MAX_DEPTH:
                 raise ValueError("nested too deeply")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
@@ -124,9 +97,7 @@ def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
 def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     """Yield the objects of an array, or of JSON Lines under the name .json."""
     with open_text(path, problems, western=False) as file:
-        text = file.read(MAX_BYTES + 1)
-    if len(text) > MAX_BYTES:
-        raise beyond(f"is larger than {MAX_BYTES >> 20} MiB")
+        text = file.read(bounds.MAX_BYTES + 1)
     try:
         rows = decode_json(text)
     except ValueError as error:

@@ -10,11 +10,8 @@ from typing import Any
 from data.tables.problems import Problems, UnreadableError, beyond, excerpt, joined_names
 from data.tables.spreadsheet import GridRow, n_filled, rows_under_header
 from data.tables.text import TableRow, is_blank
-from dspy_judges.bounds import MAX_BYTES, MAX_COLUMNS, MAX_VALUES, MAX_XML_ELEMENTS
+from dspy_judges import bounds
 
-_MAX_ROWS = 2**20  # the format's own limit
-# Of a workbook those that grow with its cells.
-_CELL_PARTS = ("xl/worksheets/", "xl/sharedStrings")
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
 # Where a sheet says what is merged.
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
@@ -58,12 +55,12 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
 def _check_size(file: Path) -> None:
     """UnreadableError where the parts of a workbook are more than the library reads in time."""
     with zipfile.ZipFile(file) as archive:
-        if (size := sum(part.file_size for part in archive.infolist())) > MAX_BYTES:
-            raise beyond(f"unpacks to {size >> 20:,} MiB, more than {MAX_BYTES >> 20}")
+        if (size := sum(part.file_size for part in archive.infolist())) > bounds.MAX_BYTES:
+            raise beyond(f"unpacks to {size >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
         for name in archive.namelist():
             with archive.open(name) as part:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: part.read(2**20), b""))
-            most = 4 * MAX_VALUES if name.startswith(_CELL_PARTS) else MAX_XML_ELEMENTS
+            most = bounds.MAX_FORMATS if name == "xl/styles.xml" else 4 * bounds.MAX_CELLS
             if n_elements > most:
                 raise beyond(f"has {n_elements:,} XML elements in {name}, more than {most:,}")
 
@@ -93,15 +90,16 @@ def _rows(sheet: Any) -> list[GridRow]:
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
     width = n_cells = 0
-    for number, row in enumerate(sheet.iter_rows(max_row=_MAX_ROWS), 1):
+    for number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
         cells = [_value_of(cell) for cell in row]
         while cells and is_blank(cells[-1]):
             cells.pop()
         if cells:
             grid.append((number, cells))
         width, n_cells = max(width, len(cells)), n_cells + len(row)
-        if width > MAX_COLUMNS or max(n_cells, len(grid) * width) > MAX_VALUES:
-            raise beyond(f"has more than {MAX_COLUMNS:,} columns or {MAX_VALUES:,} cells", number)
+        if width > bounds.MAX_COLUMNS or max(n_cells, len(grid) * width) > bounds.MAX_CELLS:
+            most = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
+            raise beyond(f"has more than {most}", number)
     return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
 
 
@@ -112,8 +110,8 @@ def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
     width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
     with sheet._get_source() as source:
         areas = [range_boundaries(area.decode()) for area in _MERGED.findall(source.read())]
-    if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > MAX_VALUES:
-        raise beyond(f"merges more than {MAX_VALUES:,} cells")
+    if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > bounds.MAX_CELLS:
+        raise beyond(f"merges more than {bounds.MAX_CELLS:,} cells")
     cells_at = {row.line: row.cells for row in grid}
     for column, top, _, bottom in areas:
         for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():

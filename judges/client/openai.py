@@ -15,7 +15,6 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Struct
 
-from dspy_judges.bounds import MAX_ANSWER_BYTES
 from judges.client.keys import Redactor
 from judges.client.prices import token_bound
 from judges.client.protocol import (
@@ -35,6 +34,7 @@ from judges.client.protocol import (
     Usage,
 )
 
+MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternatives take
 LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
 OTHER_FILES = 64  # that this process may open beside its connections
 

@@ -33,7 +33,6 @@ CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
 NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal
-SCHEMA_OF = "SELECT name, sql FROM sqlite_master"
 # How long another process that writes to the cache is waited for.
 BUSY_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
@@ -220,8 +219,11 @@ class Store:
         try:
             # The file may be a stranger's: a trigger, or an index on an expression, could keep
             # SQLite busy for ever.
-            if {*database.execute(SCHEMA_OF)} - _own_schema():
-                raise sqlite3.DatabaseError("it holds other tables or indices than a run writes")
+            listing = "SELECT name, sql FROM sqlite_master"
+            with closing(sqlite3.connect(":memory:")) as own:
+                own.executescript(SCHEMA)
+                if {*database.execute(listing)} - {*own.execute(listing)}:
+                    raise sqlite3.DatabaseError("it has other tables or indices than a run writes")
             if not self._shared:
                 # Also spares the shared memory that network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -235,14 +237,6 @@ class Store:
             database.close()
             raise
         return database
-
-
-@lru_cache
-def _own_schema() -> frozenset[tuple[str, str]]:
-    """The name and the definition of everything that a run's file holds."""
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript(SCHEMA)
-        return frozenset(database.execute(SCHEMA_OF))
 
 
 class ReplyCache:

@@ -11,12 +11,12 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from dspy_judges.bounds import MAX_BODY_BYTES
 from optimize.labelling.session import Click, RefusedError, Session
 
 PAGE = Path(__file__).with_name("page.html")
 # What the page's script and style have for a nonce, which is new with every answer.
 NONCE = "{{nonce}}"
+MAX_BODY = 2**20
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -66,10 +66,10 @@ class _Handler(BaseHTTPRequestHandler):
         word, length = self._word(), self.headers.get("Content-Length", "")
         if word not in ("label", "undo"):
             return self.send_error(404)
-        fits = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY_BYTES
+        fits = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
         if self.headers.get_content_type() != "application/json" or not fits:
             self.close_connection = True  # what was sent stays unread
-            return self._answer(413, {"error": f"send JSON of at most {MAX_BODY_BYTES:,} bytes"})
+            return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
         try:
             self._ask(word, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

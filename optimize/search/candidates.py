@@ -10,9 +10,8 @@ from itertools import zip_longest
 
 import numpy as np
 
-from dspy_judges.bounds import MAX_DEMO_BYTES
 from judges.client import Redactor
-from judges.frozen import demo_bytes
+from judges.frozen import MAX_DEMO_BYTES, demo_bytes
 from judges.prompt import (
     LETTERS,
     MAX_DEMOS,

@@ -41,11 +41,15 @@ STYLES = b'<xf numFmtId="0" fontId="0"/>' * 100_000
 WIDE = b'<row r="9"><c r="XFD9"><v>1</v></c></row>'
 # Each is packed into, or written as, a few kilobytes to a few megabytes.
 HUGE: dict[str, tuple[str, Callable[[], bytes], str]] = {
-    "brackets": ("x.json", lambda: b"[" + b"[]," * 700_000 + b"[]]", "holds more than 1,048,576"),
+    "brackets": (
+        "x.json",
+        lambda: b"[" + b"[]," * 1_600_000 + b"[]]",
+        "has more than 128 MiB or 3,000,000 commas",
+    ),
     "a line of brackets": (
         "x.jsonl",
-        lambda: b'{"a": [' + b"[]," * 700_000 + b"[]]}\n",
-        ", line 1: holds more than 1,048,576 values",
+        lambda: b'{"a": [' + b"[]," * 1_600_000 + b"[]]}\n",
+        ", line 1: has more than 128 MiB or 3,000,000 commas and brackets",
     ),
     "depth": (
         "x.jsonl",
@@ -87,14 +91,11 @@ def test_a_file_beyond_a_bound_is_refused_by_every_reader(name: str, tmp_path: P
         [*read_records(path)]
 
 
-def test_commas_in_texts_are_no_values_and_rows_that_stream_have_no_number(
+def test_rows_that_are_not_kept_have_no_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.tables.formats.MAX_BYTES", 2**20)
+    monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
     path = tmp_path / "x.jsonl"
-    row = {**ROW, "document": '",\\' * 400_000}
-    path.write_bytes(lines(row, row))
-    assert [each.cells for each in read_table_rows(path)] == [row, row]
     # Each counts 10,000 for its text, 128 for its cell, and 384 for itself.
     path.write_bytes(lines(*[{"x": "a" * 10_000}] * 120))
     assert sum(1 for _ in read_table_rows(path)) == 120
@@ -115,3 +116,11 @@ def test_a_mapping_beyond_a_bound_is_refused(text: str, fault: str, tmp_path: Pa
     path.write_text(text)
     with pytest.raises(LabelError, match=fault):
         read_map_file(path)
+
+
+def test_problems_without_end_are_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dspy_judges.bounds.MAX_PROBLEMS", 10)
+    path = tmp_path / "x.json"
+    path.write_text(f"[{'1, ' * 20} 1]")
+    with pytest.raises(RowsError, match=r"row 1: 1 is no .*\(the first of more than 10 problems\)"):
+        read_table(path, Problems(str(path)))

@@ -234,7 +234,7 @@ def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str, tmp_path
 def test_a_line_without_end_is_refused_with_the_way_out(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("data.tables.encoding.MAX_BYTES", 2**20)
+    monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
     path = tmp_path / f"x.{form}"
     path.write_bytes(b"id,text\n" + b"a" * 3_000_000)
     assert ", line 2: the line is longer than 1 MiB; end every row" in fault(path)

@@ -195,7 +195,7 @@ def test_a_strangers_file_makes_sqlite_compute_nothing(kind: str, tmp_path: Path
     Store(tmp_path / "s").close()
     with closing(sqlite3.connect(tmp_path / "s")) as database:
         database.execute(FOREIGN[kind])
-    with pytest.raises(StoreError, match="it holds other tables or indices than a run writes"):
+    with pytest.raises(StoreError, match="it has other tables or indices than a run writes"):
         Store(tmp_path / "s")
 
 
