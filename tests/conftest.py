@@ -23,18 +23,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 # The longest, to be begun first: a worker that begins one last leaves the others idle.
 LONGEST = (
     "test_notebooks",
-    "test_optimize_run",
-    "test_tuning",
-    "test_cut_off",
-    "test_budget",
-    "test_interrupted",
-    "test_system_intervals",
-    "test_stock",
-    "test_compare",
-    "test_report",
-    "test_recorded",
-    "test_dspy_lm",
+    "test_goes_on",
+    "test_optimizers",
+    "test_kills",
     "test_label_page",
+    "test_key_hygiene",
+    "test_streams",
+    "test_tuning",
+    "test_label_command",
+    "test_panel_learning",
+    "test_priced_search",
 )
 
 
