@@ -48,7 +48,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 def memory_of(value: object, depth: int = 0) -> int:
     """About how many bytes a value takes; ValueError where lists and objects nest too deeply."""
     if depth > MAX_DEPTH:
-        raise ValueError("is nested too deeply")
+        raise ValueError(f"is nested too deeply (more than {MAX_DEPTH})")
     if isinstance(value, dict | list):
         parts = value.values() if isinstance(value, dict) else value
         return VALUE_BYTES + sum(memory_of(part, depth + 1) for part in parts)

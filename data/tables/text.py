@@ -71,7 +71,7 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent)
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > bounds.MAX_DEPTH:
-                raise ValueError("nested too deeply")
+                raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
         return yaml.load(raw, yaml.BaseLoader if as_written else yaml.SafeLoader)
@@ -126,7 +126,7 @@ def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
         return UnreadableError("bad-json", fault, _OBJECTS, error.doc[error.pos :][:40], line)
     # Python refuses integers of thousands of digits in words of its own.
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
-    return UnreadableError("bad-json", fault, "correct it", line=line)
+    return UnreadableError("bad-json", fault, "correct it, or leave it out", line=line)
 
 
 class JsonLinesSink:

@@ -13,6 +13,8 @@ from data.tables.text import TableRow, is_blank
 from dspy_judges import bounds
 
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
+# The most XML elements of parts of which each element takes long; a cell has four.
+_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
 # Where a sheet says what is merged.
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
@@ -60,8 +62,7 @@ def _check_size(file: Path) -> None:
         for name in archive.namelist():
             with archive.open(name) as part:
                 n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: part.read(2**20), b""))
-            most = bounds.MAX_FORMATS if name == "xl/styles.xml" else 4 * bounds.MAX_CELLS
-            if n_elements > most:
+            if n_elements > (most := _ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
                 raise beyond(f"has {n_elements:,} XML elements in {name}, more than {most:,}")
 
 
