@@ -138,14 +138,12 @@ def _same_words(items: Sequence[Item]) -> list[set[str]]:
     group_of = {item.document_id: {item.document_id} for item in items}
     first: dict[tuple[str, ...], str] = {}
     for item in items:
-        one = group_of[item.document_id]
-        other = group_of[first.setdefault(_words(item), item.document_id)]
-        if one is not other:
-            smaller, larger = sorted((one, other), key=len)
+        names = item.document_id, first.setdefault(_words(item), item.document_id)
+        smaller, larger = sorted((group_of[name] for name in names), key=len)
+        if smaller is not larger:
             larger |= smaller
             group_of |= dict.fromkeys(smaller, larger)
-    groups = {id(group): group for group in group_of.values()}
-    return [group for group in groups.values() if len(group) > 1]
+    return list({id(group): group for group in group_of.values() if len(group) > 1}.values())
 
 
 def _words(item: Item) -> tuple[str, ...]:

@@ -58,8 +58,7 @@ class JudgedItems:
         for rows in self.groups:
             ranked = rows[~np.isnan(self.scores[rows])]
             self.n_ranked[rows] = max(1, len(ranked))
-            for place, side in zip(self.places, (items.human, self.scores), strict=True):
-                place[ranked] = midranks(-side[ranked])
+            self.places[:, ranked] = midranks(-np.array([items.human, self.scores])[:, ranked])
         # By how much the judge ranks each too high: in standardised ranks, of pairs in margins.
         gaps = self.scores - items.human
         if not self.is_pairwise:

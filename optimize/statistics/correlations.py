@@ -307,13 +307,10 @@ def midranks(x: Matrix) -> Matrix:
     place = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
     new = np.ones(x.shape, dtype=bool)
     new[..., 1:] = ascending[..., 1:] != ascending[..., :-1]
-    last = np.ones(x.shape, dtype=bool)
-    last[..., :-1] = new[..., 1:]
-    first_place = np.maximum.accumulate(np.where(new, place, 0.0), axis=-1)
-    last_place = np.where(last, place, np.inf)[..., ::-1]
-    last_place = np.minimum.accumulate(last_place, axis=-1)[..., ::-1]
+    tie = np.cumsum(new) - 1
+    mean_places = np.bincount(tie, place.ravel()) / np.bincount(tie)
     ranks = np.empty(x.shape)
-    np.put_along_axis(ranks, order, (first_place + last_place) / 2, -1)
+    np.put_along_axis(ranks, order, mean_places[tie].reshape(x.shape), -1)
     return ranks
 
 
@@ -337,14 +334,13 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
     """Each row's tau-b, without scipy.stats, which takes a second to import."""
-    alike, untied_x, untied_y = np.zeros((3, len(x)))
+    sums = np.zeros((3, len(x)))  # of pairs: ordered alike less otherwise, untied in x, in y
     with np.errstate(over="ignore", invalid="ignore"):
         for apart in range(1, x.shape[-1]):
-            of_x, of_y = (np.sign(side[:, apart:] - side[:, :-apart]) for side in (x, y))
-            alike += (of_x * of_y).sum(axis=-1)
-            untied_x += np.count_nonzero(of_x, axis=-1)
-            untied_y += np.count_nonzero(of_y, axis=-1)
-        return np.clip(alike / np.sqrt(untied_x) / np.sqrt(untied_y), -1, 1)
+            a, b = (np.sign(side[:, apart:] - side[:, :-apart]) for side in (x, y))
+            sums += [pairs.sum(axis=-1) for pairs in (a * b, a * a, b * b)]
+        tau: Vector = np.clip(sums[0] / np.sqrt(sums[1]) / np.sqrt(sums[2]), -1, 1)
+    return tau
 
 
 _COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -47,13 +48,20 @@ def run(name: str, model: Model | None = None, **settings: Any) -> Searched:
     return search(TRAIN, DEV, optimizer=name, proposer=proposer, **settings)  # type: ignore[arg-type]
 
 
+@cache
+def whole(name: str) -> tuple[Searched, Watch]:
+    """A search that nothing disturbs, made once, and what its judge was asked."""
+    watch = Watch()
+    return run(name, by=watch), watch
+
+
 every = pytest.mark.parametrize("name", [*WRITTEN, "labels"])
 writers = pytest.mark.parametrize("name", WRITTEN)
 
 
 @every
 def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name: str, tmp_path: Any) -> None:
-    found = run(name).result
+    found = whole(name)[0].result
     assert found.n_tried
     prompt = found.tuned.prompt(SEED)
     replace(Judge.of(SUBJECT), prompt=prompt).save(tmp_path / "judge.json")
@@ -66,7 +74,7 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name: str, tmp_path:
 
 @writers
 def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
-    found = run(name)
+    found = whole(name)[0]
     assert found.result.choice.ship, found.result.choice.why
     named = {word for word in WORDS if word in found.result.tuned.instruction}
     assert named == {"kindness", "candour"}
@@ -102,7 +110,7 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> N
 
 @every
 def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> None:
-    first, again = run(name), run(name)
+    (first, _), again = whole(name), run(name)
     assert first.result == again.result
     assert first.trials == again.trials
     other = run(name, options=SearchOptions(seed=2, max_demos=1000))
@@ -126,14 +134,13 @@ def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> No
 
         return judge_items
 
-    whole, first, second = Watch(), Watch(stops_after=after), Watch()
-    expected = run(name, by=whole)
+    (expected, watch), first, second = whole(name), Watch(stops_after=after), Watch()
     with pytest.raises(KeyboardInterrupt):
         run(name, by=stored(first))
     went_on = run(name, by=stored(second))
     assert (went_on.result, went_on.trials) == (expected.result, expected.trials)
     # The item that the interrupt fell on is asked for again.
-    assert len(first.asked) + len(second.asked) == len(whole.asked) + 1
+    assert len(first.asked) + len(second.asked) == len(watch.asked) + 1
 
 
 @every
@@ -141,9 +148,9 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
     found = run(name, by=Watch(fails_on="d100"))
     gain = found.result.choice.gain
     assert gain is not None
-    whole = run(name).result.choice.gain
-    assert whole is not None
-    assert gain.n_documents == whole.n_documents - 1
+    undisturbed = whole(name)[0].result.choice.gain
+    assert undisturbed is not None
+    assert gain.n_documents == undisturbed.n_documents - 1
 
     def fails_when_told(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
         told = prompt.instruction != SEED.instruction or bool(prompt.demos)
@@ -170,8 +177,7 @@ def test_no_row_of_dev_is_seen_by_what_proposes_and_races(name: str) -> None:
 
 @every
 def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
-    watch = Watch()
-    run(name, by=watch)
+    _, watch = whole(name)
     of_text = {item.texts["text"]: item.document_id for item in (*TRAIN.items, *DEV.items)}
     assert name == "gepa" or any(prompt.demos for prompt, _ in watch.asked)
     for prompt, item in watch.asked:
