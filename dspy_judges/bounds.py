@@ -3,10 +3,6 @@
 Within them a file is read or refused in about ten seconds and 500 MB.
 """
 
-import errno
-from pathlib import Path
-from typing import BinaryIO
-
 # Bytes of a table in memory, of one line, of a JSON file, and of what a packed file unpacks to.
 MAX_BYTES = 128 * 2**20
 # Bytes that a value takes in memory beside its text; so many cells fill a table.
@@ -26,23 +22,6 @@ MAX_FORMATS = 100_000
 MAX_YAML_BYTES = 200_000
 # Of a frozen judge, which is checked as a whole: twenty bytes may take a thousand in memory.
 MAX_JUDGE_BYTES, MAX_JUDGE_BRACKETS = 20_000_000, 500_000
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file; OSError for pipes and devices, too, which may never end."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return path.open("rb")
-
-
-def read_bytes(path: Path, most: int) -> bytes:
-    """What a regular file of at most so many bytes holds; raises OSError, or ValueError."""
-    # One byte more than allowed is read, since a file may grow after its size was asked.
-    with open_regular(path) as file:
-        raw = file.read(most + 1)
-    if len(raw) > most:
-        raise ValueError(f"more than {most:,} bytes")
-    return raw
 
 
 def memory_of(value: object, depth: int = 0) -> int:

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.json import decode
 
-from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES, read_bytes
+from dspy_judges.bounds import MAX_JUDGE_BRACKETS, MAX_JUDGE_BYTES
 from dspy_judges.errors import JudgesError
+from dspy_judges.files import read_bytes
 from judges.client import Message, Redactor
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
 from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable

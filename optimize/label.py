@@ -65,7 +65,7 @@ def parser() -> Parser:
     add("--scale", metavar="LOW-HIGH", help=about)
     about = f"shown at the end where it disagrees: {JUDGE}; of conversations: turn or conversation"
     add("--judge", metavar="JUDGE", help=about, **several)
-    add_model_flags(command_parser, limits=" of one start")
+    add_model_flags(command_parser, limits=" for each start")
     return command_parser
 
 

@@ -247,7 +247,7 @@ def parser() -> argparse.ArgumentParser:
     add("--against", metavar="OLD", help=about)
     about = f"by so much it may be worse than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=about)
-    add_model_flags(command_parser, limits=" of one start")
+    add_model_flags(command_parser, limits=" for each start")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
     add_reporting_flags(command_parser)

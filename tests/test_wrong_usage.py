@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[list[str], int, str]] = {
     "a finished output whose judge is gone": (
         ["score", "gone.yaml", *SCORE[2:-1], "in.jsonl"],
         1,
-        "in.jsonl exists already and is whole",
+        "in.jsonl exists already, and does not say which judge",
     ),
     "a pairwise judge to score": (
         ["score", "tldr_concise", *SCORE[2:]],

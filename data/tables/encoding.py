@@ -7,6 +7,7 @@ from typing import BinaryIO, TextIO
 
 from data.tables.problems import Problems, UnreadableError, excerpt
 from dspy_judges import bounds
+from dspy_judges.files import open_regular
 
 _WESTERN = "cp1252"
 _SAMPLE = 2**20
@@ -24,7 +25,7 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
     save it.
     """
     problems.unit = "line"
-    with bounds.open_regular(path) as file:
+    with open_regular(path) as file:
         if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             encoding = "utf-16"
         else:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from data.tables.encoding import open_text
 from data.tables.problems import Problems, UnreadableError
 from dspy_judges import bounds
+from dspy_judges.files import read_bytes
 
 # What a spreadsheet takes for a formula in a file of plain cells.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
@@ -55,7 +56,7 @@ def decode_json(text: str) -> Any:
 
 def read_json_file(path: Path) -> Any:
     """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
-    return decode_json(bounds.read_bytes(path, bounds.MAX_BYTES).decode())
+    return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
 def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
@@ -65,7 +66,7 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
     """
     import yaml
 
-    raw, depth = bounds.read_bytes(path, bounds.MAX_YAML_BYTES), 0
+    raw, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
     try:
         for event in yaml.parse(raw):
             depth += isinstance(event, yaml.CollectionStartEvent)

@@ -168,8 +168,8 @@ def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
         # A kill may come between the last row and the store's end.
         if args.out.exists() and not _store_path(args.out).exists():
             raise RowsError(
-                f"{args.out} exists already and is whole, and does not tell by which judge and "
-                "settings: delete it, or name another --out"
+                f"{args.out} exists already, and does not say which judge and settings made it: "
+                "delete it, or name another --out"
             )
     results = kind(args)
     run = _prepare(results, args)

@@ -46,8 +46,8 @@ SWAPS = 2000
 # Where rho over all outputs rests on fewer documents, judges that are no better ship too often: in
 # .12 with 6, in up to .29 with any number (benchmarks/gate.py).
 FEWEST_UNTIED = 10
-# A rho over all outputs learns means and spreads of ranks from the documents that are not tied, so
-# that an interval by swaps alone is too narrow: without this up to .136 ship at a risk of .10.
+# A rho over all outputs takes the means and spreads of ranks from the documents as well, which
+# swaps leave out of account: without this correction up to .136 ship at a risk of .10.
 RANKS_LEARNED = 3
 # Versions of a judge that shows all labels.
 FOLDS = 4
@@ -418,8 +418,8 @@ def verdict(
 ) -> Choice:
     """Whether judges that were found without these documents rank them better than the untuned one.
 
-    `halves` have contrasts each, of different documents. `risk` is the chance that the judges ship
-    though they are no better.
+    `halves` are of different documents; each holds a contrast for every finalist. `risk` is the
+    chance that the judges ship though they are no better.
     """
     gain = gain_of(halves, rng, risk)
     fewest = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
@@ -440,9 +440,10 @@ def verdict(
         )
     elif np.isinf(gain.low):
         why = (
-            f"{UNTUNED} Labels or scores are too alike to compare it with the tuned judge: of "
-            f"{gain.n_documents} documents {FEWEST_UNTIED} need a label, and scores, that are not "
-            "simply the commonest. Label more documents that earn the rarer labels."
+            f"{UNTUNED} Labels or scores are too alike to compare it with the tuned judge: at "
+            f"least {FEWEST_UNTIED} of the {gain.n_documents} documents must have another label "
+            "than the commonest, and get another score. Label more documents that deserve the "
+            "rarer labels."
         )
     elif gain.value <= 0:
         why = f"{UNTUNED} {tried} fall short of it by {by}."
@@ -560,7 +561,7 @@ def chance_of_gain(
     if goal == "dataset":
         untied = read_rows(learned.human, learned.human, learned.document_ids).n_untied
         chance *= untied >= FEWEST_UNTIED
-        # Where all labels are one, so many documents would do if one were not.
+        # Where no document has another label than the commonest, at least ten times as many.
         likely = max(likely, math.ceil(FEWEST_UNTIED * n_learned / max(untied, 1)))
     likely = math.ceil(likely * len(everything.places) / n_learned)
     chance_now = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}"
