@@ -5,9 +5,10 @@ Within them a file is read or refused in about ten seconds and 500 MB.
 
 # Bytes of a table in memory, of one line, of a JSON file, and of what a packed file unpacks to.
 MAX_BYTES = 128 * 2**20
-# Bytes that a value takes in memory beside its text; so many cells fill a table.
-VALUE_BYTES = 128
-MAX_CELLS = MAX_BYTES // VALUE_BYTES
+# Bytes that a value takes in memory beside its text.
+VALUE_BYTES = 64
+# Cells of a table in memory: 100,000 rows of ten columns.
+MAX_CELLS = 2**20
 # Commas and brackets of a JSON text: three bytes may take seventy in memory.
 MAX_MARKS = 3_000_000
 # Columns of a table, and names in a cell: each is compared with the others to tell what it holds.

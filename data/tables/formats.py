@@ -75,7 +75,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
     problems.notes = [] if notes is None else notes
     row = None
     with _added_to(problems):
-        rows = _bounded(_format_of(path, problems).read(path, problems))
+        rows = _bounded(_format_of(path, problems).read(path, problems), is_held=False)
         for number, row in enumerate(rows, start=1):
             yield row._replace(number=number)
     if row is None:
@@ -87,7 +87,7 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
         rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
-        for row in _bounded(rows, 2 * bounds.MAX_BYTES):  # of which little is kept
+        for row in _bounded(rows, is_held=True):
             yield f"{problems.file}, {problems.unit} {row.line}", row.cells
 
 
@@ -106,7 +106,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
             with split_sheet(file)[0].open("rb") as opened:
                 sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
             name, typed = split_sheet(file)[0].stem, form.typed
-            rows = _rows_of(_bounded(form.read(file, problems), bounds.MAX_BYTES))
+            rows = _rows_of(_bounded(form.read(file, problems), is_held=True))
         if rows:
             return Table(
                 name=name,
@@ -134,17 +134,20 @@ def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
     )
 
 
-def _bounded(rows: Iterable[TableRow], most: float = float("inf")) -> Iterator[TableRow]:
-    """The rows; UnreadableError where they take more than `most` bytes, or are too wide."""
-    columns, size = set[str](), 0.0
+def _bounded(rows: Iterable[TableRow], *, is_held: bool) -> Iterator[TableRow]:
+    """The rows; UnreadableError where they are too wide, or too many for a table that is held."""
+    columns, n_cells, size = set[str](), 0, 0
     for row in rows:
         columns.update(row.cells)
         nested = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
-        size += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
         if max(len(columns), *nested, 0) > bounds.MAX_COLUMNS:
             raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
-        if size > most:
-            raise beyond(f"takes more than {most / 2**20:.0f} MiB of memory", row.line)
+        n_cells += len(row.cells)
+        if is_held and n_cells > bounds.MAX_CELLS:
+            raise beyond(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
+        size += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
+        if is_held and size > bounds.MAX_BYTES:
+            raise beyond(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
         yield row
 
 

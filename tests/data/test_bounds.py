@@ -96,10 +96,23 @@ def test_rows_that_are_not_kept_have_no_number(
 ) -> None:
     monkeypatch.setattr("dspy_judges.bounds.MAX_BYTES", 2**20)
     path = tmp_path / "x.jsonl"
-    # Each counts 10,000 for its text, 128 for its cell, and 384 for itself.
+    # Each counts 10,000 for its text, 64 for its cell, and 192 for itself: 102 fit.
     path.write_bytes(lines(*[{"x": "a" * 10_000}] * 120))
     assert sum(1 for _ in read_table_rows(path)) == 120
-    with pytest.raises(LabelError, match=f"line 100: takes more than 1 MiB of memory; {WAY_OUT}"):
+    with pytest.raises(LabelError, match=f"line 103: takes more than 1 MiB of memory; {WAY_OUT}"):
+        read_labels(path)
+
+
+def test_a_table_that_is_held_has_so_many_cells_at_most(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dspy_judges.bounds.MAX_CELLS", 30)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(lines(*[ROW | {"b": 1, "c": 2}] * 40))
+    assert sum(1 for _ in read_table_rows(path)) == 40
+    n_columns = len(ROW) + 2
+    first = 30 // n_columns + 1
+    with pytest.raises(LabelError, match=f"line {first}: has more than 30 cells; {WAY_OUT}"):
         read_labels(path)
 
 
