@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from judges.true_rate import corrected_rate, errors_by_document
-from optimize.figures import value_cell
+from optimize.figures.as_json import value_cell
 from optimize.report.answer import floor_flags
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level

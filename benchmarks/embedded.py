@@ -17,12 +17,12 @@ from collections.abc import Sequence
 import numpy as np
 
 import data
-from data.types import LabelledOutput
 from judges.client import Sampling
 from judges.dimension import Dimension
 from judges.embedded import EmbeddedModel
 from judges.embedded.facets import FACET_OF, NAMES, Vector
 from judges.embedded.model import make_judge, measure_all, read_task
+from judges.labels.types import LabelledOutput
 from judges.loading import read_subject
 from judges.prompt import fill
 from optimize.statistics.correlations import summary_level

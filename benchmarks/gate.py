@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from optimize.flags import RISK
+from optimize.inputs.flags import RISK
 from optimize.search.gate import Choice, power, verdict
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho

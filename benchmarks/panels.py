@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from judges import recorded
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.loading import load
+from optimize.measuring import recorded
 from optimize.measuring.panel_learning import learn_panel
 from optimize.statistics.correlations import document_terms, read_rows
 from optimize.statistics.intervals import interval_of_mean, stream

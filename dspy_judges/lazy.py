@@ -21,7 +21,16 @@ def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list
     def get(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(homes[name]), name)
+        try:
+            value: object = getattr(import_module(homes[name]), name)
+        except ModuleNotFoundError as error:
+            package_name = str(error.name).partition(".")[0]
+            module = sys.modules.get(package_name)
+            if package_name not in ("judges", "optimize") or hasattr(module, "__path__"):
+                raise
+            path = getattr(module, "__file__", "a module of yours")
+            reason = f"{path} hides the package {package_name!r} of dspy-judges; rename that file"
+            raise ImportError(reason) from None
         namespace[name] = value
         return value
 

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw, Struct
 
-from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from dspy_judges.files import claim_file
 from judges.client import Price, Session, open_model
 from judges.client.keys import read_key
 from judges.client.openai import LONGEST_EXCERPT, EndpointModel, read_error
 from judges.client.prices import FREE, token_bound
-from judges.client.protocol import (
+from judges.client.store import ANSWERED, REFUSED, request_key
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,
@@ -30,7 +30,7 @@ from judges.client.protocol import (
     RefusedError,
     Sampling,
 )
-from judges.client.store import ANSWERED, REFUSED, request_key
+from judges.tables.atomic_write import write_atomically
 
 if TYPE_CHECKING:
     from openai import OpenAI

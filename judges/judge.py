@@ -269,7 +269,7 @@ class Judge:
             raise TypeError(
                 f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
             )
-        from data.conversations import as_texts
+        from judges.labels.conversations import as_texts
 
         names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
         rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
@@ -345,7 +345,7 @@ class Judge:
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
         """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
-        from data.tables.atomic_write import write_atomically  # which judging does without
+        from judges.tables.atomic_write import write_atomically  # which judging does without
 
         write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
         return Path(path)

@@ -190,7 +190,7 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
 
 def joined_text(value: object) -> object:
     """A list of texts, as reviews, or a number as a text, as label files are read; or the value."""
-    from data.cells import join_texts  # which judging texts does without
+    from judges.labels.cells import join_texts  # which judging texts does without
 
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()

@@ -55,7 +55,7 @@ def read_subject(spec: str) -> Subject:
     """
     if not spec.lower().endswith(DEFINITIONS):
         return find(spec)
-    from data.tables.text import read_yaml_file  # which a judge in production does without
+    from judges.tables.text import read_yaml_file  # which a judge in production does without
 
     try:
         return convert(read_yaml_file(Path(spec)), _Definition).subject()

@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args, get_origin
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from judges.client.protocol import Message
 from judges.dimension import Subject
 from judges.judgement import NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
+from judges.protocol import Message
 from judges.reading import read
 
 

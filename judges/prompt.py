@@ -11,7 +11,7 @@ from dataclasses import field as dataclass_field
 from functools import cached_property
 from typing import Literal
 
-from judges.client.protocol import Message
+from judges.protocol import Message
 
 Value = str | int
 # How a judge thinks before it answers: not in words, in one sentence, in steps, or by questions of

@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
-from judges.client.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import (
     Prompt,
@@ -20,6 +19,7 @@ from judges.prompt import (
     thinks_at_length,
     words_of,
 )
+from judges.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]

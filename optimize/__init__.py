@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from dspy_judges.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from optimize.flags import SettingsError as SettingsError
+    from optimize.inputs.flags import SettingsError as SettingsError
     from optimize.items import annotation_matrix as annotation_matrix
     from optimize.rank_optimizer import RankOptimizer as RankOptimizer
-    from optimize.run.folder import RunFolderError as RunFolderError
+    from optimize.run import Run as Run
+    from optimize.run import tune as tune
     from optimize.statistics.correlations import Correlation as Correlation
     from optimize.statistics.correlations import contrast_judges as contrast_judges
     from optimize.statistics.correlations import dataset_level as dataset_level
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from optimize.statistics.human import reliability as reliability
     from optimize.statistics.intervals import Contrast as Contrast
     from optimize.statistics.intervals import Interval as Interval
-    from optimize.tuning import Run as Run
-    from optimize.tuning import tune as tune
+    from optimize.tuning.folder import RunFolderError as RunFolderError
     from optimize.verify import Measured as Measured
     from optimize.verify import measure as measure
 

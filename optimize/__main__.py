@@ -14,8 +14,8 @@ if __name__ == "__main__":
 from judges.cli.flags import API_KEY_ENV, MAX_TOKENS, PRICE, REASONING_EFFORT
 from judges.client import check_name
 from judges.terminal import DONE, print_lines, print_note, run_command
-from optimize.flags import INTERRUPTED_RUN, Parser, add_label_flags, print_json
-from optimize.run.settings import flag_of, read_settings
+from optimize.inputs.flags import INTERRUPTED_RUN, Parser, add_label_flags, print_json
+from optimize.tuning.settings import flag_of, read_settings
 
 ABOUT = """\
 Tune a judge to human labels, and measure it on labels it never saw.
@@ -102,9 +102,9 @@ def command(arguments: Sequence[str]) -> int:
     with loading_time():
         # Only now, since flags are refused without loading all this.
         from optimize.report.answer import run_lines
-        from optimize.run.budget import plan_budget
-        from optimize.run.labels import prepare
-        from optimize.run.run import tune_in_folder
+        from optimize.tuning.budget import plan_budget
+        from optimize.tuning.parts import prepare
+        from optimize.tuning.pipeline import tune_in_folder
 
     def work() -> int:
         settings = read_settings(of_both_models(flags))

@@ -11,21 +11,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from data.columns import NESTED, is_known_text, map_flag
-from data.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
-from data.ratings import ReadOptions
-from data.readers import SHIPPED_NAMES, check_file, read_labels
-from data.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
-from data.tables.atomic_write import write_atomically
-from data.tables.formats import READ_ENDINGS
-from data.tables.problems import count
-from data.types import LabelError, LabelledPairs, LabelledSet, Reading
-from data.values import USUAL_SCALES, Scale
 from judges import catalog
 from judges.cli.flags import mapping
 from judges.dimension import NAME, Dimension
+from judges.labels.columns import NESTED, is_known_text, map_flag
+from judges.labels.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
+from judges.labels.ratings import ReadOptions
+from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
+from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet, Reading
+from judges.labels.values import USUAL_SCALES, Scale
+from judges.tables.atomic_write import write_atomically
+from judges.tables.formats import READ_ENDINGS
+from judges.tables.problems import count
 from judges.terminal import print_output, run_command
-from optimize.flags import bounds_of, values_of
+from optimize.inputs.flags import bounds_of, values_of
 
 _WIDTH = 80
 _MOST_OF_A_KIND = 10
@@ -215,7 +215,7 @@ def _meant(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
 def _bearing(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
     """What labels on the first dimension can bear, or those of pairs."""
     # Only here, since what is refused needs no statistics.
-    from optimize.bearing import bearing_of
+    from optimize.measuring.bearing import bearing_of
 
     if isinstance(labelled, LabelledPairs):
         return bearing_of(labelled, "margin for A")

@@ -20,7 +20,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from data.readers import read_labels
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import (
     add_model_flags,
@@ -33,11 +32,11 @@ from judges.cli.flags import (
 from judges.cli.table import total_estimate
 from judges.client import check_name, is_embedded
 from judges.dimension import Comparison
-from judges.exports import read_scores
+from judges.labels.readers import read_labels
 from judges.loading import load
 from judges.terminal import print_error, print_lines, print_note
-from optimize.figures import DIGITS, json_number, value_cell
-from optimize.flags import (
+from optimize.figures.as_json import DIGITS, json_number, value_cell
+from optimize.inputs.flags import (
     ANNOTATIONS,
     Level,
     Parser,
@@ -46,8 +45,8 @@ from optimize.flags import (
     run,
     values_of,
 )
+from optimize.inputs.labelled import find_subject, only_dimension, words_of
 from optimize.items import data_counts
-from optimize.labels import find_subject, only_dimension, words_of
 from optimize.measuring.asking import (
     Entry,
     Task,
@@ -58,15 +57,16 @@ from optimize.measuring.asking import (
     recorded_scale,
     total_usage,
 )
+from optimize.measuring.exports import read_scores
 from optimize.measuring.measure import figures
 from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import compare_lines, ranked_by
 from optimize.report.page import write_comparison
-from optimize.run.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.statistics.intervals import Contrast, Interval
 from optimize.statistics.plain import contrast_accuracy
+from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 
 NAME = "dspy-judges compare"
 ABOUT = """\

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-import data
-from data.flags import pop_scale
-from data.types import LabelError, LabelledSet
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
 from judges.dimension import Dimension
-from judges.exports import read_scores
+from judges.labels.flags import pop_scale
+from judges.labels.readers import read_labels
+from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures import json_number, value_cell
-from optimize.flags import Bounds, Parser, Result, add_label_flags, bounds_of, run, values_of
-from optimize.labels import find_subject, only_dimension
-from optimize.report.text import cell_text, counted, number_text
+from optimize.figures.as_json import json_number, value_cell
+from optimize.figures.as_text import cell_text, counted, number_text
+from optimize.inputs.flags import Bounds, Parser, Result, add_label_flags, bounds_of, run, values_of
+from optimize.inputs.labelled import find_subject, only_dimension
+from optimize.measuring.exports import read_scores
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.intervals import Vector
@@ -54,7 +54,7 @@ def command(arguments: Sequence[str]) -> int:
 def estimate(flags: argparse.Namespace) -> Result:
     """What --json prints; a system with labels on fewer than two documents has null."""
     bounds = bounds_of(flags.scale)
-    labelled = data.read_labels(
+    labelled = read_labels(
         flags.data,
         map=mapping(flags.map),
         dimensions=flags.dimension and [flags.dimension],
@@ -106,7 +106,7 @@ def estimate(flags: argparse.Namespace) -> Result:
 
 def _judged(
     labelled: LabelledSet, scores: Path, dimension: str, metric: str
-) -> tuple[list[data.LabelledOutput], Vector]:
+) -> tuple[list[LabelledOutput], Vector]:
     """The outputs that have a record, and their scores (NaN: a failed judgement)."""
     scores_by_id = read_scores(scores, dimension, labelled, print_error, metric)
     outputs = [output for output in labelled.outputs if output.id in scores_by_id]

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.columns import OUTPUTS, only_text
-from data.types import LabelError, LabelledPairs, LabelledSet
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
+from judges.labels.columns import OUTPUTS, only_text
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
 
 Vector = npt.NDArray[np.float64]

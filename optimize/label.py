@@ -11,23 +11,23 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from data.readers import SHIPPED_NAMES, read_items
-from data.tables.atomic_write import in_use
-from data.tables.problems import count
-from data.tables.xlsx import split_sheet
-from data.types import LabelledPair, LabelledPairs
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import NAME, Comparison, Subject
 from judges.judge import Judge, kind_of
 from judges.judgement import AnyJudgement, Verdict
+from judges.labels.readers import SHIPPED_NAMES, read_items
+from judges.labels.types import LabelledPair, LabelledPairs
+from judges.tables.atomic_write import in_use
+from judges.tables.problems import count
+from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
 from optimize.compare import asking_options
-from optimize.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
-from optimize.labelling.server import Server
-from optimize.labelling.session import Session, State, numbers_of
-from optimize.labels import PASS_FAIL, Labelled, find_subject, judged_texts
+from optimize.inputs.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
+from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judged_texts
+from optimize.label_page.server import Server
+from optimize.label_page.session import Session, State, numbers_of
 from optimize.measuring.asking import on_labels_scale
 
 COMMAND = "dspy-judges label"

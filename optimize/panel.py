@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-import data
-from data.readers import is_constructed
-from data.types import LabelledPairs
 from judges.cli.flags import split_name
 from judges.judge import Judge
+from judges.labels.readers import is_constructed
+from judges.labels.splits import split
+from judges.labels.types import LabelledPairs
 from judges.panel import Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import (
@@ -34,15 +34,8 @@ from optimize.compare import (
     read_judges,
     read_task,
 )
-from optimize.figures import DIGITS, Cell, cell, value_cell
-from optimize.flags import Parser, SettingsError, run
-from optimize.items import Items, data_counts, tuned_keys
-from optimize.measuring.asking import Entry, Task, from_numbers, total_usage
-from optimize.measuring.measure import order_figures, rho
-from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
-from optimize.measuring.scored import Scored, rows_met
-from optimize.report.page import Section, Table, write
-from optimize.report.text import (
+from optimize.figures.as_json import DIGITS, Cell, cell, value_cell
+from optimize.figures.as_text import (
     SPLITS,
     cell_text,
     cost_text,
@@ -51,8 +44,15 @@ from optimize.report.text import (
     table_lines,
     wrapped,
 )
-from optimize.run.folder import JUDGE, REPORT, SUMMARY, write_json
+from optimize.inputs.flags import Parser, SettingsError, run
+from optimize.items import Items, data_counts, tuned_keys
+from optimize.measuring.asking import Entry, Task, from_numbers, total_usage
+from optimize.measuring.measure import order_figures, rho
+from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
+from optimize.measuring.scored import Scored, rows_met
+from optimize.report.page import Section, Table, write
 from optimize.statistics.intervals import stream
+from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
 
 NAME = "dspy-judges panel"
 ABOUT = """\
@@ -171,7 +171,7 @@ def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set
     labelled: Any = task.labelled
     field = "pairs" if isinstance(labelled, LabelledPairs) else "outputs"
     unmet = tuple(item for item in labelled.items if item.id not in met)
-    splits = data.split(replace(labelled, **{field: unmet}), seed=seed)
+    splits = split(replace(labelled, **{field: unmet}), seed=seed)
     parts = {name: set(ids) for name, ids in splits.ids().items()}
     return {"learned": parts.pop("train") | parts.pop("dev"), **parts}
 

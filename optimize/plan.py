@@ -12,19 +12,17 @@ from typing import Any
 
 import numpy as np
 
-import data
-from data.readers import read_items
-from data.rows import SAMPLING
-from data.tables.atomic_write import write_atomically
-from data.types import LabelError, LabelledSet
 from dspy_judges.startup import run as start
 from judges.cli.flags import mapping, split_name
-from judges.exports import read_scores
+from judges.labels.readers import read_items, read_labels
+from judges.labels.rows import SAMPLING
+from judges.labels.types import LabelError, LabelledSet
+from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
-from optimize.bearing import lacking
 from optimize.estimate import SCALE, label_bounds
-from optimize.figures import value_cell
-from optimize.flags import (
+from optimize.figures.as_json import value_cell
+from optimize.figures.as_text import TOO_FEW, cell_text, counted, wrapped
+from optimize.inputs.flags import (
     MAP,
     VALUES,
     Bounds,
@@ -35,9 +33,10 @@ from optimize.flags import (
     run,
     values_of,
 )
+from optimize.inputs.labelled import PASS_FAIL, find_subject, only_dimension
 from optimize.items import Indices, Item, Items, Vector, choose_level
-from optimize.labels import PASS_FAIL, find_subject, only_dimension
-from optimize.report.text import TOO_FEW, cell_text, counted, wrapped
+from optimize.measuring.bearing import lacking
+from optimize.measuring.exports import read_scores
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
 from optimize.statistics.intervals import FEW_DOCUMENTS, stream
@@ -120,7 +119,7 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         return items, wanted or ""
     bounds, values = bounds_of(flags.scale), values_of(flags.values)
     how: Any = {"dimensions": wanted and [wanted], "scales": bounds and {"*": bounds}}
-    done = data.read_labels(flags.labels, texts=(), values=values, **how)
+    done = read_labels(flags.labels, texts=(), values=values, **how)
     given = {output.id: output for output in done.outputs if output.ratings}
     outputs = [
         replace(output, ratings=given[output.id].ratings, weight=given[output.id].weight)

@@ -21,8 +21,6 @@ import numpy as np
 from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 
-from data.tables.atomic_write import in_use
-from data.types import LabelledSet
 from dspy_judges.errors import JudgesError
 from judges.client import (
     EMBEDDED,
@@ -37,22 +35,24 @@ from judges.client.dspy import DspyModel, as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, shortened
+from judges.labels.types import LabelledSet
 from judges.modules import prompt_of
 from judges.prompt import LETTERS, Prompt, encodable
+from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
-from optimize.flags import RISK
+from optimize.inputs.flags import RISK
+from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
-from optimize.labels import check_level
 from optimize.report.answer import run_lines
-from optimize.run.folder import Trials
-from optimize.run.labels import Labels, PreparedRun, choose_objective
-from optimize.run.models import SEARCH, RunModels, open_models
-from optimize.run.run import ActiveRun, summarize
-from optimize.run.settings import Settings, read_settings
 from optimize.search.evaluator import Judged, JudgeItems
 from optimize.search.gate import SearchResult
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
+from optimize.tuning.folder import Trials
+from optimize.tuning.models import SEARCH, RunModels, open_models
+from optimize.tuning.parts import Labels, PreparedRun, choose_objective
+from optimize.tuning.pipeline import ActiveRun, summarize
+from optimize.tuning.settings import Settings, read_settings
 
 WAY_OUT = (
     "it tunes a dspy.Module with one predictor whose output is a rating or one of two labels, such "

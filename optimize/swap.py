@@ -26,12 +26,13 @@ from optimize.compare import (
     read_task,
     unmet_by_all,
 )
-from optimize.figures import DIGITS, json_number, value_cell
-from optimize.flags import MOST_FAILED, SettingsError
+from optimize.figures import as_text as text
+from optimize.figures.as_json import DIGITS, json_number, value_cell
+from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.misses import said_of
 from optimize.measuring.scored import Scored
-from optimize.report import answer, text
+from optimize.report import answer
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, THRESHOLD, verdicts
 from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
 from optimize.statistics.floor import MOST_FURTHER

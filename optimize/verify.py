@@ -17,20 +17,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from data.tables.in_memory import Rows
-from data.types import LabelledPairs, LabelledSet
-from data.values import VERDICTS
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
 from judges.judge import Judge
+from judges.labels.types import LabelledPairs, LabelledSet
+from judges.labels.values import VERDICTS
 from judges.loading import load
+from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
 from optimize.compare import add_task_flags, asking_options, read_judges, read_task
-from optimize.figures import cell, judgement_rows
-from optimize.flags import MOST_FAILED, Parser, SettingsError, refuse_secret, run, values_of
+from optimize.figures.as_json import cell, judgement_rows
+from optimize.figures.as_text import (
+    PLURALS,
+    counted,
+    interval_text,
+    miss_line,
+    number_text,
+    share_text,
+    short_name,
+    signature,
+    two_value_sentences,
+    wrapped,
+)
+from optimize.inputs.flags import MOST_FAILED, Parser, SettingsError, refuse_secret, run, values_of
+from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.items import data_counts, is_two_valued
-from optimize.labels import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.measuring.asking import (
     Task,
     ask_entries,
@@ -51,18 +63,6 @@ from optimize.report.answer import (
     unit_of,
 )
 from optimize.report.page import MISSES, write_verification
-from optimize.report.text import (
-    PLURALS,
-    counted,
-    interval_text,
-    miss_line,
-    number_text,
-    share_text,
-    short_name,
-    signature,
-    two_value_sentences,
-    wrapped,
-)
 from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
 from optimize.statistics.floor import further_outputs, outcome
 from optimize.statistics.intervals import FEW_DOCUMENTS, Interval

@@ -90,8 +90,8 @@ def test_importing_judges_and_scoring_a_row_leaves_dspy_and_pandas_alone() -> No
         "one = judge(document='The council met on Monday and closed the bridge.',"
         " summary='The bridge is closed.')\n"
         "assert one.failure is None, one\n"
-        "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets', 'data'}\n"
-        "heavy &= set(sys.modules)\n"
+        "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets'}\n"
+        "heavy = (heavy | {'judges.labels', 'judges.tables'}) & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
     done = run_python("-c", script)

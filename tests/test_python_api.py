@@ -14,8 +14,8 @@ from processes import run_python
 
 import data
 import optimize
-from data.tables.in_memory import as_json_lines, rows_in_memory
-from optimize.run.settings import Settings
+from judges.tables.in_memory import as_json_lines, rows_in_memory
+from optimize.tuning.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 STARTER = ROOT / "data" / "starter" / "outputs.jsonl"
@@ -141,13 +141,13 @@ optimize.tune("relevance", max_cots=2)
 optimize.measure("relevance", 3)
 """
 REVEALED = [
-    "optimize.tuning.Run",
+    "optimize.tune.Run",
     "judges.judge.Judge",
     "pandas.core.frame.DataFrame",
     "pandas.core.frame.DataFrame",
     "float",
     "pandas.core.series.Series[float]",
-    "data.types.LabelledSet",
+    "judges.labels.types.LabelledSet",
 ]
 REFUSED = [
     'Argument "level" to "tune" has incompatible type "Literal[\'sumary\']"',
@@ -170,3 +170,27 @@ def test_mypy_sees_real_types_in_a_users_script(tmp_path: Path) -> None:
     assert len(errors) == len(REFUSED), done.stdout
     for line, message in zip(errors, REFUSED, strict=True):
         assert message in line
+
+
+def test_a_users_own_data_module_hides_nothing_that_the_library_needs(tmp_path: Path) -> None:
+    (tmp_path / "data.py").write_text("", encoding="utf-8")
+    script = (
+        "import data, judges, optimize, pandas\n"
+        "judge = judges.load('relevance')\n"
+        "judge.score(pandas.DataFrame([{'document': 'It rains.', 'summary': 'Rain.'}]))\n"
+        "judge.save('judge.json')\n"
+        "from judges.labels import read_labels, starter\n"
+        "assert starter().items and optimize.tune\n"
+        "assert not hasattr(data, 'starter')\n"
+    )
+    done = run_python("-c", script, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_that_hides_judges_is_named_in_one_line(tmp_path: Path) -> None:
+    hiding = tmp_path / "judges.py"
+    hiding.write_text("", encoding="utf-8")
+    environment = {"PYTHONPATH": str(ROOT)}
+    done = run_python("-c", "import optimize; optimize.measure", cwd=tmp_path, env=environment)
+    reason = f"{hiding} hides the package 'judges' of dspy-judges; rename that file"
+    assert done.stderr.splitlines()[-1] == f"ImportError: {reason}"

@@ -19,8 +19,8 @@ from judges.batch import Batch
 from judges.client import Client, Session
 from judges.client.keys import endpoint_of
 from judges.client.open import is_plain, open_model
-from judges.client.protocol import FatalModelError
 from judges.frozen import digest
+from judges.protocol import FatalModelError
 from judges.ray import JudgeBatch
 from judges.scoring import SamplingPlan
 from optimize import measure

@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-import data.flags
 from dspy_judges.errors import UsageError
 from judges.client import Redactor, check_name, holds_secret, read_price
+from judges.labels import flags as labels_flags
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ REASONING_EFFORT = "minimal, low, medium or high (the model's own)"
 JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
-class Parser(data.flags.Parser):
+class Parser(labels_flags.Parser):
     """The parser of all commands, which prints neither a key nor what a terminal would obey."""
 
     def one_line(self, message: str) -> str:
@@ -230,6 +230,6 @@ def split_name(text: str) -> tuple[str, str]:
 def mapping(words: Sequence[str]) -> dict[str, Any]:
     """Texts and their columns, from the NAME=COLUMN and FILE.yaml of --map; raises UsageError."""
     try:
-        return data.flags.read_mapping(words)
+        return labels_flags.read_mapping(words)
     except ValueError as error:
         raise UsageError(f"--map {error}") from None

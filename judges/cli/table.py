@@ -21,13 +21,6 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from data.columns import MOST_FIRST, Columns
-from data.conversations import as_texts
-from data.tables.atomic_write import in_use
-from data.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
-from data.tables.problems import RowsError
-from data.tables.text import Row
-from data.tables.xlsx import split_sheet
 from dspy_judges.errors import JudgesError, UsageError
 from judges.cli.flags import follow, mapping, reasoning_as_asked, request_options
 from judges.client import (
@@ -45,8 +38,15 @@ from judges.client import (
 from judges.dimension import Comparison
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
+from judges.labels.columns import MOST_FIRST, Columns
+from judges.labels.conversations import as_texts
 from judges.loading import load
 from judges.scoring import reply_tokens
+from judges.tables.atomic_write import in_use
+from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
+from judges.tables.problems import RowsError
+from judges.tables.text import Row
+from judges.tables.xlsx import split_sheet
 from judges.terminal import Progress, print_error, print_note, print_output
 
 if TYPE_CHECKING:

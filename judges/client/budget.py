@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from dspy_judges.errors import JudgesError, OptionError
 from judges.client.prices import Price, token_bound
-from judges.client.protocol import Completion, Message, Sampling, Usage
 from judges.client.store import ANSWERED, CACHED, LOST, REFUSED, Store
+from judges.protocol import Completion, Message, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):

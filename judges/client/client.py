@@ -21,7 +21,9 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
-from judges.client.protocol import (
+from judges.client.store import ReplyCache, request_key
+from judges.judgement import NoScoreError, shortened
+from judges.protocol import (
     REFUSAL,
     SAMPLE_SEED_STEP,
     Completion,
@@ -37,8 +39,6 @@ from judges.client.protocol import (
     UnreachableError,
     is_reasoning,
 )
-from judges.client.store import ReplyCache, request_key
-from judges.judgement import NoScoreError, shortened
 
 T = TypeVar("T")
 TIMEOUT = 120.0

@@ -23,7 +23,7 @@ import msgspec
 from dspy_judges.errors import JudgesError
 from judges.client.keys import Redactor, endpoint_of, hide, secrets_among
 from judges.client.openai import Spelling, read_error, read_usage
-from judges.client.protocol import (
+from judges.protocol import (
     SAMPLE_SEED_STEP,
     Completion,
     FatalModelError,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from judges.client.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
+from judges.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 

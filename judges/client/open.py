@@ -36,8 +36,8 @@ from judges.client.keys import (
     without_secrets,
 )
 from judges.client.prices import Price, find_price, price_of
-from judges.client.protocol import FatalModelError, Model, is_embedded
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
+from judges.protocol import FatalModelError, Model, is_embedded
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # Those that DSPy asks and whose models a file may name by itself. A provider whose model names may

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from judges.client.keys import Redactor
 from judges.client.prices import token_bound
-from judges.client.protocol import (
+from judges.protocol import (
     OPENAI_REASONING,
     REFUSAL,
     Completion,

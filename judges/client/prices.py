@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from judges.client.protocol import Message, Usage, is_embedded
+from judges.protocol import Message, Usage, is_embedded
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4

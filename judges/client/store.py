@@ -20,7 +20,7 @@ import msgspec
 
 from dspy_judges.errors import JudgesError, OptionError
 from dspy_judges.files import claim_file
-from judges.client.protocol import Completion, Message, Sampling, Usage
+from judges.protocol import Completion, Message, Sampling, Usage
 
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
 # `cost` is in US dollars: at worst until the request is settled, and for good where it was lost.

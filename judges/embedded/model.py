@@ -16,10 +16,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from judges.client.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
 from judges.embedded.learning import Learned, latent_of, learn, probabilities
 from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
+from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
 NAME = "embedded-1"
 MIN_PROBABILITY = 1e-9

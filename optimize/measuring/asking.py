@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from data.types import LabelError, LabelledPairs
 from judges.cli.table import Estimate, estimate_runs, total_estimate
 from judges.client import (
     BudgetSpentError,
@@ -26,13 +25,21 @@ from judges.client import (
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.labels.types import LabelError, LabelledPairs
 from judges.panel import Panel
-from judges.recorded import judgement, read_pair_replies, read_replies, verdict
 from judges.terminal import Progress, print_note
-from optimize.figures import DIGITS, json_number
-from optimize.flags import bounds_of, rescale, whole_ratings
+from optimize.figures.as_json import DIGITS, json_number
+from optimize.inputs.flags import bounds_of, rescale, whole_ratings
+from optimize.inputs.labelled import (
+    PASS_FAIL,
+    AnyLevel,
+    Labelled,
+    check_level,
+    load_labels,
+    words_of,
+)
 from optimize.items import Items, choose_level, items_of, n_tied_of
-from optimize.labels import PASS_FAIL, AnyLevel, Labelled, check_level, load_labels, words_of
+from optimize.measuring.recorded import judgement, read_pair_replies, read_replies, verdict
 from optimize.measuring.scored import Scored, labelled_in_order, rows_met
 from optimize.statistics.correlations import Level
 

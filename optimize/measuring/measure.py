@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from data.types import LabelError, LabelledOutput, LabelledSet
 from judges.judgement import Verdict
-from optimize.figures import DIGITS, cell, interval_cell, json_number, value_cell
+from judges.labels.types import LabelError, LabelledOutput, LabelledSet
+from optimize.figures.as_json import DIGITS, cell, interval_cell, json_number, value_cell
 from optimize.items import Vector, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (

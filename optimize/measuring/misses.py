@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from optimize.figures import json_number
+from optimize.figures.as_json import json_number
 from optimize.items import output_name
 from optimize.measuring.scored import Scored
 

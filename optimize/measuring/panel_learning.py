@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from optimize.flags import MOST_FAILED, SettingsError
+from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
 from optimize.statistics.intervals import Matrix, Vector
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from data.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Verdict
+from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from optimize.inputs.labelled import PASS_FAIL
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
-from optimize.labels import PASS_FAIL
 from optimize.search.evaluator import reason_of
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.correlations import Level

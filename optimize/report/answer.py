@@ -6,9 +6,9 @@ All of it is read from what `--json` prints of a run, a verification or a compar
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from data.readers import is_constructed
 from judges.client import is_embedded
-from optimize.report.text import (
+from judges.labels.readers import is_constructed
+from optimize.figures.as_text import (
     PLURALS,
     SPLITS,
     cell_text,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from optimize.figures.as_text import TOO_FEW, number_text, share_text
 from optimize.measuring.scored import Scored
-from optimize.report.text import TOO_FEW, number_text, share_text
 
 # A scale of more ratings is counted in so many bands.
 MAX_RATINGS, BANDS = 12, 10

@@ -15,12 +15,21 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from data.tables.atomic_write import write_atomically
-from data.tables.formats import RowWriter
-from data.types import LabelledOutput
+from judges.labels.types import LabelledOutput
 from judges.prompt import Prompt, encodable
+from judges.tables.atomic_write import write_atomically
+from judges.tables.formats import RowWriter
 from judges.terminal import visible
-from optimize.injection import Probes
+from optimize.figures.as_text import (
+    SPLITS,
+    cell_text,
+    cost_text,
+    counted,
+    number_text,
+    share_text,
+    signature,
+)
+from optimize.measuring.injection import Probes
 from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, MISS_COLUMNS, miss_rows, misses
 from optimize.measuring.scored import Scored
 from optimize.report import charts
@@ -44,15 +53,6 @@ from optimize.report.answer import (
     unit_of,
 )
 from optimize.report.charts import CountChart, RowChart
-from optimize.report.text import (
-    SPLITS,
-    cell_text,
-    cost_text,
-    counted,
-    number_text,
-    share_text,
-    signature,
-)
 from optimize.statistics.correlations import midranks
 
 # Disagreements, failures, demonstrations and judges that are shown.

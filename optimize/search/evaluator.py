@@ -19,8 +19,8 @@ from judges.client import CHARACTERS_PER_TOKEN, Client, Price
 from judges.judgement import AnyJudgement, Verdict
 from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
-from optimize.figures import DIGITS, json_number
-from optimize.flags import MOST_FAILED, RISK
+from optimize.figures.as_json import DIGITS, json_number
+from optimize.inputs.flags import MOST_FAILED, RISK
 from optimize.items import Item, Items, Vector
 from optimize.search.candidates import Candidate, word_runs
 from optimize.statistics.balanced import (

@@ -21,8 +21,8 @@ import numpy as np
 
 from judges.client import BudgetSpentError
 from judges.prompt import Prompt
-from optimize.figures import DIGITS, json_number
-from optimize.flags import RISK
+from optimize.figures.as_json import DIGITS, json_number
+from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
 from optimize.search.evaluator import (

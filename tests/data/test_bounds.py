@@ -10,9 +10,9 @@ import pytest
 from openpyxl import Workbook
 
 from data import LabelError, read_labels
-from data.flags import read_map_file
-from data.tables.formats import read_records, read_table, read_table_rows
-from data.tables.problems import Problems, RowsError
+from judges.labels.flags import read_map_file
+from judges.tables.formats import read_records, read_table, read_table_rows
+from judges.tables.problems import Problems, RowsError
 
 ROW = {"id": "1", "document": "A text.", "summary": "Short."}
 WAY_OUT = "leave out what no judge reads, or split it"

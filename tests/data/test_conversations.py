@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 
 import data
-from data.conversations import as_text, as_texts, read_turns
+from judges.labels.conversations import as_text, as_texts, read_turns
 
 ASKED = {"role": "user", "content": "Where is it?"}
 SAID = {"role": "assistant", "content": "At desk 3."}

@@ -15,7 +15,7 @@ from jsonl import write_jsonl
 
 import data
 from judges.__main__ import main
-from judges.recorded import read_scores
+from optimize.measuring.recorded import read_scores
 
 Rows = list[dict[str, object]]
 

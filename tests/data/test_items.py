@@ -7,7 +7,7 @@ import pytest
 from jsonl import write_jsonl
 
 import data
-from data.readers import read_items
+from judges.labels.readers import read_items
 
 ROWS = [
     {"id": f"o{n}", "group": f"g{n // 2}", "system": "AB"[n % 2], "document": f"Text {n // 2}."}

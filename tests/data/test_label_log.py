@@ -7,7 +7,7 @@ import pytest
 from jsonl import write_jsonl
 
 import data
-from data.readers import read_items
+from judges.labels.readers import read_items
 
 Row = dict[str, object]
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 import data
-from data.flags import read_mapping, read_values
-from data.tables.problems import UnreadableError
-from data.values import RatingCells, plain_text
+from judges.labels.flags import read_mapping, read_values
+from judges.labels.values import RatingCells, plain_text
+from judges.tables.problems import UnreadableError
 
 
 class Sheet(NamedTuple):

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openpyxl import Workbook
 
-from data.tables.atomic_write import InUseError, in_use, write_atomically
-from data.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
-from data.tables.problems import Problems, RowsError
-from data.tables.text import Row, read_json_file
 from dspy_judges.files import claim_file
+from judges.tables.atomic_write import InUseError, in_use, write_atomically
+from judges.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
+from judges.tables.problems import Problems, RowsError
+from judges.tables.text import Row, read_json_file
 
 ROWS: list[Row] = [
     {"id": 1, "text": 'a, "b"\nc\té', "score": 1.5, "why": None},

@@ -8,11 +8,11 @@ from jsonl import read_jsonl, write_jsonl
 
 import data
 import judges
-from data.flags import read_bounds
 from judges.dimension import Dimension
+from judges.labels.flags import read_bounds
 from optimize.__main__ import command as tune
-from optimize.run.labels import prepare
-from optimize.run.settings import Settings
+from optimize.tuning.parts import prepare
+from optimize.tuning.settings import Settings
 
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"
 ROWS = read_jsonl(STARTER)

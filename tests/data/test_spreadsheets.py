@@ -10,9 +10,9 @@ import pytest
 from openpyxl import Workbook, load_workbook
 
 import data
-from data.tables.formats import RowWriter, Table, read_table
-from data.tables.problems import Problems
-from judges.recorded import RecordingError, read_replies, read_scores
+from judges.tables.formats import RowWriter, Table, read_table
+from judges.tables.problems import Problems
+from optimize.measuring.recorded import RecordingError, read_replies, read_scores
 
 HEADER = "id,document,summary,mark"
 TEXT = f"{HEADER}\na,Café au lait,Short one,4\nb,Another text,Short two,2\n"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonl import write_jsonl
 
 import data
-from data.weights import AT_RANDOM, Draw, document_weights
+from judges.labels.weights import AT_RANDOM, Draw, document_weights
 
 VALUES = {"a": 1.0, "b": 0.0, "c": 4.0, "d": 2.0, "e": 7.0, "f": 1.0, "g": 5.0}
 

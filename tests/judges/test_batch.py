@@ -11,13 +11,13 @@ from answers import answered
 from openai_server import OpenAIServer
 
 import judges
-from data.tables.atomic_write import write_atomically
 from dspy_judges.errors import OptionError
 from judges.__main__ import main
 from judges.batch import Batch
 from judges.client import FatalModelError, Price, Session, endpoint_of
 from judges.client.store import Store
 from judges.judgement import AnyJudgement
+from judges.tables.atomic_write import write_atomically
 
 LM = "openai/judge-1"
 ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]

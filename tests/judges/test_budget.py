@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.prices import FREE, Price
-from judges.client.protocol import Completion, Message, Sampling, Usage
 from judges.client.store import Store
+from judges.protocol import Completion, Message, Sampling, Usage
 
 DOLLAR = Price(per_token_in=1.0, per_token_out=1.0)
 ASKED: list[Message] = [{"role": "user", "content": "x" * 84}]  # at most 84 + 16 = 100 tokens

@@ -26,7 +26,7 @@ from judges.client.client import (
     event_loop,
 )
 from judges.client.open import Session
-from judges.client.protocol import (
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,

@@ -23,16 +23,16 @@ from judges.catalog import RELEVANCE
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
-from judges.client.protocol import (
+from judges.client.store import Store
+from judges.judge import FailedJudgementWarning
+from judges.modules import RatingJudge
+from judges.protocol import (
     Message,
     Sampling,
     ThrottledError,
     TransientError,
     UnreachableError,
 )
-from judges.client.store import Store
-from judges.judge import FailedJudgementWarning
-from judges.modules import RatingJudge
 
 KEY = "sk-Zq81LmXv47TbRw93KdPc"
 GATE = "Gx47QpLw92VnRt61MzKd"

@@ -15,8 +15,8 @@ from openai_server import OpenAIServer, Serving
 import judges
 from judges.__main__ import main
 from judges.client.dspy import open_dspy
-from judges.client.protocol import FatalModelError, Message, Sampling
 from judges.judgement import AnyJudgement
+from judges.protocol import FatalModelError, Message, Sampling
 
 CLAUDE, GEMINI = "anthropic/claude-sonnet-4-5", "gemini/gemini-2.5-flash"
 ROUTED = "openrouter/openai/gpt-4o-mini"

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import spearmanr
 
 import data
-from data.types import LabelledOutput
 from judges.catalog import find
 from judges.embedded.facets import Vector
 from judges.embedded.model import Demo, EmbeddedJudge, make_judge, read_task
+from judges.labels.types import LabelledOutput
 
 UNTUNED = find("relevance").prompt()
 TASK = read_task(UNTUNED.template()[0]["content"])

@@ -6,10 +6,10 @@ import time
 import pytest
 
 from judges.catalog import find, names
-from judges.client.protocol import FatalModelError, Reply, Sampling
 from judges.dimension import Comparison, Dimension, untuned_prompt
 from judges.embedded import EmbeddedModel
 from judges.prompt import Field, Prompt
+from judges.protocol import FatalModelError, Reply, Sampling
 from judges.scoring import SamplingPlan, read_sample, score_of
 
 WEIGHTED = SamplingPlan(kind="weighted")

@@ -12,7 +12,7 @@ from processes import run_python
 
 from judges.client.open import close_models, open_model
 from judges.client.openai import EndpointModel
-from judges.client.protocol import (
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from judges.__main__ import main
 from judges.catalog import RELEVANCE, TLDR_CONCISE
-from judges.client.protocol import Message
 from judges.judge import Judge
+from judges.protocol import Message
 from judges.scoring import SamplingPlan
 
 DEMO = {"document": "A fire.", "summary": "Fire.", "rating": 4}

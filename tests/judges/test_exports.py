@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 
-from data.types import LabelledOutput, LabelledSet, Reading
-from judges.exports import read_export
-from judges.recorded import RecordingError
+from judges.labels.types import LabelledOutput, LabelledSet, Reading
+from optimize.measuring.exports import read_export
+from optimize.measuring.recorded import RecordingError
 
 Rows = list[dict[str, Any]]
 THREE = (1, 2, 3)

@@ -20,9 +20,9 @@ from dspy_judges.errors import OptionError
 from judges import frozen
 from judges.catalog import FLUENCY, RELEVANCE
 from judges.client.client import Client
-from judges.client.protocol import Completion, Message, Sampling
 from judges.frozen import JudgeFile
 from judges.judge import Judge
+from judges.protocol import Completion, Message, Sampling
 from judges.scoring import SamplingPlan
 
 

@@ -18,9 +18,9 @@ from judges import load
 from judges.__main__ import main
 from judges.client.keys import Redactor, holds_secret, read_key, without_secrets
 from judges.client.open import open_model
-from judges.client.protocol import Completion, FatalModelError, Reply, Token
 from judges.frozen import FrozenJudgeError, demo_bytes, digest
 from judges.judge import Judge
+from judges.protocol import Completion, FatalModelError, Reply, Token
 from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 

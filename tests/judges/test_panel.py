@@ -13,13 +13,13 @@ from prompts import prompted
 
 from judges import frozen
 from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
-from judges.client.protocol import FatalModelError
 from judges.dimension import Dimension
 from judges.frozen import FrozenJudgeError, PanelFile
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Verdict
 from judges.loading import load
 from judges.panel import Member, Panel, PanelError
+from judges.protocol import FatalModelError
 
 UNIT: Any = {"slope": 0.25, "intercept": -0.25}  # 1 to 5 onto 0 to 1
 DOCUMENT = "A fire broke out in the old mill at night. Nobody was hurt, the owner said."

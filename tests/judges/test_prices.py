@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.client.prices import FREE, Price, find_price, token_bound
-from judges.client.protocol import Message, Usage
+from judges.protocol import Message, Usage
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from judges.client import Budget, Price, Sampling
-from judges.client.protocol import Usage
+from judges.protocol import Usage
 from judges.terminal import Progress, print_error, print_note, run_command, visible
 
 

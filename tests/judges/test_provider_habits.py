@@ -12,7 +12,7 @@ from openai_replies import Body, completion
 from openai_server import OpenAIServer
 
 from judges.client.openai import EndpointModel
-from judges.client.protocol import (
+from judges.protocol import (
     Completion,
     FatalModelError,
     Message,

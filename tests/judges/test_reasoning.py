@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.catalog import find
-from judges.client.protocol import Reply
 from judges.dimension import Comparison, Dimension, check_prompt, untuned_prompt
 from judges.frozen import loads
 from judges.judge import Judge
 from judges.modules import demos_of, prompt_of, signature_of
 from judges.prompt import NOT_GIVEN, Prompt, Reasoning, Value, reasoning_of, with_reasoning
+from judges.protocol import Reply
 from judges.scoring import SamplingPlan, read_sample
 
 FORMS: tuple[Reasoning, ...] = get_args(Reasoning)

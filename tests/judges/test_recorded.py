@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from judges.judgement import NoScoreError
-from judges.recorded import (
+from optimize.measuring.recorded import (
     RecordedReplies,
     RecordingError,
     judgement,

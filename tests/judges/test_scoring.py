@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from judges.catalog import find
-from judges.client.protocol import FatalModelError, Reply, Sampling, Token
 from judges.dimension import Dimension, untuned_prompt
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, with_reasoning
+from judges.protocol import FatalModelError, Reply, Sampling, Token
 from judges.scoring import (
     NoProbabilitiesError,
     SamplingPlan,

@@ -20,8 +20,8 @@ from processes import run_python, until
 from judges.client.budget import Budget
 from judges.client.client import Response
 from judges.client.open import Session
-from judges.client.protocol import Completion, Message, Reply, Sampling, Token, Usage
 from judges.client.store import CACHE_FILE, Store, StoreError, open_cache, request_key
+from judges.protocol import Completion, Message, Reply, Sampling, Token, Usage
 
 OPEN = "import sys; from judges.client.store import Store; Store(sys.argv[1])"
 IN_USE = "s: another run is using it; wait for it to end"
@@ -285,7 +285,7 @@ def test_the_cache_is_where_the_environment_or_the_user_says_and_its_users_alone
 
 WRITER = """
 import sys
-from judges.client.protocol import Completion, Reply
+from judges.protocol import Completion, Reply
 from judges.client.store import open_cache
 cache = open_cache(sys.argv[1])
 for number in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):

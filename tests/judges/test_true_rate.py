@@ -10,7 +10,7 @@ from dspy_judges.__main__ import main
 from judges.judge import Judge
 from judges.loading import load
 from judges.true_rate import corrected_rate, errors_by_document
-from optimize.tuning import tune
+from optimize.run import tune
 
 RUNS = 200
 

@@ -11,10 +11,10 @@ from scripted_model import Scripted
 import judges
 from judges.__main__ import main
 from judges.client import Client
-from judges.client.protocol import Completion, Reply, Token
 from judges.dimension import Dimension, DimensionError, untuned_prompt
 from judges.judgement import Judgement, NoScoreError
 from judges.panel import Member, Panel
+from judges.protocol import Completion, Reply, Token
 from judges.reading import read
 from judges.scoring import ONE, WEIGHTED, SamplingPlan, read_sample, score_of
 

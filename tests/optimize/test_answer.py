@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from report_cases import cell, gain, order, outputs, run_summary
 
-from data.readers import starter
+from judges.labels.readers import starter
+from optimize.figures.as_text import wrapped
 from optimize.measuring.measure import two_value_figures
 from optimize.report.answer import (
     compare_answer,
@@ -17,7 +18,6 @@ from optimize.report.answer import (
     run_lines,
     run_steps,
 )
-from optimize.report.text import wrapped
 
 
 def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None:

@@ -10,9 +10,8 @@ from search_world import SEED, judge, problem_of, search, world, written_search
 from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.flags import SettingsError
+from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
-from optimize.run.labels import choose_objective
 from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Judged, SearchOptions, objective
@@ -24,6 +23,7 @@ from optimize.statistics.balanced import (
     verdicts,
 )
 from optimize.statistics.intervals import stream
+from optimize.tuning.parts import choose_objective
 
 RUNS = 120
 

@@ -13,9 +13,9 @@ from processes import run_python
 
 import data
 from optimize.__main__ import command as tune
-from optimize.bearing import bearing_of, lacking
 from optimize.check import main as check
 from optimize.items import Item, Items
+from optimize.measuring.bearing import bearing_of, lacking
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import two_values

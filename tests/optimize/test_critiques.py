@@ -16,12 +16,12 @@ from simulated_model import tuned
 
 from judges.prompt import NOT_GIVEN
 from optimize.items import Items
-from optimize.run.labels import prepare
-from optimize.run.settings import OptimizerName, Settings
 from optimize.search.candidates import Candidate, agreed_comment, draw_demo_set
 from optimize.search.evaluator import SearchOptions
 from optimize.search.lessons import JudgedItems
 from optimize.statistics.intervals import stream
+from optimize.tuning.parts import prepare
+from optimize.tuning.settings import OptimizerName, Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -15,9 +15,9 @@ from jsonl import write_jsonl
 from processes import TIMEOUT
 
 import data
-from data.tables.atomic_write import InUseError, in_use
+from judges.tables.atomic_write import InUseError, in_use
 from optimize.__main__ import command
-from optimize.run.folder import Trials
+from optimize.tuning.folder import Trials
 
 FEW = ["--dimension", "relevance", "--data", "few.jsonl", "--max-calls", "400"]
 
@@ -102,7 +102,7 @@ def test_what_could_not_be_frozen_is_refused_before_anything_is_asked(
 def test_a_full_disk_names_the_file_and_the_same_command_goes_on(
     here: Path, whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from optimize.run import folder as run_folder
+    from optimize.tuning import folder as run_folder
 
     write = run_folder.write_atomically
     for name in ("config.json", "summary.json"):
@@ -145,7 +145,7 @@ def test_changed_labels_are_not_gone_on_with(
 HOLD = """
 import sys, time
 from pathlib import Path
-from data.tables.atomic_write import in_use
+from judges.tables.atomic_write import in_use
 with in_use(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from jsonl import read_jsonl, write_jsonl
 
-from data.flags import read_map_file
-from data.types import LabelError
+from judges.labels.flags import read_map_file
+from judges.labels.types import LabelError
 from optimize import check
-from optimize.labels import subject_of
+from optimize.inputs.labelled import subject_of
 
 SECRET = {
     **{"annotator_note": "fine", "model": "m", "pass_rate": "85%", "date": "2026-10-01"},

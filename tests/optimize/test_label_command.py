@@ -16,8 +16,8 @@ import pytest
 from jsonl import read_jsonl, write_jsonl
 from processes import TIMEOUT, start_command, until
 
-from data.readers import read_labels
 from dspy_judges.__main__ import main
+from judges.labels.readers import read_labels
 
 ROWS = [
     {"id": f"o{i}", "group": f"d{i // 2}", "document": f"Text {i // 2}.", "summary": f"Sum {i}."}

@@ -8,8 +8,8 @@ from jsonl import write_jsonl
 
 import data
 import judges
-from data.readers import is_constructed, read_items
 from judges.dimension import Dimension
+from judges.labels.readers import is_constructed, read_items
 from optimize import check
 from optimize.__main__ import command as tune
 from optimize.verify import command as verify

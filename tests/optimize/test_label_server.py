@@ -14,8 +14,8 @@ import pytest
 from jsonl import read_jsonl
 
 from judges import loading
-from optimize.labelling.server import Server
-from optimize.labelling.session import RefusedError, Session
+from optimize.label_page.server import Server
+from optimize.label_page.session import RefusedError, Session
 
 MARKUP = "<script>alert('x')</script> &amp; {{nonce}}"
 TEXTS = ["document", "summary"]

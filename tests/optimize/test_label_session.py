@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import read_jsonl, write_jsonl
 
-from data.readers import read_labels, read_pairs
-from data.types import LabelError
 from judges import loading
-from optimize.labelling.session import Click, RefusedError, Session
+from judges.labels.readers import read_labels, read_pairs
+from judges.labels.types import LabelError
+from optimize.label_page.session import Click, RefusedError, Session
 
 TEXTS = ["document", "summary"]
 N = 6

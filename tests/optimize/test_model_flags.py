@@ -9,8 +9,8 @@ from openai_replies import Body, error
 from openai_server import OpenAIServer
 
 from optimize.__main__ import command
-from optimize.flags import SettingsError
-from optimize.run.settings import Settings, read_settings
+from optimize.inputs.flags import SettingsError
+from optimize.tuning.settings import Settings, read_settings
 from optimize.verify import command as verify
 
 JUDGE, PROPOSER = "openai/judge-1", "openai/writer-1"

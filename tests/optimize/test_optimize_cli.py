@@ -12,7 +12,7 @@ from processes import run_python
 from dspy_judges.errors import UsageError
 from judges.cli.main import parser as judges_parser
 from optimize.__main__ import command, parser
-from optimize.run.settings import read_settings
+from optimize.tuning.settings import read_settings
 
 DIMENSION = """
 name: liveliness

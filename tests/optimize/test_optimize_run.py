@@ -10,8 +10,8 @@ import pytest
 from openai_server import OpenAIServer
 
 import data
-from data.types import LabelledSet
 from judges.judge import Judge
+from judges.labels.types import LabelledSet
 from judges.loading import load
 from optimize.__main__ import command
 

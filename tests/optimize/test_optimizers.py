@@ -25,10 +25,10 @@ from search_world import (
 import judges
 from judges.client.budget import Budget
 from judges.client.prices import Price
-from judges.client.protocol import FatalModelError
 from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.prompt import Prompt
+from judges.protocol import FatalModelError
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Judged, Pricing, SearchOptions

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from report_cases import CLEAN, PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
 
 from judges.judgement import Judgement
-from optimize.injection import ATTACKS, Probes, score_shift
+from optimize.measuring.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.scored import Scored
 from optimize.report import charts
 from optimize.report.page import (

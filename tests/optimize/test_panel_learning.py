@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from optimize.flags import SettingsError
+from optimize.inputs.flags import SettingsError
 from optimize.measuring.panel_learning import PanelFit, learn_panel
 from optimize.statistics.correlations import Level, summary_level
 

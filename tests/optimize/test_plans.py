@@ -8,8 +8,8 @@ import pytest
 from judges import load
 from judges.scoring import SamplingPlan
 from optimize.__main__ import command
-from optimize.flags import SettingsError
-from optimize.run.settings import read_settings
+from optimize.inputs.flags import SettingsError
+from optimize.tuning.settings import read_settings
 
 
 def test_the_named_plan_is_followed_and_frozen(

@@ -10,9 +10,9 @@ from judges.catalog import find
 from judges.client import BudgetSpentError
 from judges.client.budget import Budget
 from judges.client.client import Client
-from judges.client.protocol import Completion, Message, Reply, Sampling
 from judges.judge import Judge
-from optimize.injection import (
+from judges.protocol import Completion, Message, Reply, Sampling
+from optimize.measuring.injection import (
     ATTACKS,
     OUTPUTS_PROBED,
     Probes,

@@ -10,12 +10,12 @@ from openai_server import OpenAIServer
 
 from judges.client.budget import Account, Booking, Budget, Spending
 from judges.client.prices import Price
-from judges.client.protocol import Message, Sampling, Usage
+from judges.protocol import Message, Sampling, Usage
 from optimize.__main__ import command
-from optimize.flags import SettingsError
-from optimize.run.budget import CallTokens, RunBudget, plan_budget, spending_summary
-from optimize.run.labels import prepare
-from optimize.run.settings import read_settings
+from optimize.inputs.flags import SettingsError
+from optimize.tuning.budget import CallTokens, RunBudget, plan_budget, spending_summary
+from optimize.tuning.parts import prepare
+from optimize.tuning.settings import read_settings
 
 LM = "openai/gpt-4.1-mini"
 RUN = ["--dimension", "relevance", "--lm", LM]

@@ -11,8 +11,8 @@ from processes import run_python
 
 import judges
 import optimize
-from data.types import LabelError
-from judges.client.protocol import ModelError
+from judges.labels.types import LabelError
+from judges.protocol import ModelError
 
 PLAIN = judges.Dimension(
     name="plain_words",
@@ -135,7 +135,7 @@ def test_a_run_that_got_no_reply_leaves_nothing_behind(
         assert (folder / "config.json").is_file()
         raise ModelError("nobody answers")
 
-    monkeypatch.setattr("optimize.run.run.run", unreachable)
+    monkeypatch.setattr("optimize.tuning.pipeline.run", unreachable)
     with pytest.raises(ModelError):
         optimize.tune(PLAIN, data=labels, map=NAMED, out="no-answer", quiet=True)
     assert not Path("no-answer").exists()

@@ -12,14 +12,14 @@ from jsonl import write_jsonl
 
 import judges
 import optimize
-from data.types import LabelError
 from judges.dimension import Dimension, UnknownDimensionError
 from judges.judgement import Judgement
+from judges.labels.types import LabelError
 from optimize import verify
 from optimize.__main__ import command as tune
-from optimize.flags import SettingsError
-from optimize.injection import probe
+from optimize.inputs.flags import SettingsError
 from optimize.items import Item, Items
+from optimize.measuring.injection import probe
 from optimize.rank_optimizer import RankOptimizer
 from optimize.search.candidates import nearest_choice
 from optimize.search.lessons import JudgedItems

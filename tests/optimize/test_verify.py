@@ -12,7 +12,7 @@ import data
 import judges
 from judges.scoring import SamplingPlan
 from optimize import compare, measure
-from optimize.flags import SettingsError
+from optimize.inputs.flags import SettingsError
 from optimize.items import items_of, text_key, tuned_keys
 from optimize.verify import command
 

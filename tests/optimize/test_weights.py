@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 
-from data.types import LabelledOutput, LabelledSet
+from judges.labels.types import LabelledOutput, LabelledSet
 from optimize import estimate, measure, verify
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.correlations import Level, correlation

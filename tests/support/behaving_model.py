@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from judges.client.client import Request, Response
-from judges.client.protocol import Completion, Message, Reply, Sampling
 from judges.judgement import NoScoreError
+from judges.protocol import Completion, Message, Reply, Sampling
 
 Behave = Callable[[str, Sampling, int], str | Sequence[str]]
 

@@ -22,7 +22,7 @@ from aiohttp import web
 from openai_replies import Body, complaints, completion, error, follow, official_params
 
 from judges.client.prices import Price
-from judges.client.protocol import Usage
+from judges.protocol import Usage
 
 # What comes well formed and holds no judgement; the tokens are billed all the same.
 WITHHELD = ("empty", "null", "truncated", "cut", "filtered", "refusal", "garbage")

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from data.types import LabelledOutput, LabelledPair, Vote
 from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judgement import Choice, Judgement, Verdict
-from optimize.injection import ATTACKS, Probes, score_shift
+from judges.labels.types import LabelledOutput, LabelledPair, Vote
 from optimize.items import Item, Items
+from optimize.measuring.injection import ATTACKS, Probes, score_shift
 from optimize.measuring.scored import Scored
 from optimize.report.page import write_run
 from optimize.statistics.correlations import Level

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 
-from judges.client.protocol import Completion, Message, Reply, Sampling
+from judges.protocol import Completion, Message, Reply, Sampling
 
 
 class Scripted:

@@ -11,12 +11,11 @@ from behaving_model import Model
 
 from judges.client.budget import Account
 from judges.client.client import Client
-from judges.client.protocol import Sampling
 from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
+from judges.protocol import Sampling
 from optimize.items import Item, Items
-from optimize.run.settings import OptimizerName
 from optimize.search.evaluator import (
     Evaluator,
     Goal,
@@ -30,6 +29,7 @@ from optimize.search.evaluator import (
 from optimize.search.gate import SearchResult
 from optimize.search.gate import search as search_with
 from optimize.statistics.intervals import stream
+from optimize.tuning.settings import OptimizerName
 
 SUBJECT = Dimension(
     name="warmth",

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from judges.client.protocol import Completion, Message, Reply, Sampling
-from optimize.run.folder import open_run, run_config
-from optimize.run.labels import prepare
-from optimize.run.run import run
-from optimize.run.settings import Settings
+from judges.protocol import Completion, Message, Reply, Sampling
+from optimize.tuning.folder import open_run, run_config
+from optimize.tuning.parts import prepare
+from optimize.tuning.pipeline import run
+from optimize.tuning.settings import Settings
 
 
 class SimulatedModel:

@@ -1,0 +1,90 @@
+"""What stands in one cell: a name, ratings by annotator, texts, or JSON."""
+
+from collections.abc import Mapping
+
+from judges.labels.values import looks_like_rating
+from judges.tables.problems import UnreadableError
+from judges.tables.text import TableRow, decode_json
+from judges.tables.text import is_blank as is_blank
+
+# Annotator -> rating. None is nobody named: a single number, which may be a mean.
+RatingsByAnnotator = dict[str | None, float]
+
+# A dotted name reaches into a nested column.
+DOT = "."
+# A longer list of numbers is no set of ratings but, say, an embedding.
+MAX_ANNOTATORS = 100
+
+
+def value_in(row: TableRow, column: str) -> object:
+    """Return a row's cell; a dotted column that the row lacks reaches into a nested one."""
+    if column in row.cells or DOT not in column:
+        return row.cells.get(column)
+    value: object = row.cells
+    for key in column.split(DOT):
+        nested = as_object(value)
+        if nested is None:
+            return None
+        value = nested.get(key)
+    return value
+
+
+def is_name(value: object) -> bool:
+    """Whether a cell can name an output, a document, a system or a dimension."""
+    return isinstance(value, str | int) and not isinstance(value, bool) and not is_blank(value)
+
+
+def is_rating(value: object, *, typed: bool) -> bool:
+    """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
+    value = parsed(value)
+    if not isinstance(value, list | tuple):
+        return looks_like_rating(value, typed=typed)
+    alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
+    return len(value) <= MAX_ANNOTATORS and all(alike)
+
+
+def as_object(value: object) -> Mapping[str, object] | None:
+    """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
+    value = parsed(value)
+    return value if isinstance(value, Mapping) else None
+
+
+def parsed(value: object, *, strict: bool = False) -> object:
+    """A list or an object, also where a string holds it as JSON; else the value itself.
+
+    Strict: UnreadableError where a string begins so, and is no JSON.
+    """
+    if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
+        return value
+    try:
+        return decode_json(value)
+    except ValueError:
+        if not strict:
+            return value
+    advice = "write it as JSON, or give flat columns"
+    raise UnreadableError("bad-json", "is not JSON", advice, value)
+
+
+def rating_parts(value: object) -> list[tuple[str | None, object]]:
+    """A cell's ratings and who gave each: of a list, of {annotator: rating}, or the one.
+
+    Raises UnreadableError where JSON is broken.
+    """
+    value = parsed(value, strict=True)
+    if isinstance(value, Mapping):
+        by_name = {str(name): part for name, part in value.items()}
+        return [*sorted(by_name.items(), key=lambda part: part[0])]
+    if isinstance(value, list | tuple):
+        return [(str(place), part) for place, part in enumerate(value, 1)]
+    return [(None, value)]
+
+
+def join_texts(value: object) -> str | None:
+    """Several texts of a cell, such as reviews, as one, or an object's only text; else None."""
+    if isinstance(value, Mapping) and len(value) == 1:
+        value = [*value.values()]
+    if not isinstance(value, list | tuple):
+        return None
+    if any(part is not None and not isinstance(part, str) for part in value):
+        return None
+    return "\n\n".join(part for part in value if not is_blank(part)) or None

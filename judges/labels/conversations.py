@@ -1,0 +1,150 @@
+"""Conversations as texts: lists of turns as OpenAI, ShareGPT and Arena write them, in lines."""
+
+import ast
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import takewhile
+
+from judges.labels.cells import parsed
+from judges.labels.columns import OUTPUTS, ColumnNames, known_word
+from judges.tables.formats import Table
+from judges.tables.problems import joined_names
+from judges.tables.text import Row
+
+CONVERSATION = "conversation"
+# Words of --map: the last assistant turn is judged, or all.
+JUDGED = (("judge", "turn"), ("judge", CONVERSATION))
+_ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
+_SPEAKERS = {
+    **dict.fromkeys(("assistant", "gpt", "chatgpt", "bot", "chatbot", "model", "ai"), _ASSISTANT),
+    **dict.fromkeys(("user", "human", "prompter", "customer"), "User"),
+    **dict.fromkeys(("tool", "function", "observation"), "Tool result"),
+    **dict.fromkeys(("system", "developer"), "System"),
+    "function_call": _CALL,
+}
+_LISTS = ("messages", "conversation", "conversations")
+_ROLES, _CONTENTS = ("role", "from", "speaker"), ("content", "value", "text")
+_CALLS = ("tool_calls", "function_call")
+_NEW_LINE, _MOST = "\n    ", 20_000
+Turn = tuple[str, str]  # who speaks, or what is done, and the words
+
+
+def read_turns(value: object) -> list[Turn]:
+    """The turns in a cell, also where a string has them as JSON or as Python prints them."""
+    # Lists of Parquet are arrays in a frame.
+    value = value.tolist() if hasattr(value, "tolist") else parsed(value)
+    if isinstance(value, str) and value.startswith("[{'"):
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            value = ast.literal_eval(value)
+    if isinstance(value, Mapping):
+        value = _first(value, _LISTS)
+    turns: list[Turn] = []
+    for message in value if isinstance(value, list | tuple) else ():
+        role = _first(message, _ROLES) if isinstance(message, Mapping) else None
+        if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
+            return []
+        said = _text_of(_first(message, _CONTENTS))
+        calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
+        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), said)]
+        turns += (spoken if said or not calls else []) + calls
+    return turns
+
+
+def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
+    return next((cells[name] for name in names if cells.get(name) is not None), None)
+
+
+def _text_of(part: object) -> str:
+    """A message's content, or a part of it: a call as NAME(ARGUMENTS), a picture as what it is."""
+    if isinstance(part, list | tuple):
+        return "\n".join(map(_text_of, part))
+    if not isinstance(part, Mapping):
+        return "" if part is None else str(part)
+    called = part.get("function", part)
+    if isinstance(called, Mapping) and "name" in called:
+        return f"{called['name']}({_first(called, ('arguments', 'input')) or ''})"
+    return _text_of(_first(part, _CONTENTS)) or f"[{part.get('type', 'no text')}]"
+
+
+def as_text(turns: Iterable[Turn]) -> str:
+    """Turns as lines; of a long conversation the head and the tail, and how much is left out."""
+    # Lines after a turn's first stand further in, so that none passes for another turn.
+    text = "\n".join(f"{who}: {_NEW_LINE.join(said.splitlines())}" for who, said in turns)
+    if (left_out := len(text) - _MOST) <= 0:
+        return text
+    mark = f" [... {left_out:,} characters left out ...] "
+    return text[: _MOST // 4] + mark + text[_MOST // 4 - _MOST :]
+
+
+def _alone(turns: list[Turn]) -> str:
+    """The words of one turn of an assistant, if they feign no other; else all turns as lines."""
+    (speaker, words), *others = turns
+    feigned = any(line.lstrip().startswith(_ASSISTANT) for line in words.splitlines())
+    return as_text(turns) if others or feigned or speaker != _ASSISTANT else words
+
+
+def as_texts(cells: Row) -> Row:
+    """A row with its conversations as texts, under all names by which a judge may read them.
+
+    Two are `prompt`, which they share, `response_a` and `response_b`; one is `conversation` and,
+    without an output beside it, `output` (the last assistant turn) and `input` (all before it).
+    """
+    found = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
+    texts: Row = {column: _alone(turns) for column, turns in found.items()}
+    if sides := _sides(found):
+        a, b = (found[column] for column in sides)
+        alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
+        n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
+        texts |= {"prompt": as_text(a[:n_shared])} if n_shared else {}
+        texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
+    elif found:
+        turns, outputs = next(iter(found.values())), _outputs(cells)
+        beside = [(_ASSISTANT, str(cells[c])) for c in outputs if c not in found and cells[c]]
+        texts[CONVERSATION] = as_text([*turns, *beside])
+        if not outputs:
+            backwards = [who in _ANSWERS for who, _ in reversed(turns)]
+            end = len(turns) - [*backwards, True].index(True)
+            start = end - [*backwards[len(turns) - end :], False].index(False)
+            # What the user calls `input` stays what it is.
+            before = "dialogue" if "input" in cells and "input" not in found else "input"
+            texts[before] = as_text(turns[:start]) or "[the conversation begins here]"
+            texts["output"] = _alone(turns[start:end]) if end else None
+    return {**cells, **texts}
+
+
+def _sides(columns: Collection[str]) -> tuple[str, str] | None:
+    sides = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
+    return next(sides, None)
+
+
+def _outputs(columns: Iterable[str]) -> list[str]:
+    return [column for column in columns if known_word(column) in OUTPUTS]
+
+
+def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool) -> Table:
+    """The table with its conversations as texts, and a note of how they were read."""
+    columns = [c for c in table.columns if any(read_turns(row.cells.get(c)) for row in table.rows)]
+    if not columns:
+        return table
+    texts = [as_texts(row.cells) for row in table.rows]
+    named = (name for name, column in mapping.items() if column in table.columns)
+    outputs = _outputs((*table.columns, *named))
+    names, how = {*columns}, "each is one text"
+    if _sides(columns):
+        names = {"prompt", "response_a", "response_b"}
+        how = "the turns that two share are the prompt, what follows is the responses"
+    elif whole or not (outputs or any(of.get("output") for of in texts)):
+        names, how = {CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)"
+    elif not outputs:
+        names = {"input", "dialogue", "output"}
+        how = "the last assistant turn is judged (--judge conversation: all of it)"
+    names |= {*table.columns} - {*columns}
+    texts = [{name: text for name, text in of.items() if name in names} for of in texts]
+    rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
+    read = columns if _sides(columns) else columns[:1]
+    notes = [*table.notes, f"{joined_names(read)} holds conversations: {how}"]
+    if others := columns[len(read) :]:
+        notes.append(f"of conversations one is read, and not {joined_names(others)}")
+    known = tuple(dict.fromkeys(name for of in texts for name in of))
+    return replace(table, rows=rows, columns=known, notes=tuple(notes))

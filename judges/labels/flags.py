@@ -1,0 +1,155 @@
+"""The words of a command line that say how to read a file: --map NAME=COLUMN, --scale LOW-HIGH."""
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from judges.labels.columns import ColumnNames, split_quoted
+from judges.labels.types import LabelError, Vote
+from judges.labels.values import Scale, Values
+from judges.tables.text import read_yaml_file
+
+# In a mapping file, beside names and columns: words and what they count, and the scale.
+VALUES, SCALE = "values", "scale"
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
+_VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
+_BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with 2 and one line; names flags in full; takes -1:1 for a value of --scale."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("allow_abbrev", False)
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, **kwargs)
+        # What begins like a number is no flag.
+        self._negative_number_matcher = re.compile(r"-[\d.]")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = sys.argv[1:] if args is None else list(args)
+        # Before what is missing is told: a flag that is mistyped may be the one that is.
+        for word in takewhile(lambda word: word != "--", words) if not self._subparsers else ():
+            flag = word.partition("=")[0]
+            if flag[:2] == "--" and " " not in word and flag not in self._option_string_actions:
+                close = get_close_matches(flag, list(self._option_string_actions), n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                self.error(f"unrecognized arguments: {flag}{hint}")
+        return super().parse_known_args(words, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
+
+    def one_line(self, message: str) -> str:
+        """The message as it is printed."""
+        return " ".join(message.split())
+
+
+def read_mapping(words: Iterable[str]) -> dict[str, Any]:
+    """Our names and their columns, from NAME=COLUMNs and mapping files; raises ValueError.
+
+    A name given several columns has them all, in that order; a NAME=COLUMN beats a file. A file's
+    values stand under `values`.
+    """
+    of_files: dict[str, Any] = {}
+    columns: dict[str, list[str]] = {}
+    for word in words:
+        name, equals, column = word.partition("=")
+        if not equals and word.endswith((".yaml", ".yml")):
+            of_files |= read_map_file(word)
+        elif not (name and column):
+            raise LabelError(f"{word!r} is not NAME=COLUMN, as in document=article, nor FILE.yaml")
+        elif column not in columns.setdefault(name, []):
+            columns[name].append(column)
+    return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
+
+
+def read_map_file(path: str | Path) -> dict[str, Any]:
+    """The mapping of `check --write-map`: columns, `values`, `scale`; raises ValueError."""
+    try:
+        # No, 1 and null are words of labels.
+        content = read_yaml_file(Path(path), as_written=True)
+    except OSError as error:
+        raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
+    except ValueError as error:
+        raise LabelError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise LabelError(f"{path}: write one `name: column` a line, as in document: article")
+    for name, columns in content.items():
+        parts = columns if isinstance(columns, list) and columns else [columns]
+        is_values = name == VALUES and isinstance(columns, dict)
+        if not is_values and not all(isinstance(column, str) for column in parts):
+            raise LabelError(f"{path}: {name} needs a column, or a list of columns")
+    return content
+
+
+def split_mapping(
+    mapping: Mapping[str, Any] | str | Path | None, values: Values | None
+) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
+    """Columns and words of a mapping, or of its file; `values` beat its own. Raises ValueError."""
+    if isinstance(mapping, str | Path):
+        mapping = read_map_file(mapping)
+    # A frame may number its columns.
+    pairs = (mapping or {}).items()
+    columns = {str(name): str(c) if isinstance(c, int) else c for name, c in pairs}
+    own = columns.pop(VALUES) if isinstance(columns.get(VALUES), Mapping) else {}
+    return columns, {**read_values(own), **read_values(values or {})}
+
+
+def read_values(given: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
+    """Words and what they count, from `WORD=NUMBER,...`s or a mapping; raises ValueError.
+
+    A, B and tie are choices, and nothing is no rating. A word with a comma is quoted, as a cell of
+    CSV is.
+    """
+    if isinstance(given, Mapping):
+        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in given.items()]
+    else:
+        parts = [part.rpartition("=") for text in given for part in split_quoted(text)]
+        pairs = [(word.strip(), counted.strip()) for word, _, counted in parts]
+    values: dict[str, float | Vote | None] = {}
+    for word, counted in pairs:
+        if not word:
+            raise LabelError(f"{counted!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
+        value = _value_of(counted, word)
+        if values.setdefault(word, value) != value:
+            raise LabelError(f"{word!r} is given two values")
+    return values
+
+
+def _value_of(counted: object, word: str) -> float | Vote | None:
+    if counted is None or counted == "":
+        return None
+    if vote := _VOTES.get(str(counted).casefold()):
+        return vote
+    try:
+        number = float(str(counted))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise LabelError(f"{word!r} counts {counted!r}, which is no number, nor A, B or tie")
+    return number
+
+
+def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
+    """Take the scale of a mapping file out of its columns; None where it holds none."""
+    named = columns.get(SCALE)
+    scale = read_bounds(named) if isinstance(named, str) else None
+    if scale is not None:
+        del columns[SCALE]
+    return scale
+
+
+def read_bounds(text: str) -> Scale | None:
+    """Read `LOW-HIGH` or `LOW:HIGH`, as in 1-5, 0:1 or -1:1; None where it is neither."""
+    match = _BOUNDS.fullmatch(text.strip())
+    if match is None:
+        return None
+    low, high = float(match[1]), float(match[2])
+    return (low, high) if low < high else None

@@ -1,0 +1,207 @@
+"""Read a file of human labels, whole, or refuse it with every problem it has."""
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dspy_judges.startup import HOME
+from judges.labels.columns import Columns
+from judges.labels.conversations import CONVERSATION, JUDGED, with_texts
+from judges.labels.flags import pop_scale, split_mapping
+from judges.labels.outputs import read_outputs
+from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
+from judges.labels.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
+from judges.labels.rows import standing, stated_scales, without_footers
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.labels.values import Scale, Values, word_of
+from judges.labels.weights import weighed
+from judges.tables.formats import read_table
+from judges.tables.in_memory import Rows, is_in_memory, name_of
+from judges.tables.problems import Problem, Problems, joined_names
+
+# Our names and the file's columns, `values` and a `scale` beside them; or the file with these.
+Mapped = Mapping[str, Any] | str | Path
+AnySource = str | Path | Rows
+Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
+
+
+def read_labels(
+    path: AnySource,
+    *,
+    map: Mapped | None = None,
+    dimensions: Sequence[str] | None = None,
+    scales: Mapping[str, Scale] | None = None,
+    texts: Sequence[str] | None = None,
+    annotations: str | Path | None = None,
+    values: Values | None = None,
+) -> LabelledSet:
+    """Read labelled outputs; LabelError has all `problems`.
+
+    `path` is JSONL, JSON, CSV, TSV, .xlsx (`FILE.xlsx:SHEET`), Parquet, `hf:owner/name` (or
+    `hf:owner/name:split`), or rows in memory: a DataFrame, a Dataset, a list of dicts. `map` gives
+    our names the file's columns, or is a mapping file; `a.b` reaches into a nested column, a list
+    of columns has one annotator in each. `dimensions` are read and no other. `scales` gives (low,
+    high) by dimension, "*" for all others. `texts` must stand in every row; by default, every text
+    of a usual name must. `annotations` is a long file (id, dimension, annotator, rating) whose
+    ratings replace the first file's. `values` are words and what they count (`{"good": 3, "n/a":
+    None}`).
+    """
+    labelled: LabelledSet = _read(
+        path,
+        holds="outputs",
+        map=map,
+        dimensions=dimensions,
+        scales=scales,
+        texts=texts,
+        annotations=annotations,
+        values=values,
+    )
+    return labelled
+
+
+def read_pairs(
+    path: AnySource,
+    *,
+    map: Mapped | None = None,
+    texts: Sequence[str] | None = None,
+    values: Values | None = None,
+) -> LabelledPairs:
+    """Read labelled pairs from any of the formats of `read_labels`; LabelError has all `problems`.
+
+    The two sides are `response_a` and `response_b`, or another word with `_a`, `_b` or `_1`, `_2`;
+    people's choice is `votes` (a list), `preferred` or `preference`: A, B, tie, 1, 2 or 1.5, or
+    other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
+    annotators, are joined. Pairs without a vote are left out and noted.
+    """
+    labelled: LabelledPairs = _read(path, holds="pairs", map=map, texts=texts, values=values)
+    return labelled
+
+
+def read_items(
+    path: AnySource, *, map: Mapped | None = None, pairwise: bool = False
+) -> LabelledSet | LabelledPairs:
+    """Read outputs, or pairs, for somebody who is to label them; LabelError has all `problems`.
+
+    Files and names are those of `read_labels`. No label is needed; those of the file are passed
+    over, and neither they nor comments nor what may tell of them are among the texts.
+    """
+    holds = "pairs" if pairwise else "outputs"
+    items: LabelledSet | LabelledPairs = _read(path, holds=holds, map=map, labelled=False)
+    return items
+
+
+def _read(
+    path: AnySource, *, holds: str, map: Mapped | None, values: Values | None = None, **others: Any
+) -> Any:
+    """The labels; LabelError names the first problem, how many follow, and what lists them."""
+    columns, words = split_mapping(map, values)
+    scale, stated = pop_scale(columns), others.pop("scales", None)
+    scales = stated or ({} if scale is None else {"*": scale})
+    options = ReadOptions(map=columns, values=words, scales=scales, **others)
+    labelled, problems = check_file(path, options, holds=holds)
+    if labelled is not None and not problems:
+        return labelled
+    check = "" if is_in_memory(path) else f": dspy-judges check {shlex.quote(str(path))}"
+    more = f" (and {len(problems) - 1:,} more{check})" if len(problems) > 1 else ""
+    raise LabelError(f"{problems[0]}{more}", problems)
+
+
+def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Found:
+    """What could be read of a file, and all its problems.
+
+    `holds` is "outputs" or "pairs"; without it, what the file looks like: with dimensions or
+    annotations it holds outputs.
+    """
+    problems = Problems(name_of(path))
+    table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
+    long_problems = Problems(str(options.annotations))
+    long = _read_long_file(options, long_problems)
+    if table is None:
+        return None, (*long_problems, *problems)
+    words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
+    mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
+    whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
+    if problems.file in SHIPPED_NAMES:
+        table = replace(table, name=problems.file)
+    table = with_texts(without_footers(table), mapping, whole=whole)
+    columns = standing(Columns(table, mapping, options.texts or (), words, options.labelled))
+    named = options.dimensions or options.annotations
+    if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):
+        if options.labelled and find_sides(columns) is None and columns.holds_ratings:
+            advice = "read it with read_labels, or tune on it with --dimension"
+            problems.add("outputs", "holds rated outputs, not pairs", advice)
+            return None, tuple(problems)
+        return read_pair_rows(columns, problems, options), tuple(problems)
+    if not (long and long.by_item) and (refused := _refuse_pairs(columns, options)):
+        problems.add("pairs", *refused)
+        return None, tuple(problems)
+    labelled = weighed(read_outputs(columns, problems, options, long), columns, problems)
+    labelled = replace(labelled, scales=stated_scales(long.columns if long else columns))
+    if long is not None:
+        labelled = weighed(labelled, long.columns, long_problems)
+        notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
+        both = f"{labelled.sha256}{long.columns.table.sha256}"
+        sha256 = hashlib.sha256(both.encode()).hexdigest()
+        labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
+    return labelled, (*long_problems, *problems)
+
+
+def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | None:
+    """What is wrong, and what to do, where a file that is read as outputs holds pairs."""
+    sides = find_sides(columns)
+    named = options.dimensions is not None or columns.mapping or columns.holds_ratings
+    if sides is None or (named and not holds_pairs(columns)):
+        return None
+    advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
+    advice += "column of ratings with --dimension COLUMN"
+    fault = f"holds pairs of candidates, {joined_names(sides[1:])}"
+    return (
+        fault,
+        advice if options.labelled else "label takes pairs by --pairwise NAME, plan takes none",
+    )
+
+
+def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:
+    """A long file's ratings; None where there is no such file."""
+    path = options.annotations
+    if path is None or (table := read_table(path, problems)) is None:
+        return None
+    columns = standing(Columns(table))
+    if columns.find("id") is None:
+        advice = "give a file with the columns id and label, or id, dimension, annotator, rating"
+        problems.add("no-column", "has no column of ids", advice)
+        return None
+    dimensions = () if columns.is_long else options.dimensions
+    ratings = read_ratings(columns, find_ratings(columns, dimensions), options, problems)
+    problems.notes = [*columns.table.notes, *ratings.notes]
+    return ratings
+
+
+_STARTER = HOME / "data" / "starter"
+
+SHIPPED_NAMES = {
+    "starter": _STARTER / "outputs.jsonl",
+    "starter_pairs": _STARTER / "pairs.jsonl",
+    "starter_unlabelled": _STARTER / "unlabelled.jsonl",
+}
+
+
+@cache
+def is_constructed(sha256: str) -> bool:
+    """Whether a file's bytes are those of labels that ship, whatever the file is called."""
+    files = (SHIPPED_NAMES["starter"], SHIPPED_NAMES["starter_pairs"])
+    return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
+
+
+def starter() -> LabelledSet:
+    """Return the starter outputs, whose ratings are constructed and nobody's."""
+    return read_labels("starter")
+
+
+def starter_pairs() -> LabelledPairs:
+    """Return the starter pairs, whose votes are constructed and nobody's."""
+    return read_pairs("starter_pairs")

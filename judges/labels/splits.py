@@ -1,0 +1,155 @@
+"""Split labelled sets by document, or by document and system, the same for any order of rows."""
+
+import hashlib
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from judges.labels.columns import is_known_text, source_name
+from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
+from judges.tables.problems import joined_names
+
+Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
+
+# Train, dev and test. Dev gets most: the choice and the gate rest on it, and train only has to
+# teach. Test is met once, and at 20 documents still has 5.
+FRACTIONS = (0.35, 0.40, 0.25)
+# Two documents in each part are the least that can vary.
+MIN_UNITS_TO_SPLIT = 6
+MIN_SYSTEMS_TO_HOLD_OUT = 8
+
+
+def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
+    """Return the outputs rated on `dimension`; LabelError where there are none.
+
+    Of two values, outputs are left out on which as many annotators say the one as the other.
+    """
+    rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
+    if not rated:
+        raise LabelError(
+            f"{labelled.name}: no output is rated on {dimension!r}, only on "
+            f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
+        )
+    clear = tuple(o for o in rated if dimension not in labelled.words or o.rating(dimension) != 0.5)
+    n_tied, notes = len(rated) - len(clear), labelled.notes
+    if n_tied:
+        notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
+    if dimension in labelled.words and len({labelled.label(o, dimension) for o in clear}) == 1:
+        word = labelled.words[dimension][clear[0].rating(dimension) < 0.5]
+        notes += (f"every label on {dimension} is {word}: there is nothing to learn or to measure",)
+    return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
+
+
+@dataclass(frozen=True, slots=True)
+class Splits(Generic[Labels]):
+    """Train for demos and feedback, dev for the choice, test reported once.
+
+    `test_unseen_systems` holds the test documents' outputs by `held_out_systems`, which are in no
+    other part; `n_unused` counts their outputs for other documents, which no part may hold.
+    `sha256` is over the ids of every part, in order.
+    """
+
+    train: Labels
+    dev: Labels
+    test: Labels
+    test_unseen_systems: Labels | None = None
+    held_out_systems: tuple[str, ...] = ()
+    n_unused: int = 0
+
+    @property
+    def by(self) -> Literal["document", "both"]:
+        """Return whether systems were held out, too."""
+        return "document" if self.test_unseen_systems is None else "both"
+
+    def ids(self) -> dict[str, list[str]]:
+        """Return the ids of every part, for the record."""
+        names = ("train", "dev", "test", "test_unseen_systems")
+        parts = {name: part for name in names if (part := getattr(self, name)) is not None}
+        return {name: [item.id for item in part.items] for name, part in parts.items()}
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(json.dumps(self.ids(), sort_keys=True).encode()).hexdigest()
+
+
+def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
+    """Deal documents to train, dev and test; LabelError where there are too few.
+
+    No document is in two parts, nor are two documents with the same source text. Where every output
+    names its system, and there are 8 or more, about a quarter of the systems are held out of all
+    three and meet the judge only in `test_unseen_systems`.
+    """
+    rng = np.random.default_rng(seed)
+    documents = _deal_documents(labelled, rng)
+    by_document = [_where(labelled, "document_id", part) for part in documents]
+    if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
+        enough = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
+        systems: set[str] = {*labelled.systems} if enough else set()
+        # Three, so that there is an order to get right within a document.
+        number = max(3, round(len(systems) / 4))
+        held_out = set(rng.permutation(sorted(systems))[:number].tolist())
+        seen: list[Labels] = [_where(part, "system", systems - held_out) for part in by_document]
+        unseen: list[Labels] = [_where(part, "system", held_out) for part in by_document]
+        # Where each system wrote for documents of its own, a part may be left with none.
+        if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
+            n_unused = len(unseen[0].items) + len(unseen[1].items)
+            return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
+    return Splits(by_document[0], by_document[1], by_document[2])
+
+
+def _deal_documents(
+    labelled: LabelledSet | LabelledPairs, rng: np.random.Generator
+) -> list[set[str]]:
+    """Shuffle documents and cut them by the fractions, those with the same source text as one."""
+    merged = {min(documents): documents for documents in _same_words(labelled.items)}
+    units = sorted(({*labelled.documents} - set().union(*merged.values())) | merged.keys())
+    number = len(units)
+    if number < MIN_UNITS_TO_SPLIT:
+        are = "1 document is" if number == 1 else f"{number} documents are"
+        grouping = f"grouped by {labelled.grouped_by}; " if labelled.grouped_by else ""
+        raise LabelError(
+            f"{labelled.name}: {are} too few to split into train, dev and test ({grouping}"
+            f"{MIN_UNITS_TO_SPLIT} are the least, 30 a fair start); label more documents, mend the "
+            "grouping with --map group=COLUMN, or measure a judge with dspy-judges verify"
+        )
+    order = rng.permutation(units).tolist()
+    first = min(max(round(FRACTIONS[0] * number), 2), number - 4)
+    second = first + min(max(round(FRACTIONS[1] * number), 2), number - first - 2)
+    parts: Sequence[list[str]] = (order[:first], order[first:second], order[second:])
+    return [set().union(*(merged.get(unit, {unit}) for unit in part)) for part in parts]
+
+
+def _where(
+    labelled: Labels, field: Literal["document_id", "system"], values: Collection[str]
+) -> Labels:
+    """The part with these documents or systems; sorted, so that a file's order reaches nothing."""
+    chosen = (item for item in labelled.items if getattr(item, field) in values)
+    items: Any = tuple(sorted(chosen, key=lambda item: (item.document_id, item.id)))
+    if isinstance(labelled, LabelledPairs):
+        return replace(labelled, pairs=items)
+    return replace(labelled, outputs=items)
+
+
+def _same_words(items: Sequence[Item]) -> list[set[str]]:
+    """Return the sets of two or more document ids that share their words, in however many steps."""
+    group_of = {item.document_id: {item.document_id} for item in items}
+    first: dict[tuple[str, ...], str] = {}
+    for item in items:
+        names = item.document_id, first.setdefault(_words(item), item.document_id)
+        smaller, larger = sorted((group_of[name] for name in names), key=len)
+        if smaller is not larger:
+            larger |= smaller
+            group_of |= dict.fromkeys(smaller, larger)
+    return list({id(group): group for group in group_of.values() if len(group) > 1}.values())
+
+
+def _words(item: Item) -> tuple[str, ...]:
+    """What only items of one part share: the source text; without one all texts, if any."""
+    if (name := source_name(item.texts)) is not None:
+        return item.texts[name], item.texts.get("input", "")
+    sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
+    known = [text for name, text in item.texts.items() if is_known_text(name)]
+    return (*(known or item.texts.values()), *sides) or (item.id,)

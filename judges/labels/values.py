@@ -1,0 +1,302 @@
+"""What the cells of a column of ratings count, decided by all of them: numbers, shares, words."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from judges.labels.types import Vote
+from judges.tables.problems import UnreadableError, excerpt
+
+Scale = tuple[float, float]
+# A user's words and what they count: a rating, a choice, or None where they say nothing.
+Values = Mapping[str, float | Vote | None]
+
+# What people are commonly given, the narrowest first.
+USUAL_SCALES = ((0, 1), (1, 3), (-1, 1), (1, 4), (1, 5), (1, 7), (1, 10), (0, 10), (0, 100))
+
+# What a cell may be; a share names its whole too, which is 100 for percentages.
+_NUMBER, _SHARE, _TRUTH = "plain numbers", "shares of ", "yes and no"
+_MAPPED, _MISSING, _WORD = "mapped", "missing", "word"
+# Words that are good and bad by themselves; what yes means, only its question says.
+VERDICTS = (
+    *("pass/fail", "passed/failed", "good/bad", "correct/incorrect", "right/wrong", "ok/not ok"),
+    *("richtig/falsch", "gut/schlecht", "bestanden/durchgefallen", "bestanden/nicht bestanden"),
+    *("thumbs up/thumbs down", "thumbs_up/thumbs_down", "up/down", "👍/👎", "okay/not okay"),
+    *("accept/reject", "accepted/rejected", "approved/rejected", "acceptable/unacceptable"),
+)
+# One and nought, as a column writes them; a column of `good`, `ok` and `bad` is a scale of three.
+_TRUTHS = (
+    *VERDICTS,
+    *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
+    *("verdadero/falso", "sí/no", "si/no"),
+)
+_PAIRS = [(good, bad) for good, bad in (pair.split("/") for pair in _TRUTHS)]
+_TRUTH_WORDS = {word: float(1 - place) for pair in _PAIRS for place, word in enumerate(pair)}
+_NOTHING = frozenset(
+    (
+        *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
+        *("not applicable", "not rated", "no answer", "missing", "skipped", "don't know"),
+        *("unknown", "k.a.", "k. a.", "keine angabe", "sans réponse", "sin respuesta"),
+    )
+)
+# What the ends of a scale are called: who calls 1 very good counts downwards, as German marks do.
+_GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
+_BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
+# What surveys write for no answer: so far above the ratings, or negative where none is.
+_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
+
+_DIGITS = r"[+-]?\d+(?:[.,]\d+)?"
+_PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
+_PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
+# A comma or a point before three digits may set thousands apart.
+_OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
+_SHARED = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
+# "4 - good", "4: good", "(4) good", "4 (good)"; a spreadsheet makes a date such as 4-May of 4/5.
+_LABELLED = re.compile(rf"[(\[]?({_DIGITS})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?")
+_INVISIBLE = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
+_MAX_WORDS, _MAX_WORD = 6, 40
+
+
+class _Cell(NamedTuple):
+    """What one cell may be: its kind, its number, and its word or a number's label."""
+
+    kind: str
+    number: float = math.nan
+    word: str = ""
+
+
+def plain_text(value: object) -> str:
+    """A cell as text: any space as one plain space, no invisible marks."""
+    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
+        value = int(value)
+    text = str(value)
+    text = " ".join((text if text.isascii() else text.translate(_INVISIBLE)).split())
+    # How a spreadsheet marks a text that looks like a number.
+    return text.removeprefix("'").strip()
+
+
+def word_of(value: object) -> str:
+    """A cell as a word that a user names it by: without regard to case and spaces."""
+    return plain_text(value).casefold()
+
+
+def says_nothing(value: object) -> bool:
+    """Whether a cell is blank or a word for a rating that there is not."""
+    # No such word is longer, and most cells are texts.
+    is_short = isinstance(value, str) and len(value) < _MAX_WORD
+    return value is None or (is_short and word_of(value) in _NOTHING)
+
+
+def says_truth(value: object, words: Collection[str] = ()) -> bool:
+    """Whether a cell says yes or no, true or false, pass or fail, or one of these words."""
+    word = word_of(value) if isinstance(value, str) and len(value) < _MAX_WORD else ""
+    return isinstance(value, bool) or word in _TRUTH_WORDS or word in words
+
+
+def looks_like_rating(value: object, *, typed: bool) -> bool:
+    """Whether a cell states a number by itself; in a typed file strings do not."""
+    if isinstance(value, str):
+        is_short = not typed and len(value) <= _MAX_WORD
+        return is_short and _parse(value).kind not in (_TRUTH, _MISSING, _WORD)
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _parse(value: object) -> _Cell:
+    """What a cell may be, on its own."""
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        try:
+            return _Cell(_NUMBER, float(value))
+        except OverflowError:
+            return _Cell(_NUMBER, math.inf)
+    text = plain_text(value)
+    word = text.casefold()
+    if word in _NOTHING:
+        return _Cell(_MISSING)
+    if word in _TRUTH_WORDS:
+        return _Cell(_TRUTH, _TRUTH_WORDS[word], word)
+    if _PLAIN.fullmatch(text):
+        return _Cell(_NUMBER, float(text.replace(",", ".")))
+    if (share := _SHARED.fullmatch(text.replace("%", "/100"))) is not None:
+        number, whole = (float(part.replace(",", ".")) for part in share.groups())
+        # Of 04/05 a spreadsheet made a date.
+        if number <= whole and not re.match(r"0\d.*/|.*/\s*0\d", text):
+            return _Cell(f"{_SHARE}{whole:g}", number)
+    if (label := _LABELLED.fullmatch(text)) is not None:
+        named = label[2].strip().casefold()
+        kind = _MISSING if named in _NOTHING else _NUMBER
+        return _Cell(kind, float(label[1].replace(",", ".")), named)
+    return _Cell(_WORD)
+
+
+class RatingCells:
+    """Reads the cells of one column by what all of them are.
+
+    `values` are all of the column's, `words` what the user says that some count. A column is of one
+    kind: plain numbers (which may have labels), shares of one whole, percentages, or one pair of
+    words for yes (1) and no (0). What is of another kind is refused, and so is a number whose comma
+    or point may set thousands apart. `decimal_commas`: the file's semicolons tell of them.
+    """
+
+    def __init__(
+        self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
+    ) -> None:
+        self._words = {word_of(word): number for word, number in (words or {}).items()}
+        self._counts = Counter(map(_key, values))
+        self._cells = {key: self._parse(key[1]) for key in self._counts}
+        kinds, truths = Counter[str](), Counter[str]()
+        for key, cell in self._cells.items():
+            kinds[cell.kind] += self._counts[key]
+            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word):
+                truths[cell.word] += self._counts[key]
+        pairs = {pair: truths[pair[0]] + truths[pair[1]] for pair in _PAIRS}
+        # What few cells say beside one pair is another spelling.
+        most = max(1, *pairs.values(), 3 * truths.total() / 4)
+        self._pairs = [pair for pair, n in pairs.items() if n == most]
+        # The words that count 1 or 0, say; those of the user only where a cell has one.
+        counted = self._words.items() if kinds[_MAPPED] else ()
+        self._known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
+        self._known |= {word: float(n) for word, n in counted if isinstance(n, int | float)}
+        odd = {_MAPPED, _MISSING, _WORD, *(() if self._pairs else (_TRUTH,))}
+        # What the column holds, in words; empty where nothing tells.
+        default = _TRUTH if kinds[_MAPPED] else ""
+        self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default=default)
+        texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
+        points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
+        self._commas = any(map(_DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
+        self._codes = self._find_codes()
+        self._turned = self._counts_downwards()
+        faults = {key: self._fault(cell, key[1]) for key, cell in self._cells.items()}
+        self._faults = {key: fault for key, fault in faults.items() if fault}
+
+    @property
+    def two_values(self) -> tuple[str, str] | None:
+        """The words for 1 and for 0, where cells are nothing else; None for any other column.
+
+        Of a pair of words one is enough. Of bare numbers both are needed: 1 may be the least of 5.
+        """
+        cells = {key: cell for key, cell in self._cells.items() if cell.kind != _MISSING}
+        kinds = {cell.kind for cell in cells.values()}
+        if not cells or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
+            return None
+        # How often each value goes by which word; a word that no cell says may be the only one.
+        said: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
+        for word, number in self._known.items():
+            if number in said or not self._pairs:
+                said.setdefault(number, Counter())[word] = 0
+        for key, cell in cells.items():
+            word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
+            said.setdefault(cell.number, Counter())[word] += self._counts[key]
+        if len(said) > 2 or not all(said.values()):
+            return None
+        return said[1.0].most_common(1)[0][0], said[0.0].most_common(1)[0][0]
+
+    def read(self, value: object, scale: Scale | None = None) -> float | None:
+        """The rating in a cell, None where it has none; raises UnreadableError."""
+        cell, fault = self._cells[_key(value)], self._faults.get(_key(value))
+        if cell.kind == _MISSING:
+            return None
+        # On a scale that is stated, a code is a rating or off it.
+        if fault and (scale is None or cell.number not in self._codes):
+            mend = "mend the word" if self.holds == _TRUTH else "write a plain number"
+            advice = f"{mend}, or say what it counts: {self.values_flag()}"
+            raise UnreadableError("not-a-number", fault, advice, value)
+        if not math.isfinite(cell.number):
+            advice = "leave it empty where there is none"
+            raise UnreadableError("not-finite", "is not a finite number", advice, value)
+        if scale is not None and not scale[0] <= cell.number <= scale[1]:
+            fault = f"is off the scale {scale[0]:g} to {scale[1]:g}"
+            advice = "mend the rating, or state the scale that people were given"
+            raise UnreadableError("off-scale", fault, advice, value)
+        return cell.number
+
+    def notes(self) -> Iterator[str]:
+        """Say what was understood that does not go without saying."""
+        texts = {str(key[1]): cell for key, cell in self._cells.items() if plain_text(key[1])}
+        read = [
+            f"{excerpt(text)} as {cell.number:.12g}"
+            for text, cell in texts.items()
+            if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
+        ]
+        if two := self.two_values:
+            said = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
+            yield said if "/".join(two) in VERDICTS else f"{said}; --values turns it"
+        elif read:
+            more = ", ..." if len(read) > _MAX_WORDS else ""
+            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
+        if missing := [text for text, cell in texts.items() if cell.kind == _MISSING]:
+            n_missing = sum(n for key, n in self._counts.items() if str(key[1]) in missing)
+            words = ", ".join(map(excerpt, missing[:_MAX_WORDS]))
+            yield f"{n_missing:,} without a rating, which say {words}"
+
+    def _parse(self, value: object) -> _Cell:
+        word = word_of(value)
+        counted = self._words.get(word, "")
+        if counted is None:
+            return _Cell(_MISSING)
+        return _parse(value) if isinstance(counted, str) else _Cell(_MAPPED, float(counted), word)
+
+    def _fault(self, cell: _Cell, value: object) -> str:
+        """What is wrong with a cell as one of this column; empty where nothing is."""
+        if cell.kind in (_MISSING, _MAPPED):
+            return ""
+        if cell.kind != self.holds or (cell.kind == _TRUTH and cell.word not in self._known):
+            like = "one of the words" if self.holds == _TRUTH else "a number"
+            return f"is not {like}{' like the others' if self.holds else ''}"
+        text = plain_text(value) if isinstance(value, str) else ""
+        if _OPEN.match(text) and self._commas != ("," in text):
+            return "may have a decimal mark or one of thousands"
+        if cell.number in self._codes:
+            return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
+        return "is on a scale that counts downwards" if self._turned and cell.word else ""
+
+    @property
+    def is_unknown_pair(self) -> bool:
+        """Whether the cells are two words that are not known, and nothing else."""
+        words = {word_of(key[1]) for key, cell in self._cells.items() if cell.kind == _WORD}
+        return len(words) == 2 and {c.kind for c in self._cells.values()} <= {_WORD, _MISSING}
+
+    def values_flag(self) -> str:
+        """The flag for faulty cells: a misspelt word is a known one, of two unknown one is good."""
+        counts = Counter[str]()
+        for key in self._faults:
+            counts[word_of(key[1])] += self._counts[key]
+        words = [word for word, _ in counts.most_common()]
+        short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
+        numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
+        known = self._known if self.holds == _TRUTH else {}
+        for word in short[:_MAX_WORDS]:
+            for close in get_close_matches(word, known, n=1):
+                numbers[word] = f"{known[close]:g}"
+        names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
+        pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
+        # A word such as -99 would be taken for a flag of its own.
+        flag = "--values=" if pairs[0].startswith("-") else "--values "
+        return f"{flag}'{','.join(pairs[:_MAX_WORDS])}{'...' * (len(pairs) > _MAX_WORDS)}'"
+
+    def _counts_downwards(self) -> bool:
+        """Whether the lowest of the numbers with labels is called good, and the highest bad."""
+        labels = {c.number: c.word for c in self._cells.values() if c.kind == _NUMBER and c.word}
+        ends = (labels[min(labels)], labels[max(labels)]) if len(labels) > 1 else ("", "")
+        return bool(_GOOD.search(ends[0]) and _BAD.search(ends[1]))
+
+    def _find_codes(self) -> frozenset[float]:
+        """The numbers that surveys write for no answer, where no rating can be like them."""
+        numbers = {cell.number for cell in self._cells.values() if cell.kind == _NUMBER}
+        ratings = numbers - _CODES
+        if self.holds != _NUMBER or len(ratings) < 2 or min(ratings) < 0:
+            return frozenset()
+        codes = {code for code in numbers & _CODES if code < 0 or code > 3 * max(ratings)}
+        # Beside a 0, or on a short scale, -1 is a rating.
+        signed = min(ratings) < 1 or max(ratings) < 3
+        return frozenset(codes - {-1.0} if signed else codes)
+
+
+def _key(value: object) -> tuple[type, object]:
+    value = "" if value is None else value
+    hashable = isinstance(value, str | bool | int | float | Decimal)
+    return type(value), value if hashable else str(value)

@@ -1,0 +1,62 @@
+"""What each labelled document counts, where documents were drawn with unequal chances."""
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from judges.labels.cells import is_blank
+from judges.labels.columns import Columns
+from judges.labels.rows import SAMPLING, item_key
+from judges.labels.types import LabelledSet
+from judges.tables.problems import Problems, excerpt
+
+# One over the chance of a document, and the number that it was drawn from.
+Draw = tuple[float, ...]
+# What was drawn with equal chances from all came first.
+AT_RANDOM: Draw = (1.0, math.inf)
+
+
+def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
+    """What each labelled document counts in a mean over all documents, 1 on average.
+
+    A draw estimates this mean by the labels before it, which count for themselves, and by its own,
+    which stand for all documents that it was from. Draws count by their numbers of labels.
+    """
+    weights, before = dict.fromkeys(draws, 0.0), list[str]()
+    for size in sorted({size for _, size in draws.values()}, reverse=True):
+        drawn = {document: weight for document, (weight, of) in draws.items() if of == size}
+        total, share = sum(drawn.values()), 1 / (1 + len(before) / size)
+        for document in before:
+            weights[document] += len(drawn) * (1 - share) / len(before)
+        for document, weight in drawn.items():
+            weights[document] += len(drawn) * share * weight / total
+        before += drawn
+    return weights
+
+
+def weighed(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
+    """The set with its documents' weights by a table's sampling columns; as it is without them."""
+    documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
+    draws: dict[str, Draw] = {}
+    id_in = columns.find("id")
+    for row in columns.table.rows:
+        cells = [row.cells.get(name) for name in SAMPLING]
+        document = documents.get(item_key(row, id_in))
+        if document is None or all(map(is_blank, cells)):
+            continue
+        fault = "are no two numbers above 0"
+        with suppress(ValueError):
+            draw = tuple(float(str(cell)) for cell in cells)
+            if all(0 < number < math.inf for number in draw):
+                first = draws.setdefault(document, draw)
+                fault = "" if first == draw else f"differ in another row of {excerpt(document)}"
+        if fault:
+            advice = f"mend {' and '.join(SAMPLING)}, or take both out: all count alike then"
+            problems.add("sampling", fault, advice, line=row.line, value=cells)
+    if problems or not draws:
+        return labelled
+    weights = document_weights(dict.fromkeys(documents.values(), AT_RANDOM) | draws)
+    outputs = (replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled.outputs)
+    note = "documents were drawn with unequal chances: verify and estimate weigh them"
+    return replace(labelled, outputs=tuple(outputs), notes=(*labelled.notes, note))

@@ -1,0 +1,107 @@
+"""Parquet files and Hugging Face data sets, both of which are Arrow tables."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dspy_judges import bounds
+from judges.tables.problems import (
+    Problems,
+    RowsError,
+    UnreadableError,
+    beyond,
+    excerpt,
+    joined_names,
+)
+from judges.tables.text import Row, TableRow
+
+HUB = "hf:"
+_HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
+
+
+def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield a Parquet file's rows; UnreadableError for what is damaged."""
+    import pyarrow.parquet
+
+    number = 0
+    try:
+        # The metadata of its columns is not looked at: of a damaged file that ends the process.
+        with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
+            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            # One text may stand in every row, and is packed once: each row may unpack to as much.
+            largest = max((group.total_byte_size for group in groups), default=0)
+            n_rows = min(max(bounds.MAX_BYTES // (4 * largest + 1), 1), 1000)
+            names = Counter(parquet.schema_arrow.names)
+            if twice := [name for name, n in names.items() if n > 1]:
+                advice = "give every column its own name"
+                raise UnreadableError("twice", "names two columns", advice, min(twice))
+            if len(names) > bounds.MAX_COLUMNS:
+                raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns")
+            for batch in parquet.iter_batches(batch_size=n_rows):
+                if batch.nbytes > bounds.MAX_BYTES:
+                    raise beyond(
+                        f"has a row that unpacks to more than {bounds.MAX_BYTES >> 20} MiB"
+                    )
+                for cells in batch.to_pylist(maps_as_pydicts="lossy"):
+                    number += 1
+                    bounds.memory_of(cells)  # which refuses what nests too deeply
+                    yield TableRow(number, cells)
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        fault = f"cannot be read as Parquet ({excerpt(str(error))})"
+        advice = "write it anew, for instance with DataFrame.to_parquet"
+        raise UnreadableError("bad-parquet", fault, advice) from error
+
+
+class ParquetSink:
+    """Collects rows and writes them at the end, when the types of all are known."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path = path
+        self._cells: dict[str, list[object]] = {name: [] for name in columns}
+
+    def write(self, row: Row) -> None:
+        for name, cells in self._cells.items():
+            cells.append(row.get(name))
+
+    def close(self) -> None:
+        """Write all; RowsError for a column of several types."""
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        arrays = {}
+        for name, cells in self._cells.items():
+            try:
+                arrays[name] = pa.array(cells)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+                raise RowsError(
+                    f"{self._path}: the column {name!r} holds values of several types, which "
+                    f"Parquet cannot ({excerpt(str(error))}); write .csv or .jsonl"
+                ) from error
+        pyarrow.parquet.write_table(pa.table(arrays), self._path)
+
+
+def load_dataset(path: str) -> Any:
+    """A Hugging Face data set, `hf:owner/name` or `hf:owner/name:split`; UnreadableError."""
+    import datasets
+
+    name, _, split = path.removeprefix(HUB).partition(":")
+    # Which logs each of its own retries.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    try:
+        if not _HUB_NAME.fullmatch(name) or Path(name).exists():
+            # The library would take it for an address, or a folder.
+            raise ValueError("no name of a data set on the hub")
+        loaded = datasets.load_dataset(name)
+    except Exception as error:
+        fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"
+        raise UnreadableError("bad-dataset", fault, "give hf:owner/name") from error
+    splits: Mapping[str, Any] = loaded if isinstance(loaded, Mapping) else {"": loaded}
+    split = split or (min(splits) if len(splits) == 1 else "")
+    if split not in splits:
+        fault = f"has the splits {joined_names(sorted(splits))}, and none is {split!r}"
+        advice = f"add one to its name, as in {HUB}{name}:{min(splits)}"
+        raise UnreadableError("no-split", fault, advice)
+    return splits[split]

@@ -1,0 +1,224 @@
+"""Tables by their path's ending: one entry a format, which reading, writing and help follow."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import starmap
+from pathlib import Path
+from typing import NamedTuple
+
+from dspy_judges import bounds
+from dspy_judges.files import claim_file
+from judges.tables.arrow import HUB, ParquetSink, load_dataset, parquet_rows
+from judges.tables.in_memory import Rows, as_json_lines, is_in_memory, name_of, rows_in_memory
+from judges.tables.problems import Problems, RowsError, UnreadableError, beyond
+from judges.tables.spreadsheet import csv_rows
+from judges.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
+from judges.tables.xlsx import split_sheet, workbook_rows
+
+# Columns that libraries write for themselves.
+_PRIVATE = ("__", "Unnamed: ")
+
+Sink = JsonLinesSink | CsvSink | ParquetSink
+
+
+class Format(NamedTuple):
+    """A format's endings, the usual one first, and how it is read and written.
+
+    `open_writer` opens a file of these columns; None where the format is read only. In an untyped
+    format (CSV, .xlsx) a string may be a number; a flat one holds columns alone, settled at the
+    start.
+    """
+
+    endings: tuple[str, ...]
+    read: Callable[[Path, Problems], Iterator[TableRow]]
+    open_writer: Callable[[Path, Sequence[str]], Sink] | None = None
+    typed: bool = True
+    flat: bool = True
+
+
+FORMATS = (
+    Format((".jsonl", ".ndjson"), json_lines, lambda path, _: JsonLinesSink(path), flat=False),
+    Format((".json",), json_rows, flat=False),
+    Format((".csv",), csv_rows, CsvSink, typed=False),
+    # Spreadsheets' "Unicode text" has tabs.
+    Format((".tsv", ".tab", ".txt"), csv_rows, typed=False),
+    Format((".xlsx", ".xlsm"), workbook_rows, typed=False),
+    Format((".parquet", ".pq"), parquet_rows, ParquetSink),
+)
+READABLE = {ending: form for form in FORMATS for ending in form.endings}
+WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
+# For help texts: the usual endings of what is read.
+READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rows of one file, the columns that are no library's own, and how it was understood."""
+
+    name: str
+    sha256: str
+    typed: bool
+    columns: tuple[str, ...]
+    rows: tuple[TableRow, ...]
+    notes: tuple[str, ...] = ()
+    delimiter: str = ""
+
+
+def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
+    """Yield the rows of a file; raises RowsError, also where there is none.
+
+    `notes` is given what to know of how the file was understood.
+    """
+    problems = Problems(str(path), strict=True)
+    problems.notes = [] if notes is None else notes
+    row = None
+    with _added_to(problems):
+        rows = _bounded(_format_of(path, problems).read(path, problems), is_held=False)
+        for number, row in enumerate(rows, start=1):
+            yield row._replace(number=number)
+    if row is None:
+        _add_empty(problems)
+
+
+def read_records(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
+    problems = Problems(str(path), strict=True)
+    with _added_to(problems):
+        rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
+        for row in _bounded(rows, is_held=True):
+            yield f"{problems.file}, {problems.unit} {row.line}", row.cells
+
+
+def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
+    """Read a file's rows; None where there is nothing to read, and `problems` says why."""
+    with _added_to(problems):
+        if is_in_memory(path) or str(path).startswith(HUB):
+            plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
+            # Of the file that would hold them.
+            sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
+            name, typed = Path(name_of(path)).name, True
+            rows = _rows_of(starmap(TableRow, enumerate(plain, start=1)))
+        else:
+            file = Path(str(path))
+            form = _format_of(file, problems)
+            with split_sheet(file)[0].open("rb") as opened:
+                sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+            name, typed = split_sheet(file)[0].stem, form.typed
+            rows = _rows_of(_bounded(form.read(file, problems), is_held=True))
+        if rows:
+            return Table(
+                name=name,
+                sha256=sha256,
+                typed=typed,
+                columns=tuple(dict.fromkeys(column for row in rows for column in row.cells)),
+                rows=rows,
+                notes=tuple(problems.notes),
+                delimiter=problems.delimiter,
+            )
+        if not problems:
+            _add_empty(problems)
+    return None
+
+
+def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
+    """The rows without the columns that libraries write for themselves."""
+    return tuple(
+        TableRow(
+            row.line,
+            {n: cell for n, cell in row.cells.items() if n.strip() and not n.startswith(_PRIVATE)},
+            number,
+        )
+        for number, row in enumerate(rows, start=1)
+    )
+
+
+def _bounded(rows: Iterable[TableRow], *, is_held: bool) -> Iterator[TableRow]:
+    """The rows; UnreadableError where they are too wide, or too many for a table that is held."""
+    columns, n_cells, size = set[str](), 0, 0
+    for row in rows:
+        columns.update(row.cells)
+        nested = (len(cell) for cell in row.cells.values() if isinstance(cell, dict))
+        if max(len(columns), *nested, 0) > bounds.MAX_COLUMNS:
+            raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns", row.line)
+        n_cells += len(row.cells)
+        if is_held and n_cells > bounds.MAX_CELLS:
+            raise beyond(f"has more than {bounds.MAX_CELLS:,} cells", row.line)
+        size += 2 * bounds.VALUE_BYTES + bounds.memory_of(row.cells)
+        if is_held and size > bounds.MAX_BYTES:
+            raise beyond(f"takes more than {bounds.MAX_BYTES >> 20} MiB of memory", row.line)
+        yield row
+
+
+@contextmanager
+def _added_to(problems: Problems) -> Iterator[None]:
+    """Add to `problems` what makes a file unreadable."""
+    try:
+        yield
+    except UnreadableError as error:
+        problems.add_error(error)
+    except UnicodeDecodeError as error:
+        fault = f"cannot be read as {error.encoding} ({error.reason})"
+        problems.add("not-utf8", fault, "save the file as UTF-8")
+    except OSError as error:
+        fault = f"cannot be read ({error.strerror})"
+        problems.add("unreadable", fault, "check its permission")
+
+
+def _format_of(path: Path, problems: Problems, default: Format | None = None) -> Format:
+    """The format by the name's ending; UnreadableError where it is unknown."""
+    file, _ = split_sheet(path)
+    if not file.exists():
+        raise UnreadableError("no-file", "does not exist", "check the path")
+    if not file.is_file():
+        raise UnreadableError("no-file", "is not a regular file", "give a file")
+    form = READABLE.get(file.suffix.lower(), default)
+    if form is None:
+        advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
+        raise UnreadableError("no-format", "is of no format known here", advice)
+    return form
+
+
+def _add_empty(problems: Problems) -> None:
+    problems.add("empty-file", "holds no rows", "give a file with one row for each output or pair")
+
+
+class RowWriter:
+    """Takes rows of these columns into `PATH.partial`, which becomes PATH when all went well."""
+
+    def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
+        open_writer = written_format(path).open_writer
+        assert open_writer is not None
+        self.path, self.partial_path = path, partial_path(path)
+        self.written = 0
+        self._file = open_writer(claim_file(self.partial_path, anew=True), columns)
+
+    def write(self, row: Row) -> None:
+        self._file.write(row)
+        self.written += 1
+
+    def __enter__(self) -> "RowWriter":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None:
+            self._file.close()
+            self.partial_path.replace(self.path)
+            return
+        # What went wrong is said already, and a full disk fails here once more.
+        with suppress(OSError, RowsError):
+            self._file.close()
+        if self.written == 0:
+            self.partial_path.unlink(missing_ok=True)
+
+
+def partial_path(path: Path) -> Path:
+    return path.with_name(f"{path.name}.partial")
+
+
+def written_format(path: Path) -> Format:
+    """The format by the name's ending; RowsError where none is written under it."""
+    if (form := WRITABLE.get(path.suffix.lower())) is None:
+        raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
+    return form

@@ -1,0 +1,197 @@
+"""Rows as text: JSON Lines and JSON, read strictly; JSON Lines and CSV, written."""
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dspy_judges import bounds
+from dspy_judges.files import read_bytes
+from judges.tables.encoding import open_text
+from judges.tables.problems import Problems, UnreadableError
+
+# What a spreadsheet takes for a formula in a file of plain cells.
+_FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
+_OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
+
+Row = dict[str, object]
+
+
+def is_blank(value: object) -> bool:
+    """Whether a cell says nothing: null, or nothing but white space."""
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+class TableRow(NamedTuple):
+    """One row, where it stands (its line, or its row in a sheet), and its number; both from 1."""
+
+    line: int
+    cells: Row
+    number: int = 0
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    cells = dict(pairs)
+    if len(cells) != len(pairs):
+        raise ValueError("has a name twice in one object")
+    return cells
+
+
+def decode_json(text: str) -> Any:
+    """What a JSON text holds; ValueError also for a key that stands twice, and beyond bounds."""
+    if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
+        most = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
+        raise ValueError(f"has more than {most}")
+    try:
+        value = json.loads(text, object_pairs_hook=_unique_keys)
+    except RecursionError as error:
+        raise ValueError("is nested too deeply") from error
+    bounds.memory_of(value)
+    return value
+
+
+def read_json_file(path: Path) -> Any:
+    """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
+    return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
+
+
+def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
+    """A regular file's one YAML value; raises OSError, or ValueError where it holds none.
+
+    `as_written`: no word is a number, a truth value or nothing.
+    """
+    import yaml
+
+    raw, depth = read_bytes(path, bounds.MAX_YAML_BYTES), 0
+    try:
+        for event in yaml.parse(raw):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > bounds.MAX_DEPTH:
+                raise ValueError(f"nested too deeply (more than {bounds.MAX_DEPTH})")
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
+        return yaml.load(raw, yaml.BaseLoader if as_written else yaml.SafeLoader)
+    # What YAML's parser lets through of values that it cannot make, among them: dates, numbers.
+    except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield one object a line; blank lines are passed over."""
+    with open_text(path, problems, western=False) as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                value = decode_json(line)
+            except ValueError as error:
+                problems.add_error(_json_fault(error, number))
+            else:
+                yield from _if_object(number, value, problems)
+
+
+def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield the objects of an array, or of JSON Lines under the name .json."""
+    with open_text(path, problems, western=False) as file:
+        text = file.read(bounds.MAX_BYTES + 1)
+    try:
+        rows = decode_json(text)
+    except ValueError as error:
+        if str(error).startswith("Extra data") and not text.lstrip().startswith("["):
+            yield from json_lines(path, problems)
+            return
+        raise _json_fault(error, getattr(error, "lineno", None)) from error
+    if not isinstance(rows, list):
+        raise UnreadableError("no-object", "is no array of objects", _OBJECTS)
+    problems.unit = "row"
+    for number, value in enumerate(rows, 1):
+        yield from _if_object(number, value, problems)
+
+
+def _if_object(number: int, value: object, problems: Problems) -> Iterator[TableRow]:
+    if isinstance(value, dict):
+        yield TableRow(number, value)
+    else:
+        problems.add("no-object", "is no JSON object", _OBJECTS, line=number, value=value)
+
+
+def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
+    """In plain words why a text could not be read as JSON."""
+    if isinstance(error, json.JSONDecodeError):
+        fault = f"is not JSON: {error.msg} at character {error.colno}"
+        return UnreadableError("bad-json", fault, _OBJECTS, error.doc[error.pos :][:40], line)
+    # Python refuses integers of thousands of digits in words of its own.
+    fault = "holds a number too long to read" if "digits" in str(error) else str(error)
+    return UnreadableError("bad-json", fault, "correct it, or leave it out", line=line)
+
+
+class JsonLinesSink:
+    """Writes a row as one JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        # Lone surrogates, which UTF-8 cannot hold, become JSON's own escapes.
+        self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
+
+    def write(self, row: Row) -> None:
+        self._file.write(json.dumps(plain_value(row), ensure_ascii=False) + "\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def plain_value(value: Any) -> Any:
+    """The value as JSON has it: null for what marks a missing one, text for what JSON has not."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain_value(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_value(part) for part in value]
+    if hasattr(value, "tolist"):
+        # NumPy's arrays, and its scalars, which are the numbers that they hold.
+        return plain_value(value.tolist())
+    if type(value).__name__ == "NAType" or value != value:
+        return None
+    if isinstance(value, float | Decimal) and math.isfinite(value):
+        return float(value)
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+class CsvSink:
+    """Writes rows of cells; no cell is one that a spreadsheet would run as a formula."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._file = path.open("w", encoding="utf-8", newline="", errors="replace")
+        self._writer = csv.writer(self._file)
+        self._writer.writerow([_inert(name) for name in columns])
+
+    def write(self, row: Row) -> None:
+        self._writer.writerow([_inert(row.get(name)) for name in self._columns])
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _inert(value: object) -> object:
+    """A plain cell: nothing for what is missing, JSON for what nests, a formula after a mark."""
+    cell = "" if value is None or value != value else value
+    if isinstance(cell, dict | list):
+        cell = json.dumps(plain_value(cell), ensure_ascii=False)
+    if not isinstance(cell, str) or not _FORMULA.match(cell):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
+def without_mark(cell: str) -> str:
+    """A cell as it was before `CsvSink` made a formula inert."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

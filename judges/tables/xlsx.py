@@ -1,0 +1,133 @@
+"""Workbooks (.xlsx): one sheet's cells as people see them, under its own rows and columns."""
+
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dspy_judges import bounds
+from judges.tables.problems import Problems, UnreadableError, beyond, excerpt, joined_names
+from judges.tables.spreadsheet import GridRow, n_filled, rows_under_header
+from judges.tables.text import TableRow, is_blank
+
+_SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
+# The most XML elements of parts of which each element takes long; a cell has four.
+_ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
+# Where a sheet says what is merged.
+_MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
+
+
+def split_sheet(path: Path) -> tuple[Path, str | None]:
+    """The file and the sheet of `FILE.xlsx:SHEET`; None where no sheet is named."""
+    named = None if path.exists() else _SHEET.fullmatch(str(path))
+    return (Path(named[1]), named[2]) if named else (path, None)
+
+
+def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
+    """Yield a sheet's rows under the header's names, numbered as in the sheet.
+
+    Cells are strings, numbers and truth values; dates are written as 2024-01-31 and percentages as
+    85%. What is merged downwards stands in every row. The sheet is the one named, or the only one
+    that holds a table.
+    """
+    from openpyxl import load_workbook
+
+    file, sheet = split_sheet(path)
+    try:
+        _check_size(file)
+        with warnings.catch_warnings():
+            # Of what a table does not need, such as print areas.
+            warnings.simplefilter("ignore")
+            # Read only, since this loads no cell that is not there, whatever the file claims.
+            workbook = load_workbook(file, read_only=True, data_only=True)
+            grid = _grid(workbook, sheet, problems)
+            workbook.close()
+    except UnreadableError:
+        raise
+    except Exception as error:
+        # Whatever a damaged file makes the library stumble over.
+        fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
+        advice = "save it as .xlsx anew, or export it as CSV"
+        raise UnreadableError("bad-xlsx", fault, advice) from error
+    yield from rows_under_header(grid, problems)
+
+
+def _check_size(file: Path) -> None:
+    """UnreadableError where the parts of a workbook are more than the library reads in time."""
+    with zipfile.ZipFile(file) as archive:
+        if (size := sum(part.file_size for part in archive.infolist())) > bounds.MAX_BYTES:
+            raise beyond(f"unpacks to {size >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
+        for name in archive.namelist():
+            with archive.open(name) as part:
+                n_elements = sum(chunk.count(b"<") for chunk in iter(lambda: part.read(2**20), b""))
+            if n_elements > (most := _ELEMENTS.get(name.lower(), 4 * bounds.MAX_CELLS)):
+                raise beyond(f"has {n_elements:,} XML elements in {name}, more than {most:,}")
+
+
+def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
+    """The rows of the sheet of this name, or of the only one with a table."""
+    grids = {
+        sheet: _rows(sheet)
+        for sheet in workbook.worksheets
+        if (sheet.sheet_state == "visible" if name is None else sheet.title == name)
+    }
+    tables = [sheet for sheet, grid in grids.items() if sum(n_filled(row) > 1 for row in grid) > 1]
+    if len(tables) > 1 or not grids:
+        fault = f"has the sheets {joined_names(workbook.sheetnames)}"
+        raise UnreadableError("no-sheet", fault, "name the one with the labels, as FILE.xlsx:SHEET")
+    sheet = (tables or [*grids])[0]
+    others = [title for title in workbook.sheetnames if title != sheet.title]
+    if name is None and others:
+        note = f"sheet {excerpt(sheet.title)} was read, and not {joined_names(others)}"
+        problems.notes.append(note)
+    return _with_merged(sheet, grids[sheet])
+
+
+def _rows(sheet: Any) -> list[GridRow]:
+    """The rows of a sheet that hold anything, each as long as the longest."""
+    # What the file says of its size may be wrong.
+    sheet.reset_dimensions()
+    grid: list[tuple[int, list[object]]] = []
+    width = n_cells = 0
+    for number, row in enumerate(sheet.iter_rows(max_row=bounds.MAX_CELLS), 1):
+        cells = [_value_of(cell) for cell in row]
+        while cells and is_blank(cells[-1]):
+            cells.pop()
+        if cells:
+            grid.append((number, cells))
+        width, n_cells = max(width, len(cells)), n_cells + len(row)
+        if width > bounds.MAX_COLUMNS or max(n_cells, len(grid) * width) > bounds.MAX_CELLS:
+            most = f"{bounds.MAX_COLUMNS:,} columns or {bounds.MAX_CELLS:,} cells"
+            raise beyond(f"has more than {most}", number)
+    return [GridRow(number, cells + [None] * (width - len(cells))) for number, cells in grid]
+
+
+def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
+    """The rows of a sheet with what is merged downwards in each of them."""
+    from openpyxl.utils import range_boundaries
+
+    width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
+    with sheet._get_source() as source:
+        areas = [range_boundaries(area.decode()) for area in _MERGED.findall(source.read())]
+    if sum(max(0, min(area[3], n_rows) - area[1]) for area in areas) > bounds.MAX_CELLS:
+        raise beyond(f"merges more than {bounds.MAX_CELLS:,} cells")
+    cells_at = {row.line: row.cells for row in grid}
+    for column, top, _, bottom in areas:
+        for line in range(top + 1, min(bottom, n_rows) + 1) if column <= width else ():
+            if line in cells_at and is_blank(cells_at[line][column - 1]) and top in cells_at:
+                cells_at[line][column - 1] = cells_at[top][column - 1]
+    return grid
+
+
+def _value_of(cell: Any) -> object:
+    """What people see in a cell, as far as it bears on its meaning."""
+    value = cell.value
+    if value is None or isinstance(value, bool | str):
+        return value
+    if not isinstance(value, int | float):
+        return str(value).removesuffix(" 00:00:00")
+    if "%" in str(cell.number_format):
+        return f"{round(value * 100, 9):.12g}%"
+    return int(value) if float(value).is_integer() else value

@@ -1,0 +1,1 @@
+"""How a figure stands in JSON, on the screen and on the page."""

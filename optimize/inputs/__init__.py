@@ -1,0 +1,1 @@
+"""What a command is given: its flags, and the labels with what they are about."""

@@ -1,0 +1,245 @@
+"""Scores in other tools' results: what tells a tool's file, and where things stand in its rows.
+
+The forms are those of files that the tools wrote; docs/other_tools.md has the versions.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dspy_judges.column_names import name_key
+from judges.judgement import LARGEST_SCORE
+from judges.labels.cells import is_blank, value_in
+from judges.labels.columns import OUTPUTS, ROW
+from judges.labels.types import LabelledPairs, LabelledSet
+from judges.tables.problems import count, excerpt, joined_names
+from judges.tables.text import Row, TableRow, read_json_file
+from optimize.measuring.recorded import RecordingError, read_rows
+from optimize.measuring.recorded import read_scores as read_own_scores
+
+Labelled = LabelledSet | LabelledPairs
+
+
+class Tool(NamedTuple):
+    """A tool by columns that its rows have (patterns), and where the scores stand in a row.
+
+    These are a list, an object by metric, or columns of a pattern with the metric in it; "" for a
+    table that rounds them. `rows` stand in a JSON object; without it, they are the file.
+    """
+
+    name: str
+    signs: tuple[str, ...]
+    scores: str
+    rows: str = ""
+
+
+TOOLS = (
+    Tool("Inspect", ("epoch", "scores"), "scores", "samples"),
+    Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
+    Tool("promptfoo", ("Status", "Grader Reason"), ""),
+    Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
+    Tool("MLflow", ("trace_id", "assessments"), "assessments"),
+    Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
+    Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
+    # Which has metrics beside its samples' own columns; an answer may be a number, too.
+    Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
+)
+# Where rows have what they are known by, and scores what they are; dots lead into objects.
+IDS = ("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id")
+INPUTS = ("input", "inputs", "vars", "request", "user_input")
+OUTPUT = ("output", "outputs", "response", "actualOutput")
+METRIC = ("assertion.metric", "assertion.type", "assessment_name", "name")
+VALUE, VERDICT = ("score", "value", "feedback.value"), ("success", "pass")
+REASON = ("reason", "explanation", "rationale")
+FAILURE = ("error", "feedback.error.error_message", "metadata.graderError")
+WORDS = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
+INSPECT_WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0}
+# Rows as `dspy-judges score` writes them may hold a tool's columns beside.
+_OWN = re.compile("judgements|dimension|.+_failure")
+
+
+class Score(float):
+    """A score (NaN: none), and what was said of it."""
+
+    reason = ""
+
+
+def read_scores(
+    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+) -> dict[str, float]:
+    """Scores by id: another tool's, or plain ones (see `recorded`); raises RecordingError."""
+    exported = read_export(path, dimension, labelled, say, metric)
+    return read_own_scores(path, dimension) if exported is None else exported
+
+
+def read_export(
+    path: Path, dimension: str, labelled: Labelled, say: Callable[[str], None], metric: str = ""
+) -> dict[str, float] | None:
+    """A tool's scores by labelled id, the others by place; None for a file that is no tool's.
+
+    They are on its metric of the name `metric`, else of the dimension's, else on its only one. A
+    row is found by an id of the labels, or by exactly the same input and output; where labels say
+    pass or fail, a tool's verdict goes before its score. Raises RecordingError.
+    """
+    tool, rows = _recognised(path)
+    if tool is None:
+        return None
+    file = f"{path.name} ({tool.name})"
+    names = _labelled_ids(rows, labelled)
+    found = [(row, name) for row, name in zip(rows, names, strict=True) if name]
+    if not found:
+        raise RecordingError(
+            f"{file}: no row alone has a labelled row's id, or its texts; see docs/other_tools.md"
+        )
+    given = [[*_given(tool, row)] for row in rows]
+    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(given)])
+    verdicts = isinstance(labelled, LabelledSet) and dimension in labelled.words
+    scores: dict[str, float] = {}
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        place = f"{path.name}, row {number + 1}"
+        own = [entry for known_as, entry in given[number] if known_as == metric] or [{}]
+        if len(own) > 1:
+            raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
+        value, error = _first(own[0], VALUE), _first(row, ("error.message", "error"))
+        # A failed assertion of promptfoo is an error, too, of a row with an output.
+        failure = _first(own[0], FAILURE) or (None if _texts(row, OUTPUT) else error)
+        if verdicts and value is not None:
+            value = _first(own[0], VERDICT + VALUE)
+        scores[name or place] = score = Score(math.nan if failure else _counts(value, tool))
+        if math.isinf(score):
+            raise RecordingError(f"{place}: {metric!r} is {excerpt(value)}; a number is wanted")
+        said = (failure, _first(own[0], REASON), error)
+        score.reason = next((text for text in said if isinstance(text, str)), "")
+    by_id = sum(name in _ids(row, labelled) for row, name in found)
+    matched = f"{len(found):,} of {len(labelled.items):,} labelled rows, {by_id:,} by id"
+    say(f"note: {file}: {metric!r}; matched {matched} and {len(found) - by_id:,} by their texts")
+    texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
+    judged = {name: _texts(row, OUTPUT) for row, name in found if not math.isnan(scores[name])}
+    others = [n for n, row in judged.items() if row and texts[n] and row.isdisjoint(texts[n])]
+    if others:
+        say(
+            f"warning: {file}: {count(len(others), 'row')} of another output than people's left out"
+        )
+    for name in others:
+        del scores[name]
+    return scores
+
+
+def _recognised(path: Path) -> tuple[Tool | None, list[Row]]:
+    """The tool that wrote a file, and its rows; None where it is no tool's."""
+    if path.suffix == ".eval":
+        raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
+    content: Any = None
+    # What is no JSON is refused as any table is.
+    with suppress(OSError, ValueError):
+        content = read_json_file(path) if path.suffix.lower() == ".json" else None
+    table: Any = None if isinstance(content, dict) else [row for _, row in read_rows(path)]
+    for tool in TOOLS:
+        rows = _first(content, (tool.rows,)) if table is None else table
+        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+            columns = {column for row in rows for column in row}
+            signs = (any(re.fullmatch(sign, column) for column in columns) for sign in tool.signs)
+            if all(signs) and not any(map(_OWN.fullmatch, columns)):
+                if not tool.scores:
+                    way = "`promptfoo eval -o results.json`"
+                    raise RecordingError(f"{path.name} rounds scores; export by {way}")
+                return tool, rows
+    return None, []
+
+
+def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
+    """The labelled row that each row is; None for none, for several, and for another row's."""
+    of_key: dict[object, set[str]] = defaultdict(set)
+    for item in labelled.items:
+        texts = {name: text.strip() for name, text in item.texts.items()}
+        outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
+        pairs = ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
+        for key in (item.id, *pairs):
+            of_key[key].add(item.id)
+    labelled_texts = {text.strip() for item in labelled.items for text in item.texts.values()}
+    names: list[str | None] = []
+    for row in rows:
+        known = (_texts(row, places) & labelled_texts for places in (INPUTS, OUTPUT))
+        keys = [*_ids(row, labelled), *product(*known)]
+        # Of labels with the same context and output, the one with the same question, too.
+        alike = Counter(name for key in keys for name in of_key.get(key, ()))
+        (name, most), *others = alike.most_common(2) or [("", 0)]
+        names.append(None if most in (0, *(n for _, n in others)) else name)
+    times = Counter(names)
+    return [name if times[name] == 1 else None for name in names]
+
+
+def _ids(row: Row, labelled: Labelled) -> set[str]:
+    # The number of a labelled row is no id that another file would have.
+    places = () if labelled.reading.rows.get("id") == (ROW,) else IDS
+    return {str(_first(row, (place,))).strip() for place in places}
+
+
+def _texts(row: Row, places: Sequence[str]) -> set[str]:
+    """All texts in some columns, and in those that they lead (`inputs.question`)."""
+    return {*_inside([v for c, v in row.items() if c.partition(".")[0] in places])}
+
+
+def _inside(value: object) -> Iterator[str]:
+    if isinstance(value, str) and value.strip():
+        yield value.strip()
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for part in parts:
+        yield from _inside(part)
+
+
+def _given(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
+    """Each metric of a row, and what stands of it."""
+    listed: Any = _first(row, (tool.scores,))
+    if isinstance(listed, dict):
+        listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
+    entries = listed if isinstance(listed, list) else ()
+    for entry in (entry for entry in entries if isinstance(entry, dict)):
+        if isinstance(values := entry.get("value"), dict):
+            # Inspect's scorers may give several values, each under a name.
+            yield from ((name, {**entry, "value": value}) for name, value in values.items())
+        # MLflow lists people's labels, too, which may have a judge's name.
+        elif _first(entry, ("source.source_type",)) != "HUMAN":
+            yield str(_first(entry, METRIC)), entry
+    for column in row:
+        if (match := re.fullmatch(tool.scores, column)) and match.re.groups:
+            yield match[1], {"value": row[column]}
+
+
+def _metric(file: str, wanted: Sequence[str], tool: Tool, given: Sequence[tuple[str, Row]]) -> str:
+    """The metric that is meant: the first wanted that there is, else the only one with a score."""
+    for name in wanted:
+        # DeepEval calls one "Correctness [GEval]".
+        alike = {m for m, _ in given if name_key(m.partition(" [")[0]) == name_key(name)}
+        if name in alike or len(alike) == 1:
+            return name if name in alike else alike.pop()
+    known = {m for m, entry in given if math.isfinite(_counts(_first(entry, VALUE), tool))}
+    if len(known) != 1:
+        raise RecordingError(
+            f"{file}: {wanted[-1]!r} is none of its scores: {joined_names(sorted(known))}; say "
+            "which is meant, as in --scores METRIC=FILE"
+        )
+    return known.pop()
+
+
+def _counts(value: object, tool: Tool) -> float:
+    """What a value counts; NaN where there is none, infinity for what is no score."""
+    if is_blank(value):
+        return math.nan
+    words = WORDS | (INSPECT_WORDS if tool.name == "Inspect" else {})
+    word = str(value).strip().casefold()
+    with suppress(ValueError):
+        number = words[word] if word in words else float(word)
+        return math.inf if abs(number) > LARGEST_SCORE else number
+    return math.inf
+
+
+def _first(row: Row, places: Sequence[str]) -> object:
+    """What stands in the first of some places that holds something."""
+    values = (value_in(TableRow(0, row), place) for place in places)
+    return next((value for value in values if not is_blank(value)), None)

@@ -1,0 +1,442 @@
+"""What a run may spend and on what: what a judgement costs times the judgements of each purpose.
+
+The unit is dollars, tokens where no price is known, or calls of a model that costs nothing. What
+measures comes first; the search, which decides as well, spends the rest. A judgement costs what its
+length tells before a run, and what the first rows have taken in it.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from judges.client import (
+    CHARACTERS_PER_TOKEN,
+    Account,
+    Price,
+    Spending,
+    estimate_tokens,
+    gives_n_replies,
+    is_embedded,
+    is_reasoning,
+)
+from judges.prompt import MAX_DEMOS, Prompt
+from judges.scoring import reply_tokens
+from judges.terminal import dollars_text
+from optimize.figures.as_json import DIGITS
+from optimize.figures.as_text import wrapped
+from optimize.inputs.flags import SettingsError
+from optimize.items import Items
+from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
+from optimize.search.evaluator import (
+    ITEMS_MEASURED,
+    MAX_RACE_DOCUMENTS,
+    Goal,
+    JudgeItems,
+    Pricing,
+    SearchBudget,
+    SearchOptions,
+    Unit,
+)
+from optimize.search.gate import N_FINALISTS, chance_of_gain
+from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
+from optimize.tuning.parts import Labels, PreparedRun
+from optimize.tuning.settings import Settings
+
+# Without a limit: calls of a search that costs nothing; of another so many times the judging of so
+# many outputs by the untuned judge.
+FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
+DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
+# What the searches of both halves take until a round no longer pays: so many times judging the
+# outputs that a race meets, and the finalists on all that is learned from; each call costs so many
+# times the untuned judge's.
+USUAL_RACES, USUAL_DEARER, USUAL_PROPOSALS = 25, 2.0, 20
+# Seconds that a call and a proposal are taken to last; so many outputs are in flight on average.
+CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
+# How many demonstrations are tried, and their characters at most. What costs nothing may show as
+# much as a frozen judge can hold.
+FREE_DEMOS, FREE_LENGTH = MAX_DEMOS, 3_000_000
+PAID_DEMOS, PAID_LENGTH = 64, 120_000
+# The least that can teach anything: labels judged by the untuned judge and some finalists, so much
+# of a first round, and so many proposals.
+FINALISTS_AT_LEAST, LEAST_SEARCH, LEAST_PROPOSALS = 1.5, 3, 4
+# Replies that cannot be read are asked for again, and prompts are longer than estimated.
+SPARE_CALLS, SPARE_COST = 0.05, 0.06
+# By so much of the limit a step may cost more than was estimated for it.
+SLACK = 0.02
+ITEMS_LOOKED_AT = 20
+# What a proposer reads beside a lesson's texts.
+PROPOSER_CHARACTERS = 10_000
+# Hidden thoughts before a reply and before a proposal, of models that think.
+THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
+# Of the money, what measuring the dearest candidate on dev and test may take: it says how much a
+# candidate may show. With less room than for so many examples none is shown.
+DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
+# A candidate may cost so many times the untuned judge under any limit: reasoning in words does.
+DEAREST_FACTOR = 4.0
+# Tokens written cost about so many times those read, where no price says how many.
+TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
+
+
+class CallTokens(NamedTuple):
+    """What judging one output takes on average, over all of its calls, or one proposal."""
+
+    tokens_in: float
+    tokens_out: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunBudget:
+    """What a run may spend in all (`limit`, in the unit of `search`), and the search's part of it.
+
+    `kept` and `kept_calls` are what the search leaves for measuring; `rows` are what is planned, by
+    purpose.
+    """
+
+    prepared: PreparedRun
+    search: SearchBudget
+    options: SearchOptions
+    pricing: Pricing
+    limit: float
+    kept: float
+    kept_calls: int
+    rows: Sequence[Spending]
+    call_seconds: float = CALL_SECONDS
+
+    @property
+    def minutes(self) -> float:
+        """About how long the run takes: calls in flight together, proposals in rounds."""
+        proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
+        rounds = proposals / self.options.proposals
+        calls = self.planned.calls - proposals
+        return (calls / self._together * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
+
+    @property
+    def _together(self) -> int:
+        """Calls that are under way at once."""
+        return min(self.prepared.settings.concurrency, IN_FLIGHT)
+
+    @property
+    def planned(self) -> Spending:
+        return total_spending(self.rows, "expected")
+
+    @property
+    def at_most(self) -> float | None:
+        """Dollars that the run keeps to: its user's limit, else what is planned; None: no price."""
+        if self.search.unit != "dollars":
+            return None
+        return self.prepared.settings.max_cost or round(self.limit, 2)
+
+    def to_hold(self, cost: float) -> tuple[float, float]:
+        """Calls and dollars to keep for measuring, and for so much before it."""
+        calls = self.kept_calls + cost / self.pricing.of_seed * self.pricing.calls
+        return calls, self.kept + cost if self.search.unit == "dollars" else 0.0
+
+    def lines(self) -> list[str]:
+        """The plan by purpose, and what these labels can show."""
+        limits = [dollars_text(self.at_most)] if self.at_most else []
+        if self.prepared.settings.max_calls is not None:
+            limits.append(f"{self.prepared.settings.max_calls:,} calls")
+        table: list[Sequence[str]] = [("", "calls", "tokens in", "tokens out", "dollars")]
+        for row in (*self.rows, self.planned):
+            dollars = "price unknown" if row.cost is None else dollars_text(row.cost)
+            counts = map(_about, (row.calls, row.tokens_in, row.tokens_out))
+            table.append((row.purpose, *counts, dollars if row.cost != 0 else "free"))
+        return [
+            *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
+            f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
+            *wrapped(*self._expectations(), self.chance()),
+            "A token is taken as four characters. Nothing has been sent or written.",
+        ]
+
+    def heading(self) -> str:
+        """The plan in a line."""
+        dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
+        most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
+        calls = _about(self.planned.calls)
+        return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
+
+    def _expectations(self) -> Iterator[str]:
+        """How long it takes, and what more money would bring; nothing where nothing is paid."""
+        if self.search.unit == "calls":
+            return
+        yield (
+            f"It takes about {self.minutes:.1f} minutes, where a call takes {CALL_SECONDS:g} s and "
+            f"{self._together} are under way at once."
+        )
+        if self.prepared.settings.optimizer == "rank":
+            yield (
+                "The search stops early once a round gains less than the labels can tell from "
+                "chance, whatever is left of the limit."
+            )
+
+    def chance(self) -> str:
+        """How likely a gain would ship with these labels, and with how many it would be likely."""
+        prepared, labels = self.prepared, self.prepared.labels
+        goal: Goal = "balanced" if prepared.objective == "balanced" else prepared.level
+        risk = prepared.settings.risk
+        return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
+
+    def to_json(self) -> dict[str, Any]:
+        """What --dry-run --json prints of it."""
+        planned, labels = rounded(self.planned), self.prepared.labels
+        counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
+        return {
+            "documents": {name: len(items.places) for name, items in counts.items()},
+            "chance": self.chance(),
+            "calls": {"expected": planned.calls, "at_most": self.prepared.settings.max_calls},
+            "minutes": round(self.minutes, 1),
+            "tokens": {"in": planned.tokens_in, "out": planned.tokens_out},
+            "cost_usd": {"expected": planned.cost, "at_most": self.at_most},
+            "spending": [spending_row(rounded(row)) for row in self.rows],
+        }
+
+
+def plan_budget(
+    prepared: PreparedRun,
+    measured: CallTokens | None = None,
+    native_n: bool | None = None,
+    call_seconds: float = CALL_SECONDS,
+) -> RunBudget:
+    """The plan of a run; `measured` takes the place of what a judgement takes by its length.
+
+    `native_n`: n replies are one call (None: as the model's name tells). Raises SettingsError where
+    a limit is too small to learn anything, with one that is not.
+    """
+    settings, labels = prepared.settings, prepared.labels
+    check_prices(settings)
+    price, proposer_price = settings.prices
+    unit: Unit = "tokens" if price is None else "calls" if price.is_free else "dollars"
+    orders = 2 if settings.pairwise else 1
+    one_call = gives_n_replies(settings.lm) if native_n is None else native_n
+    replies = orders * (settings.samples or 1)
+    calls = orders if one_call else replies
+    tokens = measured or _tokens_by_length(prepared, calls, replies)
+    pricing = Pricing(
+        price=price or TOKENS,
+        per_call=unit == "calls",
+        tokens_in=tokens.tokens_in,
+        tokens_out=tokens.tokens_out,
+        calls=calls,
+        replies=replies,
+    )
+    proposal = _proposal_tokens(settings, labels)
+    proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
+    # A free proposer beside a paid judge counts next to nothing, by which can be divided.
+    proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
+    item_cost, n_learned = pricing.of_seed, len(labels.learned)
+    n_measured = sum(map(len, labels.measured.values()))
+    limit = _limit(settings, labels, pricing, unit, proposal_cost)
+
+    # The dearest candidate to be tried, by its share of the money.
+    affordable = DEAREST_SHARE * limit / max(1, len(labels.dev) + n_measured)
+    options = _search_options(settings, labels, pricing, affordable)
+    dearest = item_cost
+    if unit != "calls":
+        dearest = max(DEAREST_FACTOR * item_cost, affordable if options.max_demos else 0)
+    kept = n_measured * (item_cost + dearest)
+    n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
+    n_probes *= settings.probes or (is_embedded(settings.lm) and kept + n_probes * calls <= limit)
+    kept = min(kept + n_probes * item_cost, limit if unit == "calls" else limit / 2)
+    search = SearchBudget(
+        limit - kept,
+        unit=unit,
+        slack=0 if unit == "calls" else SLACK * limit,
+        proposal=proposal_cost,
+        proposal_price=None if unit == "calls" else proposer,
+    )
+
+    n_proposals, n_searched, dearer = 0, min(2 * n_learned, search.limit / item_cost), 1.0
+    if not is_embedded(settings.lm):
+        # Both halves of the labels are searched on. Proposals take no more than half of the money.
+        n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
+        n_searched = (search.limit - n_proposals * proposal_cost) / item_cost
+        if settings.optimizer == "rank":
+            raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.places)) * len(labels.train)
+            usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned
+            dearer = min(USUAL_DEARER, max(1.0, n_searched / usual))
+            n_searched = min(usual, n_searched / dearer)
+    judged = {SEARCH: n_searched, TEST: 2 * n_measured, PROBES: n_probes}
+    rows = [
+        _spending(purpose, n, calls, tokens, price, dearer if purpose == SEARCH else 1)
+        for purpose, n in judged.items()
+        if n
+    ]
+    if n_proposals:
+        rows.append(_spending(PROPOSALS, n_proposals, 1, proposal, proposer_price))
+    return RunBudget(
+        prepared=prepared,
+        search=search,
+        options=replace(options, max_item_cost=dearest),
+        pricing=pricing,
+        limit=limit,
+        kept=kept,
+        kept_calls=(2 * n_measured + n_probes) * calls,
+        rows=_in_order(rows),
+        call_seconds=call_seconds,
+    )
+
+
+def _limit(
+    settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposal_cost: float
+) -> float:
+    """What a run may spend, in the unit; raises SettingsError for less than can teach anything."""
+    item_cost, n_all = pricing.of_seed, len(labels.everything)
+    least = sum(map(len, labels.measured.values())) * item_cost
+    default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
+    if unit != "calls":
+        raced = min(len(labels.train), OUTPUTS_RACED) * item_cost
+        least += len(labels.dev) * item_cost
+        least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
+        least += LEAST_PROPOSALS * proposal_cost
+        default = least + DEFAULT_SEARCH * raced
+    # Each flag, what one of it is worth in the unit without what is spare, and its decimals.
+    max_cost = settings.max_cost if unit == "dollars" else None
+    flags = (
+        ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),
+        ("--max-cost", max_cost, 1 - SPARE_COST, 2),
+    )
+    limits = []
+    for flag, most, worth, digits in flags:
+        if most is None:
+            continue
+        if most * worth < least:
+            enough = math.ceil(least / worth * 10**digits) / 10**digits
+            raise SettingsError(
+                f"{flag} {most:g}: too little to learn anything from {n_all} labels; the smallest "
+                f"that can is {flag} {enough:g}"
+            )
+        limits.append(most * worth)
+    return min(limits, default=default)
+
+
+def _search_options(
+    settings: Settings, labels: Labels, pricing: Pricing, item_cost: float
+) -> SearchOptions:
+    """What a search may try, and show where a judgement may cost so much.
+
+    None are shown where fewer than FEWEST_DEMOS of average length fit.
+    """
+    free = is_embedded(settings.lm)
+    most, longest = (FREE_DEMOS, FREE_LENGTH) if free else (PAID_DEMOS, PAID_LENGTH)
+    if settings.max_demos is not None:
+        most = min(most, settings.max_demos)
+    if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
+        longest = min(longest, int(max(0.0, item_cost - pricing.of_seed) / per_character))
+    lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
+    enough = min(FEWEST_DEMOS, most) * sum(lengths) / len(lengths)
+    return SearchOptions(
+        seed=settings.seed,
+        risk=settings.risk,
+        max_demos=most if longest >= enough else 0,
+        longest_demos=longest,
+        reasoning=settings.reasoning_to_try,
+    )
+
+
+def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
+    """What judging an output with the untuned judge takes, by the lengths of the texts."""
+    judge, train = prepared.untuned_judge, prepared.labels.train
+    if is_embedded(prepared.settings.lm):  # which sends none
+        return CallTokens(0, 0)
+    step = max(1, len(train) // ITEMS_LOOKED_AT)
+    lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
+    written = reply_tokens(judge.prompt) + THOUGHT_TOKENS * _thinks(prepared.settings.lm)
+    return CallTokens(sum(lengths) / len(lengths) * calls, written * replies)
+
+
+def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTokens:
+    """What judging an output with the untuned prompt has taken, over a few of train."""
+    step = max(1, len(train) // ITEMS_MEASURED)
+    judged = list(scorer(prompt, train.items[::step][:ITEMS_MEASURED]))
+    # A judgement takes a token at least, also at an endpoint that does not count them.
+    return CallTokens(
+        max(1.0, sum(one.tokens_in for one in judged) / len(judged)),
+        max(1.0, sum(one.tokens_out for one in judged) / len(judged)),
+    )
+
+
+def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
+    """What having an instruction proposed takes; of a reply's limit few use more than half."""
+    lm = settings.proposer[0]
+    if is_embedded(lm):  # which writes none
+        return CallTokens(0, 0)
+    from optimize.search.lessons import expected_characters
+    from optimize.search.proposer import REPLY_TOKENS
+
+    characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
+    written = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _thinks(lm)
+    return CallTokens(characters / CHARACTERS_PER_TOKEN, written)
+
+
+def _thinks(lm: str) -> bool:
+    return is_reasoning(lm.rpartition("/")[2])
+
+
+def _spending(
+    purpose: str,
+    number: float,
+    calls: int,
+    tokens: CallTokens,
+    price: Price | None,
+    dearer: float = 1,
+) -> Spending:
+    """So many judgements or proposals, each of so many times the tokens; None: no known price."""
+    tokens_in, tokens_out = (round(number * dearer * each) for each in tokens)
+    return Spending(
+        purpose=purpose,
+        calls=round(number * calls),
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        cost=None if price is None else price.cost(tokens_in, tokens_out),
+    )
+
+
+def spending_summary(*accounts: Account) -> dict[str, Any]:
+    """Tokens and dollars for summary.json: in all, which is the sum of those by purpose.
+
+    Dollars are at list price, and None where the price of a model that was asked is unknown. They
+    hold the most that requests whose answer never came may have cost; where there were any,
+    `cost_unconfirmed_usd` says how much that is.
+    """
+    rows = _in_order(rounded(row) for account in accounts for row in account.spending())
+    total = rounded(total_spending(rows))
+    summary = {"tokens": {"in": total.tokens_in, "out": total.tokens_out}, "cost_usd": total.cost}
+    unconfirmed = round(sum(account.cost_unconfirmed for account in accounts), DIGITS)
+    if total.cost is not None and unconfirmed > 0:
+        summary["cost_unconfirmed_usd"] = unconfirmed
+    return {**summary, "spending": [spending_row(row) for row in rows]}
+
+
+def rounded(row: Spending) -> Spending:
+    """The same with dollars as files hold them."""
+    return replace(row, cost=None if row.cost is None else round(row.cost, DIGITS))
+
+
+def spending_row(row: Spending) -> dict[str, Any]:
+    """What JSON holds of it."""
+    counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
+    return {"purpose": row.purpose or "unknown", **counts, "cost_usd": row.cost}
+
+
+def total_spending(rows: Sequence[Spending], name: str = "all") -> Spending:
+    """All of them together; the cost is None where one is."""
+    costs = [row.cost for row in rows if row.cost is not None]
+    return Spending(
+        purpose=name,
+        calls=sum(row.calls for row in rows),
+        tokens_in=sum(row.tokens_in for row in rows),
+        tokens_out=sum(row.tokens_out for row in rows),
+        cost=sum(costs) if len(costs) == len(rows) else None,
+    )
+
+
+def _in_order(rows: Iterable[Spending]) -> list[Spending]:
+    """By purpose; what is of no known purpose stands last."""
+    return sorted(rows, key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
+
+
+def _about(number: float) -> str:
+    """Two digits of a large number: nobody knows more before a run."""
+    digits = max(0, len(str(round(number))) - 2)
+    return f"{round(number, -digits):,.0f}"

@@ -1,0 +1,123 @@
+"""The two models of a run, judge and proposer, on one budget and one store."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from judges.cli.flags import read_plan
+from judges.client import Budget, Client, Model, Session, is_embedded
+from judges.judge import Judge
+from judges.prompt import Prompt
+from judges.scoring import SamplingPlan, default_plan
+from judges.terminal import verbose_logging
+from optimize.inputs.flags import SettingsError
+from optimize.items import Item
+from optimize.search.evaluator import Judged, JudgeItems
+from optimize.tuning.folder import REPLIES
+from optimize.tuning.settings import Settings
+
+# What a run spends on, in this order, in words for its reader.
+SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunModels:
+    """What answers: the client that judges, the one that proposes, and the plan for a score."""
+
+    judge: Client
+    proposer: Client
+    plan: SamplingPlan
+
+    @property
+    def language_proposer(self) -> Client | None:
+        """The proposer where both are language models: one that writes and one that reads."""
+        models = (self.judge.model, self.proposer.model)
+        return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
+
+    @property
+    def budget(self) -> Budget:
+        """What both spend from."""
+        return self.judge.account.budget
+
+    @property
+    def purpose(self) -> str:
+        """What is asked for at this moment; empty where nothing is."""
+        return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
+
+
+def check_prices(settings: Settings) -> None:
+    """Raise SettingsError where dollars are limited and a model's price is unknown."""
+    models = (settings.lm, ""), (settings.proposer[0], "proposer=")
+    for (lm, name), price in zip(models, settings.prices, strict=True):
+        if settings.max_cost is not None and price is None:
+            raise SettingsError(
+                f"--max-cost: the price of {lm} is not known; give --price {name}IN,OUT, or "
+                "--max-calls"
+            )
+
+
+@contextmanager
+def open_models(
+    settings: Settings, folder: Path, opened: Mapping[str, Model] | None = None
+) -> Iterator[RunModels]:
+    """Open both, and close them whatever happens; `opened` are open already, by their names."""
+    check_prices(settings)
+    # Without a server there is nothing to pay; the search keeps to its plan by itself.
+    free = is_embedded(settings.lm) and is_embedded(settings.proposer[0])
+    with (
+        verbose_logging(settings.verbose),
+        Session(
+            max_calls=None if free else settings.max_calls,
+            max_cost=None if free else settings.max_cost,
+            store=None if free else folder / REPLIES,
+            concurrency=settings.concurrency,
+            cache=settings.cache,
+            keep_going=False,
+            models=opened,
+        ) as session,
+    ):
+        judge = session.client(
+            settings.lm,
+            role="judge",
+            api_base=settings.api_base,
+            api_key_env=settings.api_key_env,
+            price=settings.prices[0],
+            max_tokens=settings.max_tokens,
+            reasoning_effort=settings.reasoning_effort,
+        )
+        proposer_lm, proposer_base = settings.proposer
+        proposer = session.client(
+            proposer_lm,
+            role="proposer",
+            api_base=proposer_base,
+            api_key_env=settings.proposer_key_variable,
+            price=settings.prices[1],
+            max_tokens=settings.proposer_max_tokens,
+            reasoning_effort=settings.proposer_reasoning_effort,
+            keep_going=True,
+        )
+        proposer.account.purpose = PROPOSALS
+        plan = read_plan(settings.plan, settings.samples, settings.temperature)
+        yield RunModels(judge=judge, proposer=proposer, plan=plan or default_plan(judge.model))
+
+
+def item_scorer(
+    judge: Judge, models: RunModels, seed: int, step: Callable[[bool], object]
+) -> JudgeItems:
+    """What judges items, in order, with the prompt that it is given.
+
+    `step` is told after each whether it failed.
+    """
+
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Judged]:
+        candidate = replace(judge, prompt=prompt, plan=models.plan)
+        totals = models.judge.totals
+        tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
+        rows = (item.texts for item in items)
+        for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
+            step(judgement.failure is not None)
+            yield Judged(judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out)
+            tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
+
+    return judge_items

@@ -1,0 +1,483 @@
+"""One run from its settings to its report: plan, search, choose, measure once, write."""
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TextIO
+
+from judges.client import BudgetSpentError, Model, ModelError, is_embedded
+from judges.dimension import Subject
+from judges.judge import Judge
+from judges.judgement import Judgement
+from judges.labels.readers import is_constructed
+from judges.tables.atomic_write import write_atomically
+from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
+from judges.terminal import Progress
+from judges.true_rate import errors_by_document
+from optimize.figures.as_json import (
+    DIGITS,
+    Cell,
+    as_json,
+    cell,
+    json_number,
+    judgement_rows,
+    value_cell,
+)
+from optimize.inputs.labelled import PASS_FAIL, words_of
+from optimize.items import data_counts, n_tied_of, tuned_keys
+from optimize.measuring.injection import Probes, probe
+from optimize.measuring.measure import (
+    order_figures,
+    people_figures,
+    rho,
+    scale_figures,
+    two_value_figures,
+)
+from optimize.measuring.scored import Scored, labelled_in_order
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import (
+    ITEMS_MEASURED,
+    Evaluator,
+    JudgeItems,
+    SearchBudget,
+    SearchProblem,
+)
+from optimize.search.gate import SearchResult, as_asked, search, untuned_reason
+from optimize.statistics.balanced import balanced_contrast
+from optimize.statistics.correlations import contrast_judges
+from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
+from optimize.tuning.folder import (
+    JUDGE,
+    JUDGEMENTS,
+    LABELS,
+    REPORT,
+    SPLITS,
+    SUMMARY,
+    TRIALS,
+    TUNED,
+    AnyPath,
+    RunFolderError,
+    Trials,
+    open_run,
+    read_summary,
+    run_config,
+    started_at,
+    write_json,
+    write_text,
+)
+from optimize.tuning.models import PROBES, SEARCH, TEST, RunModels, item_scorer, open_models
+from optimize.tuning.parts import PreparedRun, prepare
+from optimize.tuning.settings import Settings
+
+PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
+PrintLine = Callable[[str], None]
+# What the judges "seed" (untuned) and "tuned" gave on each held-out split.
+Measured = Mapping[str, Mapping[str, Scored]]
+
+
+def tune_in_folder(
+    settings: Settings,
+    out: AnyPath | None = None,
+    *,
+    print_line: PrintLine,
+    subject: Subject | None = None,
+    rows: Rows | None = None,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> tuple[Path, dict[str, Any]]:
+    """A run's folder, and what its summary.json holds; the report is drawn at the end.
+
+    `out` names the folder, which goes on where its run has not ended (None: see `open_run`).
+    `subject` stands for a definition in no file, and `rows` for labels in none: the folder then
+    holds them. `opened` are models that are open already, by their names; the progress line goes to
+    `stderr`, where that is given.
+    """
+    prepared = prepare(settings, subject, rows)
+    labelled = prepared.labels.labelled
+    config = run_config(prepared)
+    with open_run(out, prepared.subject.name, config, print_line) as folder:
+        if rows is not None:
+            content = as_json_lines(rows_in_memory(rows))
+            write_atomically(folder / LABELS, content, overwrite=True)
+        write_json(folder / SPLITS, prepared.labels.split)
+        n_outputs = len(prepared.labels.everything)
+        balanced = prepared.objective == "balanced"
+        objective = "balanced accuracy" if balanced else f"{prepared.level}-level rho"
+        print_line(f"{folder}: {objective}, {n_outputs} outputs")
+        if unread := ", ".join(labelled.reading.unread):
+            print_line(f"columns not read: {unread}")
+        for note in labelled.notes:
+            print_line(f"note: {note}")
+        return folder, run(prepared, folder, print_line, opened, stderr)
+
+
+def run(
+    prepared: PreparedRun,
+    folder: Path,
+    print_line: PrintLine,
+    opened: Mapping[str, Model] | None = None,
+    stderr: TextIO | None = None,
+) -> dict[str, Any]:
+    """From the first question to the last file: what summary.json holds."""
+    started = time.monotonic()
+    with (
+        open_models(prepared.settings, folder, opened) as models,
+        _progress(prepared, models, stderr) as step,
+    ):
+        active = ActiveRun(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            trials=Trials(folder / TRIALS),
+            scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
+            print_line=print_line,
+        )
+        with models.judge.account.spending_on(SEARCH):
+            result = active.search()
+        with models.judge.account.spending_on(TEST):
+            measured = active.measure(result)
+        probes = _probe(active, result, measured)
+        summary = summarize(active, result, measured, time.monotonic() - started)
+        if (cache := models.judge.cache or models.proposer.cache) and cache.note:
+            print_line(cache.note)
+    _freeze(active, result, measured, summary)
+    rows = [
+        as_json(row) + "\n"
+        for split, scored in measured["seed"].items()
+        for row in judgement_rows(
+            scored.items.items, {name: measured[name][split].judgements for name in measured}, split
+        )
+    ]
+    write_text(folder / JUDGEMENTS, "".join(rows))
+    write_json(folder / SUMMARY, summary)
+    both = {"seed": result.untuned, "tuned": result.tuned}
+    prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
+    try:
+        # A run that fails early need not load what draws.
+        from optimize.report.page import write_run
+
+        write_run(folder / REPORT, summary, measured, prompts, probes)
+    except OSError:
+        raise
+    except Exception as error:  # whatever it is, the run has its judge
+        raise RunFolderError(
+            f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
+            f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
+        ) from error
+    return summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActiveRun:
+    """A run while its models are open; `scorer` judges items with any prompt of the search's."""
+
+    prepared: PreparedRun
+    folder: Path
+    models: RunModels
+    trials: Trials
+    scorer: JudgeItems
+    print_line: PrintLine
+
+    @property
+    def judge(self) -> Judge:
+        """The untuned judge."""
+        return self.prepared.untuned_judge
+
+    @cached_property
+    def budget(self) -> RunBudget:
+        """The plan by what the first judgements have taken; free ones need none."""
+        native_n = self.models.judge.model.native_n
+        budget = plan_budget(self.prepared, native_n=native_n)
+        if budget.search.unit != "calls":
+            began = time.monotonic()
+            tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
+            waves = math.ceil(
+                ITEMS_MEASURED * budget.pricing.calls / self.prepared.settings.concurrency
+            )
+            seconds = (time.monotonic() - began) / waves
+            budget = plan_budget(self.prepared, tokens, native_n, seconds)
+            self.print_line(budget.heading())
+        budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
+        budget.search.set_aside(0)
+        return budget
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Where candidates meet items, within the search's budget."""
+        return Evaluator(
+            seed=self.judge.prompt,
+            judge=self.scorer,
+            budget=self.budget.search,
+            pricing=self.budget.pricing,
+        )
+
+    def search(self) -> SearchResult:
+        """What the optimizer of the settings finds on train, and the gate's choice."""
+        prepared = self.prepared
+        problem = SearchProblem(
+            evaluator=self.evaluator,
+            proposer=self.models.language_proposer,
+            train=prepared.labels.train,
+            dev=prepared.labels.dev,
+            goal="balanced" if prepared.objective == "balanced" else prepared.level,
+            options=self.budget.options,
+            record_trial=self.trials.record,
+            print_line=self.print_line,
+        )
+        result = search(prepared.settings.optimizer, problem)
+        if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
+            result = replace(result, choice=as_asked(result.choice))
+        return result
+
+    def measure(self, result: SearchResult) -> Measured:
+        """Both judges on what is held out, once, after the choice."""
+        # Its share was kept for it; what it takes beyond is the models' own budget's to refuse.
+        self.models.budget.set_aside()
+        self.evaluator.budget = SearchBudget(math.inf)
+        return {
+            "seed": self._measured("untuned judge", result.untuned),
+            "tuned": self._measured("tuned judge", result.tuned),
+        }
+
+    def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
+        """A judge's judgements of each held-out split."""
+        prepared, scored = self.prepared, {}
+        for split, items in prepared.labels.measured.items():
+            self.evaluator.scores(candidate, items)
+            scored[split] = Scored(
+                judge=name,
+                dimension=prepared.subject.name,
+                level=prepared.level,
+                items=items,
+                judgements=tuple(
+                    each
+                    if candidate.threshold == 0.5 or not isinstance(each, Judgement)
+                    else each.at_threshold(candidate.threshold)
+                    for each in self.evaluator.judgements(candidate, items)
+                ),
+                scale=prepared.subject.scale,
+                labelled=labelled_in_order(prepared.labels.labelled, items),
+                n_tied=n_tied_of(prepared.labels.labelled),
+                words=words_of(prepared.labels.labelled, prepared.subject.name) or PASS_FAIL,
+            )
+        return scored
+
+    def frozen(self, candidate: Candidate, provenance: Mapping[str, Any]) -> Judge:
+        """A candidate as a judge with the run's plan, and where it comes from."""
+        prompt = candidate.prompt(self.judge.prompt)
+        judge = replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
+        return replace(judge, threshold=candidate.threshold)
+
+
+@contextmanager
+def _progress(
+    prepared: PreparedRun, models: RunModels, stderr: TextIO | None
+) -> Iterator[Callable[[bool], object]]:
+    """Show the line for all of a run: what is asked for, of how many calls, for how much.
+
+    Yields what counts a judgement, and whether it failed.
+    """
+    if stderr is None:
+        yield lambda failed: None
+        return
+
+    def refresh(progress: Progress) -> None:
+        progress.name = models.purpose or progress.name
+        progress.done = models.budget.calls
+
+    planned, budget = plan_budget(prepared).planned.calls, models.budget
+    line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)
+    with line as progress:
+        yield lambda failed: progress.step(failed=failed)
+        progress.total = budget.calls  # what was planned beyond it was not needed
+
+
+def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
+    """The probes of the judge that ships, on test; empty, with the reason, where there are none."""
+    settings, client = run.prepared.settings, run.models.judge
+    if not is_embedded(client.model.endpoint) and not settings.probes:
+        return Probes(reason="they cost calls to a paid model; --probes asks for them")
+    if not any(row.purpose == PROBES for row in run.budget.rows):
+        return Probes(reason="the limit leaves no calls for them")
+    scored = measured["tuned" if result.choice.ship else "seed"]["test"]
+    judge = run.frozen(_shipped(result), {})
+    try:
+        with client.account.spending_on(PROBES):
+            return probe(judge, client, scored.items, scored.scores, seed=settings.seed)
+    except (ModelError, BudgetSpentError) as error:
+        # They add to a report; what is known without them is worth keeping.
+        return Probes(reason=f"they could not be run to their end: {error}")
+
+
+def summarize(
+    run: ActiveRun, result: SearchResult, measured: Measured, seconds: float
+) -> dict[str, Any]:
+    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all its starts.
+
+    `cached_calls` were answered by the reply cache, and are among none of these. `request_changes`
+    lists what the endpoints did not take as it was asked for, if anything. `limit_reached` stands
+    where a larger limit goes on with the run. Without a test nothing is `measured`.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    shipped = "tuned" if result.choice.ship else "seed"
+    judge, proposer = models.judge.account, models.proposer.account
+    summary: dict[str, Any] = {
+        "dimension": run.prepared.subject.name,
+        "lm": settings.lm,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "objective": run.prepared.objective,
+        "data": data_counts(labels.labelled, labels.everything),
+        "seed_judge": _cells(measured.get("seed", {})),
+        "tuned_judge": _cells(measured.get("tuned", {})),
+        "gain": _gains(measured),
+        "shipped": shipped,
+        "why": result.choice.why,
+        **({"limit_reached": True} if result.choice.limit_reached else {}),
+        "risk": settings.risk,
+        "ship": settings.ship,
+        "lm_calls": judge.total.calls,
+        "proposer_calls": proposer.total.calls,
+        "cached_calls": judge.total.cached + proposer.total.cached,
+        **spending_summary(judge, proposer),
+        "seconds": round(seconds, 1),
+    }
+    if rounds := result.last_rounds:  # of both halves: means, and what they took together
+        summary["last_round"] = {
+            "gain": round(sum(each.gain for each in rounds) / len(rounds), DIGITS),
+            "error": json_number(sum(each.error for each in rounds) / len(rounds), DIGITS),
+            "cost": round(sum(each.cost for each in rounds), DIGITS),
+            "is_final": all(each.is_final for each in rounds),
+        }
+    if run.budget.search.unit == "dollars":
+        summary["max_cost"] = run.budget.at_most
+        summary["cost_per_1000_rows"] = {
+            name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
+            for name, candidate in (("seed_judge", result.untuned), ("tuned_judge", result.tuned))
+        }
+    if measured and run.prepared.objective == "balanced":
+        summary["balanced_gain"] = _gains(measured, balanced=True)
+    if measured:
+        summary |= _on_test(measured, shipped)
+    changes = [
+        *read_summary(run.folder).get("request_changes", []),
+        *(
+            f"{client.model.name} takes {change}"
+            for client in (models.judge, models.proposer)
+            for change in getattr(client.model, "changes", ())
+        ),
+    ]
+    if changes:
+        summary["request_changes"] = list(dict.fromkeys(changes))
+    return summary
+
+
+def _on_test(measured: Measured, shipped: str) -> dict[str, Any]:
+    """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
+
+    def of_both(figures: Callable[[Scored], Cell]) -> dict[str, dict[str, Cell]]:
+        return {
+            split: {f"{judge}_judge": figures(measured[judge][split]) for judge in measured}
+            for split in measured["seed"]
+        }
+
+    test, order = measured[shipped]["test"], of_both(order_figures)
+    figures: dict[str, Any] = {"order": order, "scales": scale_figures(test)}
+    if people := people_figures(test):
+        figures["people"] = people
+    if test.is_binary:
+        figures["two_values"] = of_both(two_value_figures)
+    if test.is_pairs:
+        figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
+    return figures
+
+
+def _cells(scored: Mapping[str, Scored]) -> dict[str, Cell | None]:
+    """A judge's rho by split; null where nothing was held out."""
+    splits = ("test", "test_unseen_systems")
+    return {split: cell(rho(scored[split])) if split in scored else None for split in splits}
+
+
+def _gains(measured: Measured, *, balanced: bool = False) -> dict[str, Cell | None]:
+    """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored.
+
+    Or its balanced accuracy, each judge's at its own threshold.
+    """
+    gains: dict[str, Cell | None] = {"test": None}
+    for split, seed in measured.get("seed", {}).items():
+        tuned, where = measured["tuned"][split], (seed.human, seed.documents)
+        if balanced:
+            contrast = balanced_contrast(tuned.passes, seed.passes, *where)
+        else:
+            sides = tuned.scores, seed.scores, *where, seed.systems
+            contrast = contrast_judges(*sides, level=seed.level)
+        gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
+    return gains
+
+
+def _shipped(result: SearchResult) -> Candidate:
+    return result.tuned if result.choice.ship else result.untuned
+
+
+def _tested(scored: Scored) -> dict[str, Any]:
+    """Of two values, the judge's verdicts on test beside people's: how `score` knows its errors."""
+    if not scored.is_binary:
+        return {}
+    return {"tested": errors_by_document(scored.passes, scored.human, scored.documents)}
+
+
+def _freeze(
+    run: ActiveRun, result: SearchResult, measured: Measured, summary: dict[str, Any]
+) -> None:
+    """Write the judge that ships, and the tuned one that does not.
+
+    `tuned_on` is what teaches and chooses, rows and documents: others like them flatter the judge.
+    """
+    settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
+    shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    provenance = {
+        "data": {
+            "name": labels.labelled.name,
+            "sha256": labels.labelled.sha256,
+            "constructed": is_constructed(labels.labelled.sha256),
+        },
+        "tuned_on": tuned_keys(labels.learned, run.prepared.subject),
+        "split": {"by": labels.split["by"], "sha256": labels.split["sha256"]},
+        "model": models.judge.model.name,
+        "endpoint": models.judge.model.endpoint,
+        "proposer": models.proposer.model.name,
+        "optimizer": settings.optimizer,
+        "seed": settings.seed,
+        "level": run.prepared.level,
+        "versions": versions(),
+        "started": started_at(run.folder),
+        **{name: summary[name] for name in shown},
+        "candidates_tried": result.n_tried,
+        "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
+    }
+    provenance |= _tested(measured[summary["shipped"]]["test"])
+    run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
+    (run.folder / TUNED).unlink(missing_ok=True)
+    if result.tuned.id != _shipped(result).id:
+        why = f"tuned, but not shipped: {untuned_reason(result.choice)}"
+        # "seed" would say that it learned from no labels.
+        tuned = {name: value for name, value in provenance.items() if name != "shipped"}
+        tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
+        run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
+        summary["tuned_file"] = TUNED
+
+
+def versions() -> dict[str, str]:
+    """Python's version and those of the packages that figures depend on, where installed."""
+    installed = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[name] = version(name)
+    return installed
