@@ -29,7 +29,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from optimize.inputs.flags import RISK
-from optimize.search.gate import Choice, power, verdict
+from optimize.search.gate import ShipDecision, decision_on, power
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
 
@@ -144,7 +144,7 @@ class World:
 
     def choices(
         self, documents: int, simulations: int, risk: float, gain: float = 0.0
-    ) -> list[Choice]:
+    ) -> list[ShipDecision]:
         """The gate's decisions on so many documents."""
         rng = np.random.default_rng([documents, self.outputs])
         noise, half = self.noise(gain, documents if self.level == "system" else 0), documents // 2
@@ -159,15 +159,15 @@ class World:
                 contrasts.append(
                     [contrast_judges(tuned, untuned, human, *places, level=self.level)]
                 )
-            decisions.append(verdict(contrasts, self.level, rng, risk))
+            decisions.append(decision_on(contrasts, self.level, rng, risk))
         return decisions
 
 
-def shipped(choices: list[Choice]) -> float:
+def shipped(choices: list[ShipDecision]) -> float:
     return float(np.mean([choice.ship for choice in choices]))
 
 
-def values(choices: list[Choice]) -> np.ndarray:
+def values(choices: list[ShipDecision]) -> np.ndarray:
     return np.array([choice.gain.value if choice.gain else np.nan for choice in choices])
 
 
@@ -206,7 +206,7 @@ def row_of_two_values(
                 human, untuned, tuned = (side.ravel() for side in drawn)
                 document = np.arange(human.size) // outputs
                 halves.append([balanced_contrast(tuned, untuned, human, document)])
-            choices.append(verdict(halves, "balanced", rng, risk))
+            choices.append(decision_on(halves, "balanced", rng, risk))
         cells.append(f"{shipped(choices):.3f}")
     return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
 

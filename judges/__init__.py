@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from judges.judge import Judge as Judge
     from judges.judgement import Judgement as Judgement
     from judges.judgement import NoScoreError as NoScoreError
-    from judges.judgement import Verdict as Verdict
+    from judges.judgement import Preference as Preference
     from judges.loading import load as load
     from judges.loading import read_subject as read_subject
     from judges.modules import PairwiseJudge as PairwiseJudge

@@ -66,7 +66,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Preference:
     """One judge's result for one pair, in one or both orders.
 
     `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
@@ -90,7 +90,7 @@ class Verdict:
         return self.margin
 
     @classmethod
-    def of_orders(cls, margin_ab: float, margin_ba: float, **other: Any) -> "Verdict":
+    def of_orders(cls, margin_ab: float, margin_ba: float, **other: Any) -> "Preference":
         """The verdict of both orders' margins; a choice that follows the position is a tie."""
         ab, ba = choice_of(margin_ab), choice_of(margin_ba)
         return cls(
@@ -104,11 +104,11 @@ class Verdict:
         )
 
     @classmethod
-    def failed(cls, reason: str) -> "Verdict":
+    def failed(cls, reason: str) -> "Preference":
         return cls(margin=math.nan, failure=reason)
 
 
-AnyJudgement = Judgement | Verdict
+AnyJudgement = Judgement | Preference
 
 
 def choice_of(margin: float) -> Choice | None:

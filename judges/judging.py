@@ -15,7 +15,7 @@ from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
 from judges.client import Message, Reply
 from judges.dimension import Comparison, Subject
-from judges.judgement import AnyJudgement, Judgement, NoScoreError, Verdict
+from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference
 from judges.prompt import Prompt, fill, restated
 from judges.scoring import (
     NoProbabilitiesError,
@@ -205,10 +205,12 @@ def _missing(value: object) -> bool:
 
 
 def failed(subject: Subject, reason: str) -> AnyJudgement:
-    return Verdict.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
+    return (
+        Preference.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
+    )
 
 
-def _verdict(prompt: Prompt, responses: "Sequence[Response]") -> Verdict:
+def _verdict(prompt: Prompt, responses: "Sequence[Response]") -> Preference:
     """Join both orders; where one has no answer, the verdict has failed."""
     letters, margins, comparisons = prompt.answer.choices or (), list[float](), list[str | None]()
     failure = None
@@ -221,4 +223,4 @@ def _verdict(prompt: Prompt, responses: "Sequence[Response]") -> Verdict:
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
     comparison = next(filter(None, comparisons), None)
-    return Verdict.of_orders(margins[0], -margins[1], comparison=comparison, failure=failure)
+    return Preference.of_orders(margins[0], -margins[1], comparison=comparison, failure=failure)

@@ -16,7 +16,7 @@ from judges.client import EMBEDDED, is_embedded
 from judges.dimension import Comparison, Subject, untuned_prompt
 from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.judging import failed
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Panel(Judge):
         if isinstance(self.subject, Comparison):
             comparison = next((each.comparison for each in said if each.comparison), None)
             margins = mean("margin_ab"), mean("margin_ba")
-            return Verdict.of_orders(*margins, comparison=comparison, members=scores)
+            return Preference.of_orders(*margins, comparison=comparison, members=scores)
         score = mean("score")
         if self.kind == "verdict":  # whatever the lines, a probability
             score = min(max(score, 0.0), 1.0)

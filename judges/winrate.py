@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judges.judgement import Verdict
+from judges.judgement import Preference
 
 Vector = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class WinRate:
 
 
 def win_rate(
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[Preference],
     *,
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
@@ -77,7 +77,7 @@ def text_length(text: str) -> int:
     return len(text.strip())
 
 
-def _first(verdict: Verdict) -> float:
+def _first(verdict: Preference) -> float:
     """1 if the place shown first was chosen, -1 if the second, 0 where both or neither were."""
     sides = [verdict.order_ab, {"A": "B", "B": "A", None: None}[verdict.order_ba]]
     return (sides.count("A") - sides.count("B")) / max(2 - sides.count(None), 1)

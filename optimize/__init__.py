@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from optimize.statistics.intervals import Contrast as Contrast
     from optimize.statistics.intervals import Interval as Interval
     from optimize.tuning.folder import RunFolderError as RunFolderError
-    from optimize.verify import Measured as Measured
+    from optimize.verify import Measurement as Measurement
     from optimize.verify import measure as measure
 
 __getattr__, __dir__ = lazy_names(__name__)

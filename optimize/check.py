@@ -19,7 +19,7 @@ from judges.labels.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
-from judges.labels.types import LabelError, LabelledPairs, LabelledSet, Reading
+from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
@@ -136,7 +136,7 @@ def _set_notes(labelled: Labelled) -> list[str]:
     return [note for name in names for note in with_ratings(labelled, name).notes[own:]]
 
 
-def map_file(reading: Reading, options: ReadOptions) -> str:
+def map_file(reading: FileReading, options: ReadOptions) -> str:
     """How a file was read as YAML for `--map`: columns, words' values and the scale."""
     import yaml
 

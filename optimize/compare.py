@@ -38,7 +38,6 @@ from judges.terminal import print_error, print_lines, print_note
 from optimize.figures.as_json import DIGITS, json_number, value_cell
 from optimize.inputs.flags import (
     ANNOTATIONS,
-    Level,
     Parser,
     SettingsError,
     add_label_flags,
@@ -63,7 +62,7 @@ from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import compare_lines, ranked_by
 from optimize.report.page import write_comparison
 from optimize.statistics.balanced import balanced_contrast
-from optimize.statistics.correlations import contrast_judges
+from optimize.statistics.correlations import Level, contrast_judges
 from optimize.statistics.intervals import Contrast, Interval
 from optimize.statistics.plain import contrast_accuracy
 from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, open_run, write_json

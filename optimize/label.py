@@ -16,7 +16,7 @@ from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
 from judges.dimension import NAME, Comparison, Subject
 from judges.judge import Judge, kind_of
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement, Preference
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPair, LabelledPairs
 from judges.tables.atomic_write import in_use
@@ -209,7 +209,7 @@ def _ask(
 
 def _said(judged: AnyJudgement, numbers: Mapping[Any, float]) -> State:
     """A judgement as the page shows it."""
-    if isinstance(judged, Verdict):
+    if isinstance(judged, Preference):
         said = judged.preferred, judged.comparison
     else:
         nearest = min(numbers, key=lambda value: abs(numbers[value] - judged.score))

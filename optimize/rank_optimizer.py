@@ -185,7 +185,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
         compiled = student.deepcopy()
-        if result.choice.ship:
+        if result.decision.ship:
             compiled = program.tuned(result.tuned.prompt(judge.prompt))
         compiled.detailed_results = RankResult(summary=summary, trials=trials.rows, search=result)
         return compiled

@@ -15,9 +15,10 @@ from judges.loading import load
 from judges.tables.formats import read_records
 from judges.tables.in_memory import Rows
 from judges.terminal import print_error
-from optimize.inputs.flags import RISK, Level
+from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import find_subject
 from optimize.report.answer import run_lines
+from optimize.statistics.correlations import Level
 from optimize.tuning.folder import JUDGEMENTS, REPORT, TRIALS
 from optimize.tuning.pipeline import tune_in_folder
 from optimize.tuning.settings import Objective, OptimizerName, Ship, read_settings

@@ -105,7 +105,7 @@ FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR",
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Measured:
+class Measurement:
     """What one judge's scores are worth against people's labels; print it for the figures.
 
     Figures are of `unmet`, the rows whose texts the judge was not tuned on; where these are too few
@@ -117,7 +117,7 @@ class Measured:
     labelled: Labelled
 
     @classmethod
-    def of(cls, scored: Scored, labelled: Labelled) -> "Measured":
+    def of(cls, scored: Scored, labelled: Labelled) -> "Measurement":
         rows = unmet_rows(scored.items, scored.met)
         return cls(scored=scored, unmet=scored.of_rows(rows) if rows else scored, labelled=labelled)
 
@@ -178,7 +178,7 @@ def measure(
     seed: int = 0,
     keep_going: bool = True,
     **options: Unpack[ModelOptions],
-) -> Measured:
+) -> Measurement:
     """Measure a judge against human labels, as `dspy-judges verify` does.
 
     `judge` is a Judge, what `judges.load` takes, or any judge's numbers by output id (a mapping or
@@ -207,7 +207,7 @@ def measure(
         ratings = recorded_scale(scale, subject)
         by_id = from_numbers(judge, pairwise=isinstance(task.labelled, LabelledPairs))
         scored = task.scored("scores", by_id, None, ratings)
-        return Measured.of(scored, task.labelled)
+        return Measurement.of(scored, task.labelled)
     if not isinstance(judge, Judge | str | os.PathLike):
         raise TypeError(
             f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
@@ -226,7 +226,7 @@ def measure(
     with judge.open_client(keep_going=keep_going, **asking) as client:
         judgements = list(judge.judge_rows((item.texts for item in items.items), client, seed=seed))
     by_id = dict(zip((item.id for item in items.items), judgements, strict=True))
-    return Measured.of(task.scored(name, by_id, judge), task.labelled)
+    return Measurement.of(task.scored(name, by_id, judge), task.labelled)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -288,7 +288,7 @@ def verify(flags: argparse.Namespace) -> dict[str, Any]:
     (entry,) = ask_entries([entry], task, seed=flags.seed, **asking_options(flags))
     if entry.scored is None:
         raise JudgesError(entry.reason)
-    measured = Measured.of(entry.scored, task.labelled)
+    measured = Measurement.of(entry.scored, task.labelled)
     result = {**measured.summary(), "judge": [*flags.judges, *flags.scores, *flags.replies][0]}
     if floors.keys() - {"spearman"} and not is_binary(result):
         raise JudgesError("--min-tpr and --min-tnr: the scores are not between 0 and 1")

@@ -37,7 +37,7 @@ from judges.client import (
 )
 from judges.dimension import Comparison
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement, Preference
 from judges.labels.columns import MOST_FIRST, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
@@ -57,7 +57,7 @@ ID = "id"
 DIGITS = 3
 
 
-class Estimate(NamedTuple):
+class CostEstimate(NamedTuple):
     """Of one model over a table; a token is taken as four characters. No cost: price unknown."""
 
     lm: str
@@ -86,7 +86,7 @@ class Estimate(NamedTuple):
 
 def estimate_runs(
     judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
-) -> list[Estimate]:
+) -> list[CostEstimate]:
     """Of each judge that asks, for rows whose texts together have so many characters.
 
     `price` is the user's; of a panel's models it holds for those that no table knows.
@@ -105,14 +105,14 @@ def estimate_runs(
         is_named = part is judge and not is_embedded(part.lm)
         used = price or listed if is_named else listed or price
         cost = used.cost(tokens_in, tokens_out) if used else None
-        estimates.append(Estimate(part.lm, requests, tokens_in, tokens_out, cost))
+        estimates.append(CostEstimate(part.lm, requests, tokens_in, tokens_out, cost))
     return estimates
 
 
-def total_estimate(estimates: Sequence[Estimate]) -> Estimate:
+def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
     """Of all together."""
     costs = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
-    return Estimate(
+    return CostEstimate(
         ", ".join(sorted({estimate.lm for estimate in estimates})),
         sum(estimate.requests for estimate in estimates),
         sum(estimate.tokens_in for estimate in estimates),
@@ -136,7 +136,7 @@ class TableRun:
     columns: list[str]
     id_column: str | None
     texts: Mapping[str, Mapping[str, str]]
-    estimates: tuple[Estimate, ...]
+    estimates: tuple[CostEstimate, ...]
 
     @property
     def paid_models(self) -> list[str]:
@@ -159,7 +159,7 @@ class TableRun:
 
 
 def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
-    """Estimate, ask through batch files, or judge and report, as the flags say; the exit code."""
+    """The exit code of an estimate, a batch, or judging and reporting, as the flags say."""
     if not args.dry_run:
         if args.out is None:
             raise UsageError("--out FILE is needed, or --dry-run")
@@ -204,7 +204,7 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
-    estimates: list[Estimate] = []
+    estimates: list[CostEstimate] = []
     for judge in judges:
         estimates += estimate_runs(
             judge,
@@ -525,7 +525,7 @@ class Verdicts:
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]
         self.subject = judge.subject
-        self.verdicts: list[Verdict] = []
+        self.verdicts: list[Preference] = []
         self.documents: list[int] = []
         self.lengths: list[tuple[int, int]] = []
         self.columns: list[str] = []

@@ -191,7 +191,7 @@ class _Job:
         )
 
 
-class Gate:
+class Throttle:
     """Places for requests in flight: fewer after a 429, more again with every answer."""
 
     def __init__(self, places: int) -> None:
@@ -398,7 +398,7 @@ class Client:
         self._room = REASONING_ROOM if thinks else 1
         self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
         self._rng = rng or random.SystemRandom()
-        self._gate = Gate(min(concurrency, getattr(model, "most_connections", concurrency)))
+        self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered = 0

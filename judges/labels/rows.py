@@ -20,7 +20,7 @@ from judges.labels.columns import (
     only_text,
 )
 from judges.labels.flags import read_bounds
-from judges.labels.types import Reading
+from judges.labels.types import FileReading
 from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
 from judges.tables.formats import Table
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
@@ -160,7 +160,7 @@ class RowReader:
             return "each row is its own document, since there is no group and no source text"
         return f"identical text {self._source!r}, since there is no group"
 
-    def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> Reading:
+    def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Which column was read as what."""
         columns = self._of_file
         roles = [role for role in self._roles if role not in (*NESTED, "rating")]
@@ -170,7 +170,7 @@ class RowReader:
         read = {column for names in (*rows.values(), *ratings.values()) for column in names}
         read |= {*self.texts.values(), *columns.comments}
         read |= {column.partition(DOT)[0] for column in read}
-        return Reading(
+        return FileReading(
             rows=rows,
             texts=self.texts,
             ratings=ratings,

@@ -75,7 +75,7 @@ class LabelledPair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class FileReading:
     """How a file's columns were understood: what each was read as, by our names.
 
     `rows` says where ids, documents, systems and annotators stand, `texts`, `ratings` (or a pair's
@@ -105,7 +105,7 @@ class _Labels:
     sha256: str
     grouped_by: str = ""
     notes: tuple[str, ...] = ()
-    reading: Reading = field(default_factory=Reading, compare=False, repr=False)
+    reading: FileReading = field(default_factory=FileReading, compare=False, repr=False)
 
     @property
     def items(self) -> Sequence[Item]:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
@@ -21,7 +21,6 @@ from judges.terminal import (
 )
 from optimize.figures.as_text import wrapped
 
-Level = Literal["summary", "dataset", "system"]
 # Labels on any scale: only their order counts.
 ANY_SCALE = "any"
 # The chance that a judge ships which is no better than the untuned one.

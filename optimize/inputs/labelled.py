@@ -20,8 +20,9 @@ from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import USUAL_SCALES
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
-from optimize.inputs.flags import ANY_SCALE, Level, SettingsError, bounds_of, whole_ratings
+from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, whole_ratings
 from optimize.items import Items, annotation_matrix, levels_of
+from optimize.statistics.correlations import Level
 from optimize.statistics.human import annotator_agreement
 
 Labelled = LabelledSet | LabelledPairs

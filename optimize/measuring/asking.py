@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from judges.cli.table import Estimate, estimate_runs, total_estimate
+from judges.cli.table import CostEstimate, estimate_runs, total_estimate
 from judges.client import (
     BudgetSpentError,
     Client,
@@ -24,7 +24,7 @@ from judges.client import (
 )
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.labels.types import LabelError, LabelledPairs
 from judges.panel import Panel
 from judges.terminal import Progress, print_note
@@ -122,10 +122,10 @@ def from_numbers(numbers: Any, *, pairwise: bool = False) -> ById:
         number = math.nan if score is None else float(score)
         reason = getattr(score, "reason", None) or None
         if math.isnan(number):
-            by_id[str(name)] = (Verdict if pairwise else Judgement).failed(reason or "no score")
+            by_id[str(name)] = (Preference if pairwise else Judgement).failed(reason or "no score")
         else:
             side: Any = "A" if number > 0 else "B" if number < 0 else "tie"
-            verdict = Verdict(margin=number, preferred=side, comparison=reason)
+            verdict = Preference(margin=number, preferred=side, comparison=reason)
             by_id[str(name)] = verdict if pairwise else Judgement(score=number, rationale=reason)
     return by_id
 
@@ -176,7 +176,7 @@ class Entry:
     name: str
     judge: Judge | None = None
     items: Items = field(default_factory=lambda: Items(()))
-    expected: tuple[Estimate, ...] = ()
+    expected: tuple[CostEstimate, ...] = ()
     scored: Scored | None = None
     usage: Mapping[str, Any] = field(default_factory=lambda: NO_USAGE)
     reason: str = ""

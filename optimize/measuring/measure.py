@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from judges.judgement import Verdict
+from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from optimize.figures.as_json import DIGITS, cell, interval_cell, json_number, value_cell
 from optimize.items import Vector, annotation_matrix, levels_of
@@ -118,7 +118,7 @@ def pair_figures(scored: Scored, order: Cell) -> Cell:
     told apart by which output came first, and their mean is what some tables call accuracy;
     `order_agreement` is the share of pairs with the same answer in both, failed pairs left out.
     """
-    verdicts = [each for each in scored.judgements if isinstance(each, Verdict)]
+    verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
     choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in verdicts]))
     asked = ~np.isnan(choices).any(axis=1)
     decided = asked & (scored.human != 0)

@@ -41,7 +41,7 @@ class Part(NamedTuple):
     intercept: float = 0.0
 
 
-class Gain(NamedTuple):
+class PanelGain(NamedTuple):
     """A difference of rho on n documents that taught nothing, and its standard error."""
 
     value: float
@@ -61,9 +61,9 @@ class PanelFit:
     kind: Kind
     own: str
     parts: tuple[Part, ...]
-    gain: Gain
+    gain: PanelGain
     alone: Mapping[str, float]
-    adds: Mapping[str, Gain]
+    adds: Mapping[str, PanelGain]
     passed_over: Mapping[str, str]
 
     def scores(self, by_name: Mapping[str, Vector]) -> Vector:
@@ -219,7 +219,7 @@ class _Labelled:
             learns=self.learns,
         )
 
-    def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[Gain]:
+    def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
         """The gain of the first panel on the own judge, then on each of the other panels.
 
         Every output is scored by weights from other documents and systems, and the own judge is
@@ -243,7 +243,7 @@ class _Labelled:
             ]
             found.append([(each.value, each.error, len(each.documents)) for each in contrasts])
         means = np.mean(found, axis=0).tolist()
-        return [Gain(value, error, round(number)) for value, error, number in means]
+        return [PanelGain(value, error, round(number)) for value, error, number in means]
 
     def _folds(self, rng: np.random.Generator) -> Iterator[tuple[Mask, Mask]]:
         """Rows to score, and the rows that share neither document nor system with them."""

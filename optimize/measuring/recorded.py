@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dspy_judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Verdict, shortened
+from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, shortened
 from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, plain_text, wanted_of
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
@@ -201,7 +201,7 @@ def judgement(
     )
 
 
-def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -> Verdict:
+def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -> Preference:
     """Join both orders; a choice that follows the position is a tie.
 
     `values` are the words for the first output ("A"), the second ("B") or neither ("tie"), beside
@@ -212,10 +212,10 @@ def verdict(pair: RecordedReplies, *, values: Mapping[str, Any] | None = None) -
     try:
         first, second = (votes[read_choice(reply, list(votes))] for reply in pair.replies)
     except NoScoreError as error:
-        return Verdict.failed(str(error))
+        return Preference.failed(str(error))
     worth = {"A": 1, "B": -1}
     # In the second order the letters are the other places'.
-    return Verdict.of_orders(worth.get(first, 0), -worth.get(second, 0))
+    return Preference.of_orders(worth.get(first, 0), -worth.get(second, 0))
 
 
 def _records(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
 from optimize.inputs.labelled import PASS_FAIL
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
@@ -65,7 +65,7 @@ class Scored:
 
     @property
     def is_pairs(self) -> bool:
-        return any(isinstance(judgement, Verdict) for judgement in self.judgements)
+        return any(isinstance(judgement, Preference) for judgement in self.judgements)
 
     @property
     def is_binary(self) -> bool:

@@ -81,11 +81,11 @@ class Candidate:
             parts.append(self.reasoning)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
-    def prompt(self, seed: Prompt) -> Prompt:
+    def prompt(self, untuned: Prompt) -> Prompt:
         """The untuned prompt with this candidate's parts."""
         shown = self.demo_set
-        prompt = replace(seed, instruction=self.instruction, demos=shown.demos)
-        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(seed))
+        prompt = replace(untuned, instruction=self.instruction, demos=shown.demos)
+        prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
         reasons = [field.name for field in prompt.outputs if not field.choices]
         demos = (
             {**demo, **dict.fromkeys(reasons if said else (), said)}

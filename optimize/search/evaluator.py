@@ -16,7 +16,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, Client, Price
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement, Preference
 from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
 from optimize.figures.as_json import DIGITS, json_number
@@ -57,7 +57,7 @@ class Judged:
 
 def reason_of(judgement: AnyJudgement) -> str:
     """What the judge wrote before its answer."""
-    reason = judgement.comparison if isinstance(judgement, Verdict) else judgement.rationale
+    reason = judgement.comparison if isinstance(judgement, Preference) else judgement.rationale
     return reason or ""
 
 
@@ -92,10 +92,10 @@ class Pricing:
         """What judging an item costs with so many tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
-    def estimate(self, prompt: Prompt, seed: Prompt) -> float:
+    def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
         """What an item costs under the prompt, by its length beside the untuned one's."""
-        characters = (_static_characters(prompt) - _static_characters(seed)) * self.calls
-        tokens = (reply_tokens(prompt) - reply_tokens(seed)) * self.replies
+        characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
+        tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
         extra = self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
         return max(self.of_seed / 2, self.of_seed + extra)
 
@@ -159,9 +159,9 @@ class SearchBudget:
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Where candidates meet items; `seed` is the untuned prompt."""
+    """Where candidates meet items; `untuned` is the prompt before tuning."""
 
-    seed: Prompt
+    untuned: Prompt
     judge: JudgeItems
     budget: SearchBudget
     pricing: Pricing
@@ -172,7 +172,7 @@ class Evaluator:
         judged = self._judged.get(candidate.id, {}).values()
         if len(judged) >= ITEMS_MEASURED:
             return self._cost_of(judged) / len(judged)
-        return self.pricing.estimate(candidate.prompt(self.seed), self.seed)
+        return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
         """What scoring these items would cost; those that have been scored are free."""
@@ -186,7 +186,7 @@ class Evaluator:
         fresh = [item for item in items.items if item.id not in known]
         if fresh:
             self.budget.check(len(fresh) * self.item_cost(candidate))
-            judged = self.judge(candidate.prompt(self.seed), fresh)
+            judged = self.judge(candidate.prompt(self.untuned), fresh)
             for item, one in zip(fresh, judged, strict=True):
                 known[item.id] = one
                 self.budget.spent += self._cost_of([one])
@@ -312,9 +312,9 @@ class SearchProblem:
         return best_threshold(self.evaluator.known_scores(candidate, items), items.human)
 
     @cached_property
-    def seed(self) -> Candidate:
+    def untuned(self) -> Candidate:
         """The untuned judge."""
-        return Candidate(instruction=self.evaluator.seed.instruction)
+        return Candidate(instruction=self.evaluator.untuned.instruction)
 
     @cached_property
     def labelled(self) -> Items:

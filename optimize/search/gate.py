@@ -69,22 +69,22 @@ SPREAD = 1.0
 OPTIMIZERS = {"rank": "optimize.search.rank_search", "gepa": "optimize.search.gepa"}
 
 
-def largest_demo_set(items: Items, seed: Prompt, options: SearchOptions) -> DemoSet:
+def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
     """All of the items that can be shown, or as many of all levels as a prompt takes."""
     rng = stream(options.seed, EVERYTHING)
     longest = options.longest_demos
-    return draw_demo_set(items, seed, options.max_demos, rng, max_characters=longest)
+    return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
 
 
 class CrossFit:
     """Versions of a judge that shows all labels of train and dev, each without a fold of them."""
 
-    def __init__(self, everything: Items, seed: Prompt, options: SearchOptions) -> None:
-        self._everything, self._seed, self._options = everything, seed, options
+    def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
+        self._everything, self._untuned, self._options = everything, untuned, options
         names = everything.documents
         order = stream(options.seed, "parts", "documents").permutation(len(names))
         self._fold_of = {names[index]: place % FOLDS for place, index in enumerate(order)}
-        self.demo_set = largest_demo_set(everything, seed, options)
+        self.demo_set = largest_demo_set(everything, untuned, options)
 
     @cached_property
     def is_feasible(self) -> bool:
@@ -100,7 +100,7 @@ class CrossFit:
             (fold, self._everything.of_rows(np.flatnonzero(~own).tolist()))
             for fold, own in self._folds(self._everything)
         )
-        return {n: largest_demo_set(rest, self._seed, self._options) for n, rest in others}
+        return {n: largest_demo_set(rest, self._untuned, self._options) for n, rest in others}
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Each fold, and which items are of it."""
@@ -167,10 +167,10 @@ class Finalist:
     candidate: Candidate
     items: Items
     scores: Vector
-    seed: Vector
+    untuned: Vector
 
     def gain(self, goal: Goal) -> Contrast:
-        return contrast(self.scores, self.seed, self.items, goal)
+        return contrast(self.scores, self.untuned, self.items, goal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +191,7 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ShipDecision:
     """The gate's decision, with `why` in a sentence; `gain` is what it rests on.
 
     `limit_reached`: a larger limit may change it.
@@ -213,7 +213,7 @@ class SearchResult:
 
     tuned: Candidate
     untuned: Candidate
-    choice: Choice
+    decision: ShipDecision
     n_tried: int
     last_rounds: Sequence[LastRound] = ()
 
@@ -248,14 +248,14 @@ def search(optimizer: str, problem: SearchProblem) -> SearchResult:
     elif not any(finalists) and (n_too_dear := sum(each.n_too_dear for each in explorations)):
         why = f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
         prevented = stopped(f"{why}with any of them costs more than the limit.")
-    tuned, choice = decide(problem, finalists, n_tried, prevented)
+    tuned, decision = decide(problem, finalists, n_tried, prevented)
     taught = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
-    untuned = replace(problem.seed, threshold=problem.threshold(problem.seed, taught))
+    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, taught))
     tuned = untuned if tuned.id == untuned.id else tuned
     return SearchResult(
         tuned=tuned,
         untuned=untuned,
-        choice=choice,
+        decision=decision,
         n_tried=n_tried,
         last_rounds=[each.last_round for each in explorations if each.last_round],
     )
@@ -275,13 +275,13 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         taught = taught_by(problem, judge)
         return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, taught)
 
-    left = evaluator.budget.left - needed(problem.seed)
+    left = evaluator.budget.left - needed(problem.untuned)
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
         if needed(candidate) <= left or not affordable:
             affordable.append(candidate)
             left -= needed(candidate)
-    judges = [problem.seed, *affordable]
+    judges = [problem.untuned, *affordable]
     for judge in judges if not cross_fit else ():
         taught = taught_by(problem, judge)
         # Where a limit is small, what tests them comes first, and thresholds stay where they are.
@@ -289,8 +289,8 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
             evaluator.scores(judge, taught)
     dev = problem.labelled if cross_fit else problem.dev
     part = affordable_documents(evaluator, judges, dev, goal)
-    seed = evaluator.scores(problem.seed, part)
-    _, seed = at_threshold(problem, problem.seed, seed, part, cross_fit)
+    untuned = evaluator.scores(problem.untuned, part)
+    _, untuned = at_threshold(problem, problem.untuned, untuned, part, cross_fit)
     finalists = []
     for candidate in affordable:
         if cross_fit:
@@ -298,7 +298,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         else:
             scores = evaluator.scores(candidate, part)
         candidate, scores = at_threshold(problem, candidate, scores, part, cross_fit)
-        finalist = Finalist(candidate=candidate, items=part, scores=scores, seed=seed)
+        finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
         finalists.append(finalist)
         problem.record_candidate(
             "dev",
@@ -358,8 +358,8 @@ def decide(
     problem: SearchProblem,
     halves: Sequence[Sequence[Finalist]],
     n_tried: int,
-    prevented: Choice | None = None,
-) -> tuple[Candidate, Choice]:
+    prevented: ShipDecision | None = None,
+) -> tuple[Candidate, ShipDecision]:
     """The tuned judge of the finalists of either half, and whether it ships.
 
     The test is of the reliable finalists, unless the budget has `prevented` it. Of all with a
@@ -367,40 +367,42 @@ def decide(
     on the untuned judge is worth its cost, too: a judge is paid for again with every row.
     """
     goal, options, item_cost = problem.goal, problem.options, problem.evaluator.item_cost
-    reliable = [[each for each in half if is_reliable(each.scores, each.seed)] for half in halves]
+    reliable = [
+        [each for each in half if is_reliable(each.scores, each.untuned)] for half in halves
+    ]
     if not any(reliable):
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
-        return problem.seed, prevented or Choice(ship=False, why=why)
+        return problem.untuned, prevented or ShipDecision(ship=False, why=why)
     rng = stream(options.seed, "gate")
     contrasts = [[each.gain(goal) for each in half] for half in reliable]
-    choice = prevented or verdict(contrasts, goal, rng, options.risk)
+    decision = prevented or decision_on(contrasts, goal, rng, options.risk)
     gains = mean_gains([each for half in reliable for each in half], goal)
     finalists = [each.candidate for half in reliable for each in half]
     gainers = [candidate for candidate in finalists if gains[candidate.id] > 0]
     tuned = worth_most(problem, gainers or finalists)
-    ratio = item_cost(tuned) / item_cost(problem.seed)
+    ratio = item_cost(tuned) / item_cost(problem.untuned)
     needed = GAIN_FOR_COST * (ratio - 1)
-    if choice.ship and gains[tuned.id] < needed:
+    if decision.ship and gains[tuned.id] < needed:
         why = (
             f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, and a gain of "
             f"{gains[tuned.id]:.3f} {figure_of(goal)} is not worth that: at this price it would "
             f"have to be {needed:.3f}. --ship tuned ships it all the same."
         )
-        choice = replace(choice, ship=False, why=why)
-    if choice.gain is None:
-        return tuned, choice
+        decision = replace(decision, ship=False, why=why)
+    if decision.gain is None:
+        return tuned, decision
     problem.record(
         "gate",
         candidate=tuned.id,
         figures={
-            name: json_number(getattr(choice.gain, name), DIGITS)
+            name: json_number(getattr(decision.gain, name), DIGITS)
             for name in ("value", "low", "high")
         },
-        n_documents=choice.gain.n_documents,
+        n_documents=decision.gain.n_documents,
         risk=options.risk,
-        ship=choice.ship,
+        ship=decision.ship,
     )
-    return tuned, choice
+    return tuned, decision
 
 
 def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
@@ -413,9 +415,9 @@ def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
     return {name: total / n if n else math.nan for name, (total, n) in totals.items()}
 
 
-def verdict(
+def decision_on(
     halves: Sequence[Sequence[Contrast]], goal: Goal, rng: np.random.Generator, risk: float = RISK
-) -> Choice:
+) -> ShipDecision:
     """Whether judges that were found without these documents rank them better than the untuned one.
 
     `halves` are of different documents; each holds a contrast for every finalist. `risk` is the
@@ -452,7 +454,7 @@ def verdict(
             f"{UNTUNED} {tried} beat it by {by}. If tuning did nothing, more than {share} would "
             "show as much."
         )
-    return Choice(ship=gain.is_clear, why=why, gain=gain)
+    return ShipDecision(ship=gain.is_clear, why=why, gain=gain)
 
 
 def figure_of(goal: Goal) -> str:
@@ -476,7 +478,7 @@ def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candi
             pairs = zip(scores, (one, other), strict=True)
             scores = [verdicts(side, each.threshold) for side, each in pairs]
         dearer = evaluator.item_cost(one) - evaluator.item_cost(other)
-        cost = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.seed)
+        cost = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.untuned)
         return contrast(scores[0], scores[1], known, problem.goal).value > cost
 
     best = candidates[0]
@@ -496,22 +498,22 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
     return f"None of {n_tried} candidates did better on train."
 
 
-def stopped(why: str) -> Choice:
-    """The choice where the limit has kept the documents held out from deciding."""
-    return Choice(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
+def stopped(why: str) -> ShipDecision:
+    """The decision where the limit has kept the documents held out from deciding."""
+    return ShipDecision(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 
-def untuned_reason(choice: Choice) -> str:
+def untuned_reason(decision: ShipDecision) -> str:
     """Why the untuned judge ships, without saying that it does."""
-    return choice.why.removeprefix(UNTUNED).strip()
+    return decision.why.removeprefix(UNTUNED).strip()
 
 
-def as_asked(choice: Choice) -> Choice:
+def as_asked(decision: ShipDecision) -> ShipDecision:
     """The choice of a user who ships the tuned judge whatever the gate says."""
-    if choice.ship:
-        return choice
-    why = f"Shipped: the tuned judge, by --ship tuned. {untuned_reason(choice)}"
-    return replace(choice, ship=True, why=why)
+    if decision.ship:
+        return decision
+    why = f"Shipped: the tuned judge, by --ship tuned. {untuned_reason(decision)}"
+    return replace(decision, ship=True, why=why)
 
 
 def fewest_documents(risk: float) -> int:

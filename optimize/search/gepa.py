@@ -95,7 +95,7 @@ class Adapter:
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
         rng = stream(problem.options.seed, "lesson", self.n_asked)
-        (lesson,) = JudgedItems(items, judgements, evaluator.seed).lessons([rng])
+        (lesson,) = JudgedItems(items, judgements, evaluator.untuned).lessons([rng])
         measure = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
         score = f"{np.mean(evaluated.scores):.2f} (1 is best): {measure} on {len(items)} outputs"
         return {INSTRUCTION: [{"Score": score, "Evidence": lesson}]}
@@ -181,14 +181,14 @@ def explore(problem: SearchProblem) -> Exploration:
     n_parts = max(1, half // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / each)))
     adapter = Adapter(problem, choosing, n_parts)
     # What the next proposal takes until it is chosen or not.
-    item_cost = evaluator.item_cost(problem.seed)
+    item_cost = evaluator.item_cost(problem.untuned)
     cost = budget.proposal + (half / n_parts + len(choosing)) * each * item_cost
     dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
     spent = SearchBudgetSpentError, BudgetSpentError
     with budget.reserving(min(dev_cost, budget.left / 2)), suppress(*spent):
         if half:
             gepa.optimize(
-                seed_candidate={INSTRUCTION: problem.seed.instruction},
+                seed_candidate={INSTRUCTION: problem.untuned.instruction},
                 trainset=teaching,
                 valset=choosing,
                 adapter=adapter,
@@ -206,7 +206,7 @@ def explore(problem: SearchProblem) -> Exploration:
     if isinstance(adapter.ended, FatalModelError):
         raise adapter.ended
     values = adapter.values
-    better = [each for each, value in values.items() if value > values[problem.seed]]
+    better = [each for each, value in values.items() if value > values[problem.untuned]]
     return Exploration(
         finalists=sorted(better, key=lambda each: (-values[each], each.id))[:N_FINALISTS],
         tried=adapter.tried,

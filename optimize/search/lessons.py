@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from judges.judgement import AnyJudgement, Verdict
+from judges.judgement import AnyJudgement, Preference
 from judges.prompt import LETTERS, Prompt, rating_of, words_of
 from optimize.items import Indices, Items, Vector
 from optimize.search.candidates import nearest_choice
@@ -159,7 +159,7 @@ class JudgedItems:
         votes = ", ".join(f"{n} {vote}" for vote, n in sorted(counts.items()))
         line = f"- people {_vote(item.human)}" + f" ({votes})" * bool(votes)
         line += f"; judge {_vote(self.scores[row])}"
-        if isinstance(judgement, Verdict) and judgement.order_ab and judgement.order_ba:
+        if isinstance(judgement, Preference) and judgement.order_ab and judgement.order_ba:
             line += (
                 f" ({judgement.order_ab} where A stands first, {judgement.order_ba} where B does)"
             )
@@ -216,7 +216,7 @@ class JudgedItems:
         follows = [
             verdict.order_ab != verdict.order_ba
             for verdict in self.judgements
-            if isinstance(verdict, Verdict) and verdict.order_ab and verdict.order_ba
+            if isinstance(verdict, Preference) and verdict.order_ab and verdict.order_ba
         ]
         if follows:
             overview += (

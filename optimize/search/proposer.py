@@ -117,7 +117,7 @@ class Proposer:
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
-        self._known = [problem.seed.instruction]
+        self._known = [problem.untuned.instruction]
 
     def lessons(
         self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
@@ -128,7 +128,7 @@ class Proposer:
         if not len(items):
             return ["none" for _ in draws]
         judgements = evaluator.judgements(candidate, items)
-        return JudgedItems(items, judgements, evaluator.seed).lessons(draws)
+        return JudgedItems(items, judgements, evaluator.untuned).lessons(draws)
 
     def propose(
         self, current: str, lessons: Sequence[str], history: History, number: int
@@ -162,7 +162,7 @@ class Proposer:
         what = "balanced accuracy" if self._problem.goal == "balanced" else "rho"
         lines = [json.dumps({"instruction": text, what: round(n, 3)}) for text, n in history]
         return {
-            "task": describe(self._problem.evaluator.seed),
+            "task": describe(self._problem.evaluator.untuned),
             "current_instruction": current,
             "evidence": lesson,
             "history": "\n".join(lines) or "none",

@@ -76,12 +76,12 @@ def explore(problem: SearchProblem) -> Exploration:
 
 def show_labels(problem: SearchProblem) -> Exploration:
     """The judge that shows all labels of train and dev, or as many of train as a prompt takes."""
-    prompt, options = problem.evaluator.seed, problem.options
+    prompt, options = problem.evaluator.untuned, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
-        shows_all = replace(problem.seed, demo_set=cross_fit.demo_set)
+        shows_all = replace(problem.untuned, demo_set=cross_fit.demo_set)
         return Exploration(finalists=[shows_all], tried=(), cross_fit=cross_fit)
-    candidate = replace(problem.seed, demo_set=largest_demo_set(problem.train, prompt, options))
+    candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, prompt, options))
     return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], tried=())
 
 
@@ -104,7 +104,7 @@ class Race:
     """Where candidates meet the untuned judge: documents of train in the order of a seed."""
 
     def __init__(self, problem: SearchProblem) -> None:
-        self.evaluator, self.goal, self._seed = problem.evaluator, problem.goal, problem.seed
+        self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
         train, names = problem.train, problem.train.documents
         order = stream(problem.options.seed, "order").permutation(len(names))
         shuffled = [names[place] for place in order]
@@ -125,7 +125,7 @@ class Race:
         """The cost of so many documents for each candidate, and of these for the untuned judge."""
         documents = [self.documents(candidate, size) for candidate in candidates]
         met = {name for names in documents for name in names} or self.order[:size]
-        return self.evaluator.cost(self._seed, self.items(met)) + sum(
+        return self.evaluator.cost(self._untuned, self.items(met)) + sum(
             self.evaluator.cost(candidate, self.items(names))
             for candidate, names in zip(candidates, documents, strict=True)
         )
@@ -137,7 +137,7 @@ class Race:
     def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
         """Score candidate and base (the untuned judge) on the first documents not shown."""
         items = self.items(self.documents(candidate, size))
-        judges = candidate, base or self._seed
+        judges = candidate, base or self._untuned
         scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
         difference = contrast(scores, base_scores, items, self.goal)
         return RaceResult(
@@ -206,7 +206,7 @@ class RankSearch:
         self.n_rounds = 0
         self.race = Race(problem)
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
-        item_cost = problem.evaluator.item_cost(problem.seed)
+        item_cost = problem.evaluator.item_cost(problem.untuned)
         self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
         self.most_for_dev = DEV_SHARE * problem.evaluator.budget.left
 
@@ -218,7 +218,7 @@ class RankSearch:
         return Exploration(
             finalists=self._finalists(),
             tried=self.results.keys(),
-            n_too_dear=sum(not self._is_affordable(each) for each in self._above_seed()),
+            n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
             last_round=self.last_round,
         )
 
@@ -243,7 +243,7 @@ class RankSearch:
         """Score the leaders on as many documents as the longest race: some left theirs early."""
         longest = max((result.n_documents for result in self.results.values()), default=0)
         with self.problem.evaluator.budget.reserving(self._dev_cost()):
-            leaders = list(filter(self._is_affordable, self._above_seed()))
+            leaders = list(filter(self._is_affordable, self._above_untuned()))
             for candidate in leaders[:LEADERS_MEASURED]:
                 self._record(self.n_rounds, self.race.compare(candidate, longest))
 
@@ -262,9 +262,9 @@ class RankSearch:
 
     def _dev_cost(self) -> float:
         """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""
-        item_cost, seed = self.problem.evaluator.item_cost, self.problem.seed
-        known = sum(map(item_cost, [seed, *self._finalists()]))
-        planned = item_cost(seed) * (1 + N_FINALISTS * FINALIST_COST)
+        item_cost, untuned = self.problem.evaluator.item_cost, self.problem.untuned
+        known = sum(map(item_cost, [untuned, *self._finalists()]))
+        planned = item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
         return min(self.most_for_dev, max(known, planned) * len(self.problem.dev))
 
     def _run_round(self, number: int) -> bool:
@@ -278,12 +278,12 @@ class RankSearch:
         size = race.affordable(partial(race.cost, []), SEED_BUDGET_SHARE * share)
         if share < MIN_ROUND_SHARE * planned or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
-        race.compare(self.problem.seed, size)
+        race.compare(self.problem.untuned, size)
         if number == REASONING_ROUND and self.problem.options.reasoning:
             self._compare_reasoning(number, end)
             return True
         parent = self._parent()
-        leaders = self._above_seed()[:LEADERS_RACED_ON]
+        leaders = self._above_untuned()[:LEADERS_RACED_ON]
         instructions = self._propose_instructions(number, parent)
         candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
         limit = max(end - budget.spent, min(MIN_RACE_SHARE * share, budget.left))
@@ -313,11 +313,11 @@ class RankSearch:
             reliable, key=lambda result: (-expected_gain(result, gains), result.candidate.id)
         )
 
-    def _above_seed(self) -> list[Candidate]:
+    def _above_untuned(self) -> list[Candidate]:
         return [result.candidate for result in self._leaders() if result.gain > 0]
 
     def _parent(self) -> Candidate:
-        return next(iter(self._above_seed()), self.problem.seed)
+        return next(iter(self._above_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
         """New instructions, each from its own draw of documents, as many as are affordable."""
@@ -349,7 +349,7 @@ class RankSearch:
         drawn = [
             draw_demo_set(
                 train,
-                evaluator.seed,
+                evaluator.untuned,
                 size,
                 rng,
                 max_characters=options.longest_demos,
@@ -377,7 +377,7 @@ class RankSearch:
             [replace(parent, demo_set=demo_set) for demo_set in sets],
         )
         candidates = [base, *(each for turn in turns for each in turn if each is not None)]
-        return self._affordable(candidates, self.results.keys() | {self.problem.seed.id})
+        return self._affordable(candidates, self.results.keys() | {self.problem.untuned.id})
 
     def _affordable(self, candidates: Iterable[Candidate], known: Set[str]) -> list[Candidate]:
         """Each candidate once, in order, without the known ones and those that cost too much."""
@@ -416,13 +416,13 @@ class RankSearch:
         Without its demonstrations, with the best form of reasoning and without any: what is paid
         for with every row has to show on dev what it is worth.
         """
-        leaders = list(filter(self._is_affordable, self._above_seed()))
+        leaders = list(filter(self._is_affordable, self._above_untuned()))
         if not leaders:
             return []
         alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_form = replace(alone, reasoning=self.best_reasoning)
         finalists = [leaders[0], alone, with_form, *leaders[1:]]
-        return self._affordable(finalists, {self.problem.seed.id})[:N_FINALISTS]
+        return self._affordable(finalists, {self.problem.untuned.id})[:N_FINALISTS]
 
 
 def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
@@ -451,7 +451,7 @@ def kind_of(candidate: Candidate) -> str:
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """What the candidate wrote beside the answers that people gave too, by item id."""
-    choices = evaluator.seed.answer.choices or ()
+    choices = evaluator.untuned.answer.choices or ()
     known = evaluator.known(candidate, items)
     reasons = {}
     for item, judgement in zip(known.items, evaluator.judgements(candidate, known), strict=True):

@@ -28,7 +28,7 @@ from optimize.statistics.intervals import (
 )
 
 # So many outputs, of so many documents, let a rate have an interval.
-FEW_OUTPUTS, FEW_DOCUMENTS = 10, 5
+FEW_OUTPUTS, FEW_DOCUMENTS_FOR_RATES = 10, 5
 # The weight of what is expected of a design effect, in documents.
 PRIOR_DOCUMENTS = 5
 
@@ -100,7 +100,7 @@ def two_values(
             word: max(
                 0,
                 FEW_OUTPUTS - int(outputs.sum()),
-                FEW_DOCUMENTS - np.unique(rows.document[outputs]).size,
+                FEW_DOCUMENTS_FOR_RATES - np.unique(rows.document[outputs]).size,
             )
             for word, outputs in of.items()
         },
@@ -114,7 +114,7 @@ def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
         return Rate(np.nan, None, 0)
     values, weight = values[of], rows.weight[of] / rows.weight[of].mean()
     share = float(np.average(values, weights=weight))
-    if n < FEW_OUTPUTS or np.unique(codes).size < FEW_DOCUMENTS:
+    if n < FEW_OUTPUTS or np.unique(codes).size < FEW_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n)
     # Outputs that weigh little tell little of what was seldom drawn, however many they are.
     telling = rows.weight[of].sum() * effective_number(rows.weight) / rows.weight.size

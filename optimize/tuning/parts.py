@@ -13,7 +13,7 @@ from judges.labels.splits import split
 from judges.labels.types import LabelError
 from judges.scoring import SamplingPlan
 from judges.tables.in_memory import Rows
-from optimize.inputs.flags import Level, SettingsError
+from optimize.inputs.flags import SettingsError
 from optimize.inputs.labelled import (
     AnyLevel,
     Labelled,
@@ -24,6 +24,7 @@ from optimize.inputs.labelled import (
     words_of,
 )
 from optimize.items import Items, choose_level, is_two_valued, items_of
+from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
 # The rho of fewer systems' means says too little of a prompt to search by.

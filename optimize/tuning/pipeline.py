@@ -78,7 +78,7 @@ from optimize.tuning.settings import Settings
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
 PrintLine = Callable[[str], None]
 # What the judges "seed" (untuned) and "tuned" gave on each held-out split.
-Measured = Mapping[str, Mapping[str, Scored]]
+ScoredSplits = Mapping[str, Mapping[str, Scored]]
 
 
 def tune_in_folder(
@@ -211,14 +211,14 @@ class ActiveRun:
     def evaluator(self) -> Evaluator:
         """Where candidates meet items, within the search's budget."""
         return Evaluator(
-            seed=self.judge.prompt,
+            untuned=self.judge.prompt,
             judge=self.scorer,
             budget=self.budget.search,
             pricing=self.budget.pricing,
         )
 
     def search(self) -> SearchResult:
-        """What the optimizer of the settings finds on train, and the gate's choice."""
+        """What the optimizer of the settings finds on train, and the gate's decision."""
         prepared = self.prepared
         problem = SearchProblem(
             evaluator=self.evaluator,
@@ -232,10 +232,10 @@ class ActiveRun:
         )
         result = search(prepared.settings.optimizer, problem)
         if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
-            result = replace(result, choice=as_asked(result.choice))
+            result = replace(result, decision=as_asked(result.decision))
         return result
 
-    def measure(self, result: SearchResult) -> Measured:
+    def measure(self, result: SearchResult) -> ScoredSplits:
         """Both judges on what is held out, once, after the choice."""
         # Its share was kept for it; what it takes beyond is the models' own budget's to refuse.
         self.models.budget.set_aside()
@@ -298,14 +298,14 @@ def _progress(
         progress.total = budget.calls  # what was planned beyond it was not needed
 
 
-def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
+def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Probes:
     """The probes of the judge that ships, on test; empty, with the reason, where there are none."""
     settings, client = run.prepared.settings, run.models.judge
     if not is_embedded(client.model.endpoint) and not settings.probes:
         return Probes(reason="they cost calls to a paid model; --probes asks for them")
     if not any(row.purpose == PROBES for row in run.budget.rows):
         return Probes(reason="the limit leaves no calls for them")
-    scored = measured["tuned" if result.choice.ship else "seed"]["test"]
+    scored = measured["tuned" if result.decision.ship else "seed"]["test"]
     judge = run.frozen(_shipped(result), {})
     try:
         with client.account.spending_on(PROBES):
@@ -316,7 +316,7 @@ def _probe(run: ActiveRun, result: SearchResult, measured: Measured) -> Probes:
 
 
 def summarize(
-    run: ActiveRun, result: SearchResult, measured: Measured, seconds: float
+    run: ActiveRun, result: SearchResult, measured: ScoredSplits, seconds: float
 ) -> dict[str, Any]:
     """What summary.json holds. Calls, tokens and dollars are of the whole run, over all its starts.
 
@@ -325,7 +325,7 @@ def summarize(
     where a larger limit goes on with the run. Without a test nothing is `measured`.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
-    shipped = "tuned" if result.choice.ship else "seed"
+    shipped = "tuned" if result.decision.ship else "seed"
     judge, proposer = models.judge.account, models.proposer.account
     summary: dict[str, Any] = {
         "dimension": run.prepared.subject.name,
@@ -339,8 +339,8 @@ def summarize(
         "tuned_judge": _cells(measured.get("tuned", {})),
         "gain": _gains(measured),
         "shipped": shipped,
-        "why": result.choice.why,
-        **({"limit_reached": True} if result.choice.limit_reached else {}),
+        "why": result.decision.why,
+        **({"limit_reached": True} if result.decision.limit_reached else {}),
         "risk": settings.risk,
         "ship": settings.ship,
         "lm_calls": judge.total.calls,
@@ -379,7 +379,7 @@ def summarize(
     return summary
 
 
-def _on_test(measured: Measured, shipped: str) -> dict[str, Any]:
+def _on_test(measured: ScoredSplits, shipped: str) -> dict[str, Any]:
     """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
 
     def of_both(figures: Callable[[Scored], Cell]) -> dict[str, dict[str, Cell]]:
@@ -405,7 +405,7 @@ def _cells(scored: Mapping[str, Scored]) -> dict[str, Cell | None]:
     return {split: cell(rho(scored[split])) if split in scored else None for split in splits}
 
 
-def _gains(measured: Measured, *, balanced: bool = False) -> dict[str, Cell | None]:
+def _gains(measured: ScoredSplits, *, balanced: bool = False) -> dict[str, Cell | None]:
     """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored.
 
     Or its balanced accuracy, each judge's at its own threshold.
@@ -423,7 +423,7 @@ def _gains(measured: Measured, *, balanced: bool = False) -> dict[str, Cell | No
 
 
 def _shipped(result: SearchResult) -> Candidate:
-    return result.tuned if result.choice.ship else result.untuned
+    return result.tuned if result.decision.ship else result.untuned
 
 
 def _tested(scored: Scored) -> dict[str, Any]:
@@ -434,7 +434,7 @@ def _tested(scored: Scored) -> dict[str, Any]:
 
 
 def _freeze(
-    run: ActiveRun, result: SearchResult, measured: Measured, summary: dict[str, Any]
+    run: ActiveRun, result: SearchResult, measured: ScoredSplits, summary: dict[str, Any]
 ) -> None:
     """Write the judge that ships, and the tuned one that does not.
 
@@ -466,7 +466,7 @@ def _freeze(
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
     if result.tuned.id != _shipped(result).id:
-        why = f"tuned, but not shipped: {untuned_reason(result.choice)}"
+        why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
         # "seed" would say that it learned from no labels.
         tuned = {name: value for name, value in provenance.items() if name != "shipped"}
         tuned |= {"why": why, **_tested(measured["tuned"]["test"])}

@@ -25,13 +25,13 @@ from judges.labels.readers import read_labels
 from judges.prompt import Reasoning
 from optimize.inputs.flags import (
     RISK,
-    Level,
     SettingsError,
     bounds_of,
     refuse_secret,
     rescale,
     values_of,
 )
+from optimize.statistics.correlations import Level
 
 OptimizerName = Literal["rank", "gepa"]
 Objective = Literal["balanced", "spearman"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonl import write_jsonl
 
-from judges.labels.types import LabelledOutput, LabelledSet, Reading
+from judges.labels.types import FileReading, LabelledOutput, LabelledSet
 from optimize.measuring.exports import read_export
 from optimize.measuring.recorded import RecordingError
 
@@ -32,7 +32,7 @@ def labels(n: int = 3, *, numbered: bool = False, **fields: Any) -> LabelledSet:
         )
         for number in range(1, n + 1)
     )
-    reading = Reading(rows={"id": ("#row",)} if numbered else {})
+    reading = FileReading(rows={"id": ("#row",)} if numbered else {})
     return LabelledSet(name="l", sha256="0" * 64, outputs=outputs, reading=reading, **fields)
 
 

@@ -15,7 +15,7 @@ import judges
 from judges.catalog import FLUENCY, TLDR_CONCISE
 from judges.frozen import FrozenJudgeError
 from judges.judge import FailedJudgementWarning, Judge
-from judges.judgement import Judgement, Verdict
+from judges.judgement import Judgement, Preference
 from judges.judging import MissingColumnError
 from judges.scoring import SamplingPlan
 
@@ -135,7 +135,7 @@ def test_a_pairwise_judge_gives_margins_and_swaps_with_its_sides(
     assert list(judge.score(pairs)) == [1.0, -1.0]
     assert len(scripted.asked) == 4
     said = judge(post="p", summary_a="bad", summary_b="good")
-    assert isinstance(said, Verdict)
+    assert isinstance(said, Preference)
     assert (said.preferred, said.comparison) == ("B", "Good it is.")
 
 

@@ -16,7 +16,7 @@ from judges.catalog import COHERENCE, RELEVANCE, TLDR_CONCISE
 from judges.dimension import Dimension
 from judges.frozen import FrozenJudgeError, PanelFile
 from judges.judge import Judge
-from judges.judgement import AnyJudgement, Judgement, Verdict
+from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.loading import load
 from judges.panel import Member, Panel, PanelError
 from judges.protocol import FatalModelError
@@ -146,11 +146,11 @@ def test_margins_are_joined_in_each_order_and_swapping_the_sides_swaps_the_verdi
     panel = Panel.join(TLDR_CONCISE, members)
     verdict = panel(**PAIR)
     singles = [first(**PAIR), second(**PAIR)]
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, Preference)
     assert verdict.margin == pytest.approx((2 * singles[0].score + singles[1].score) / 3)
     assert verdict.margin == pytest.approx((verdict.margin_ab + verdict.margin_ba) / 2)
     swapped = panel(post=PAIR["post"], summary_a=PAIR["summary_b"], summary_b=PAIR["summary_a"])
-    assert isinstance(swapped, Verdict)
+    assert isinstance(swapped, Preference)
     assert (verdict.preferred, swapped.preferred) == ("A", "B")
     assert swapped.margin == pytest.approx(-verdict.margin)
     assert isinstance(frozen.loads(panel.dumps().encode()), PanelFile)
@@ -169,11 +169,11 @@ def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(
     margins: tuple[tuple[float, float], ...], preferred: str
 ) -> None:
     verdicts: list[AnyJudgement] = [
-        Verdict(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins
+        Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins
     ]
     members = [Member(name=name, weight=1.0, judge=Judge.of(TLDR_CONCISE)) for name in "ab"]
     joined = Panel.join(TLDR_CONCISE, members).joined(verdicts)
-    assert isinstance(joined, Verdict)
+    assert isinstance(joined, Preference)
     assert joined.preferred == preferred
 
 

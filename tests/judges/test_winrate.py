@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.judgement import Choice, Verdict
+from judges.judgement import Choice, Preference
 from judges.winrate import share_interval, win_rate
 
 Tallied = Literal["A", "B", "tie"]
 OTHER: dict[str | None, Choice | None] = {"A": "B", "B": "A", None: None}
 
 
-def verdict(ab: Choice | None, ba: Choice | None) -> Verdict:
+def verdict(ab: Choice | None, ba: Choice | None) -> Preference:
     """A verdict from the two choices, each by the output's own letter."""
     preferred: Tallied = ab if ab is not None and ab == ba else "tie"
-    return Verdict(margin=0.0, preferred=preferred, order_ab=ab, order_ba=ba)
+    return Preference(margin=0.0, preferred=preferred, order_ab=ab, order_ba=ba)
 
 
 # Two wins, a loss, and one that takes what stands first: (1 + 1 + 0 + 1/2) / 4 = 5/8.
@@ -26,7 +26,7 @@ FOUR = [verdict("A", "A"), verdict("A", "A"), verdict("B", "B"), verdict("A", "B
 
 
 def test_a_tie_is_half_a_win_and_a_failure_is_none() -> None:
-    rate = win_rate([*FOUR, Verdict.failed("no choice")])
+    rate = win_rate([*FOUR, Preference.failed("no choice")])
     assert (rate.win_rate_a, rate.n, rate.n_ties, rate.n_failed) == (5 / 8, 4, 1, 1)
     assert rate.flip_rate == 1 / 4
     assert rate.low <= 5 / 8 <= rate.high
@@ -38,7 +38,7 @@ def test_position_bias_is_first_places_minus_second_places() -> None:
     second = [verdict("B", "A")] * 3
     assert win_rate(second).position_bias == -1
     # Asked in one order only: shown as ba, a choice of B is one of the first place.
-    once = [Verdict(margin=-1, preferred="B", order_ba="B")]
+    once = [Preference(margin=-1, preferred="B", order_ba="B")]
     assert win_rate(once).position_bias == 1
 
 
@@ -49,7 +49,7 @@ def test_length_bias_counts_only_pairs_of_unequal_length() -> None:
 
 
 def test_nothing_judged_leaves_every_figure_undefined_but_the_counts() -> None:
-    rate = win_rate([Verdict.failed("no choice")] * 2)
+    rate = win_rate([Preference.failed("no choice")] * 2)
     assert (rate.n, rate.n_failed, rate.n_ties) == (0, 2, 0)
     assert math.isnan(rate.win_rate_a)
     assert math.isnan(rate.low)

@@ -124,8 +124,8 @@ def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(documen
 def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass_begins() -> None:
     train, dev = two_valued(world(20)), two_valued(world(18, first=100))
     result, _, evaluator = written_search(train, dev, by=low_judge, goal="balanced")
-    assert result.choice.ship
-    assert result.choice.why.startswith("Shipped: the tuned judge. Prompts tuned the same")
+    assert result.decision.ship
+    assert result.decision.why.startswith("Shipped: the tuned judge. Prompts tuned the same")
     assert "kindness" in result.tuned.instruction
     # The judge's 3 of 5, where passes begin, is .25 on its own scale.
     assert result.tuned.threshold == pytest.approx(0.25, abs=0.08)
@@ -156,8 +156,8 @@ def test_a_judge_that_shows_all_labels_takes_either_folds_threshold_from_the_oth
         train, dev, options=SearchOptions(max_demos=1000), by=low_judge, goal="balanced"
     )
     assert records[0]["how"] == "all"
-    assert result.choice.gain is not None
-    assert result.choice.gain.n_documents == 28
+    assert result.decision.gain is not None
+    assert result.decision.gain.n_documents == 28
     assert result.untuned.threshold == pytest.approx(0.25, abs=0.08)
 
 

@@ -267,9 +267,9 @@ def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_t
 def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
     train, dev = world(16), world(14, first=100)
     result, records, _ = written_search(train, dev)
-    assert result.choice.ship
-    assert result.choice.gain is not None
-    assert result.choice.gain.n_documents == 16 + 14
+    assert result.decision.ship
+    assert result.decision.gain is not None
+    assert result.decision.gain.n_documents == 16 + 14
     assert "kindness" in result.tuned.instruction
     assert "candour" in result.tuned.instruction
     on_dev = [record for record in records if record["stage"] == "dev"]
@@ -325,8 +325,8 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     whole = Items((*train.items, *dev.items))
     document = {item.texts["text"]: item.document_id for item in whole.items}
     result, records, evaluator = search(train, dev, options=EVERYTHING, by=watching)
-    assert result.choice.gain is not None
-    assert result.choice.gain.n_documents == 16 + 12
+    assert result.decision.gain is not None
+    assert result.decision.gain.n_documents == 16 + 12
     assert [record["stage"] for record in records] == ["dev", "gate"]
     assert records[0]["how"] == "all"
     assert result.tuned.documents == set(whole.documents)
@@ -358,6 +358,6 @@ def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_f
 ) -> None:
     result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
     assert evaluator.budget.spent <= calls
-    n_documents = result.choice.gain.n_documents if result.choice.gain else 0
+    n_documents = result.decision.gain.n_documents if result.decision.gain else 0
     # A document is 8 outputs for two judges.
     assert n_documents == calls // 16

@@ -8,7 +8,7 @@ import pytest
 from search_world import SEED, judge, world
 
 from judges.dimension import Comparison
-from judges.judgement import Judgement, Verdict
+from judges.judgement import Judgement, Preference
 from optimize.items import Item, Items
 from optimize.search.lessons import DOCUMENTS_SHOWN, LESSON_CHARACTERS, OUTPUTS_SHOWN, JudgedItems
 from optimize.statistics.intervals import stream
@@ -126,8 +126,8 @@ def test_a_pair_shows_peoples_votes_and_the_judges_choice_in_both_orders() -> No
         )
     )
     verdicts = [
-        Verdict(margin=0.0, preferred="tie", order_ab="A", order_ba="B", comparison="Both."),
-        Verdict(margin=1.0, preferred="A", order_ab="A", order_ba="A"),
+        Preference(margin=0.0, preferred="tie", order_ab="A", order_ba="B", comparison="Both."),
+        Preference(margin=1.0, preferred="A", order_ab="A", order_ba="A"),
     ]
     (lesson,) = JudgedItems(items, verdicts, subject.prompt()).lessons([rng()])
     assert "- people A (+0.33) (2 A, 1 B); judge neither (+0) (A where A stands first, B" in lesson

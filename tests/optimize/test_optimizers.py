@@ -75,7 +75,7 @@ def test_a_judge_that_comes_back_is_whole_and_can_be_frozen(name: str, tmp_path:
 @writers
 def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
     found = whole(name)[0]
-    assert found.result.choice.ship, found.result.choice.why
+    assert found.result.decision.ship, found.result.decision.why
     named = {word for word in WORDS if word in found.result.tuned.instruction}
     assert named == {"kindness", "candour"}
 
@@ -88,7 +88,7 @@ def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> No
     assert len(watch.asked) + model.calls == found.budget.spent == found.budget.calls <= calls
     pairs = [(str(prompt.template()), item.id) for prompt, item in watch.asked]
     assert len(pairs) == len(set(pairs))
-    assert found.result.choice.why
+    assert found.result.decision.why
 
 
 @writers
@@ -146,9 +146,9 @@ def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> No
 @every
 def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: str) -> None:
     found = run(name, by=Watch(fails_on="d100"))
-    gain = found.result.choice.gain
+    gain = found.result.decision.gain
     assert gain is not None
-    undisturbed = whole(name)[0].result.choice.gain
+    undisturbed = whole(name)[0].result.decision.gain
     assert undisturbed is not None
     assert gain.n_documents == undisturbed.n_documents - 1
 
@@ -160,7 +160,7 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 
-    failing = run(name, by=fails_when_told).result.choice
+    failing = run(name, by=fails_when_told).result.decision
     assert not failing.ship
 
 
@@ -189,7 +189,7 @@ def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
 def test_proposals_that_cannot_be_read_end_well(name: str, reply: str) -> None:
     found = run(name, Model(lambda *_: reply), calls=1500)
     assert found.budget.spent <= 1500
-    assert found.result.choice.why
+    assert found.result.decision.why
 
 
 @writers
@@ -198,7 +198,7 @@ def test_a_proposer_without_money_leaves_the_best_so_far(name: str) -> None:
     found = run(name, model, account=Budget(max_calls=3).account())
     assert model.calls == 3
     assert found.trials
-    assert found.result.choice.why
+    assert found.result.decision.why
 
 
 @writers
@@ -218,5 +218,5 @@ def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
         options = SearchOptions(seed=seed, rounds=2)
         found = search(train, dev, proposer=Model(write_instruction), options=options)
-        shipped += found.result.choice.ship
+        shipped += found.result.decision.ship
     assert shipped <= 6

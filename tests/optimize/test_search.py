@@ -210,8 +210,8 @@ def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
 def test_where_all_that_did_better_are_too_dear_that_is_why_none_ships() -> None:
     found = search_with_dear_candidates(lambda text: text != SEED.instruction)
     assert any(trial["gain"] > 0 for trial in found.of_stage("race"))
-    assert f"of {found.result.n_tried} candidates did better on train" in found.result.choice.why
-    assert "costs more than the limit" in found.result.choice.why
+    assert f"of {found.result.n_tried} candidates did better on train" in found.result.decision.why
+    assert "costs more than the limit" in found.result.decision.why
 
 
 def test_a_candidate_that_proves_dearer_than_may_be_is_no_finalist() -> None:

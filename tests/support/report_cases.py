@@ -12,7 +12,7 @@ import numpy as np
 
 from judges.catalog import find
 from judges.dimension import Dimension
-from judges.judgement import Choice, Judgement, Verdict
+from judges.judgement import Choice, Judgement, Preference
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
 from optimize.items import Item, Items
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
@@ -127,11 +127,11 @@ def pairs(
     for ab, ba in orders:
         margins = [sides[side] for side in (ab, ba) if side]
         if not margins:
-            verdicts.append(Verdict.failed("no choice in the reply"))
+            verdicts.append(Preference.failed("no choice in the reply"))
             continue
         margin = sum(margins) / len(margins)
         verdicts.append(
-            Verdict(
+            Preference(
                 margin=margin,
                 preferred="A" if margin > 0 else "B" if margin < 0 else "tie",
                 order_ab=ab,
