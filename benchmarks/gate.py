@@ -29,7 +29,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from optimize.inputs.flags import RISK
-from optimize.search.gate import ShipDecision, decision_on, power
+from optimize.search.gate import ShipDecision, decision_on
+from optimize.search.power import power
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
 
@@ -119,8 +120,9 @@ class World:
 
         def value(tuned: int, noise: float) -> float:
             rng = np.random.default_rng(1)
+            # A sample in which all systems tie has no rho.
             return float(
-                np.mean(
+                np.nanmean(
                     [
                         rho(
                             self.level,

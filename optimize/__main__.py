@@ -72,7 +72,7 @@ def parser() -> Parser:
     add("temperature", "T", "of a reply (0; of a mean 1)")
     add("reasoning", "FORM", "none, brief, steps; auto: the search tries them (auto)")
     group = parser.add_argument_group("how it is tuned")
-    add("optimizer", "NAME", "rank or gepa (rank)")
+    add("optimizer", "NAME", "rank, gepa, or MODULE:FUNCTION (rank)")
     add("objective", "NAME", "balanced (of two values), spearman, auto (auto)")
     add("level", "LEVEL", "of rho: summary, dataset, system, auto (auto)")
     add("max_demos", "N", "most examples in a prompt (as many as pay)")

@@ -45,7 +45,8 @@ from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
 from optimize.search.evaluator import Judged, JudgeItems
-from optimize.search.gate import SearchResult
+from optimize.search.halves import SearchResult
+from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
@@ -122,6 +123,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         max_cost: float | None = None,
         price: tuple[float, float] | None = None,
         max_demos: int | None = None,
+        optimizer: str | Optimizer = "rank",
         risk: float = RISK,
         num_threads: int | None = None,
         seed: int = 0,
@@ -138,6 +140,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             "max_cost": max_cost,
             "price": price and f"{price[0]:g},{price[1]:g}",
             "max_demos": max_demos,
+            "optimizer": optimizer_name(optimizer),
             "risk": risk,
             "concurrency": num_threads,
             "seed": seed,

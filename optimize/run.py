@@ -18,10 +18,11 @@ from judges.terminal import print_error
 from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import find_subject
 from optimize.report.answer import run_lines
+from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.tuning.folder import JUDGEMENTS, REPORT, TRIALS
 from optimize.tuning.pipeline import tune_in_folder
-from optimize.tuning.settings import Objective, OptimizerName, Ship, read_settings
+from optimize.tuning.settings import Objective, Ship, read_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +91,7 @@ def tune(
     reasoning: Literal["none", "brief", "steps", "auto"] = "auto",
     concurrency: int = 64,
     cache: str | os.PathLike[str] | None = None,
-    optimizer: OptimizerName = "rank",
+    optimizer: str | Optimizer = "rank",
     objective: Objective | Literal["auto"] = "auto",
     level: Level | Literal["auto"] = "auto",
     max_demos: int | None = None,
@@ -125,6 +126,7 @@ def tune(
         )
     subject = find_subject(dimension) if isinstance(dimension, str) else dimension
     kind = "pairwise" if isinstance(subject, Comparison) else "dimension"
+    given["optimizer"] = optimizer_name(optimizer)
     given[kind] = dimension if isinstance(dimension, str) else dimension.name
     rows = None if isinstance(data, str | os.PathLike) else data
     opened: dict[str, Model] = {}

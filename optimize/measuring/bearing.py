@@ -10,7 +10,7 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.problems import count
 from optimize.inputs.labelled import Labelled, agreement_of
 from optimize.items import Items, choose_level, items_of
-from optimize.search.gate import GAIN, chance_of_gain
+from optimize.search.power import GAIN, chance_of_gain
 from optimize.statistics.correlations import Level
 from optimize.statistics.intervals import FEW_DOCUMENTS
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values

@@ -26,8 +26,8 @@ from optimize.search.evaluator import (
     informative_documents,
     objective,
 )
-from optimize.search.gate import N_FINALISTS, Exploration
 from optimize.search.lessons import JudgedItems
+from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import document_terms, midranks, read_rows

@@ -35,7 +35,13 @@ from optimize.search.evaluator import (
     objective,
     reason_of,
 )
-from optimize.search.gate import N_FINALISTS, CrossFit, Exploration, LastRound, largest_demo_set
+from optimize.search.optimizer import (
+    N_FINALISTS,
+    CrossFit,
+    Exploration,
+    LastRound,
+    largest_demo_set,
+)
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 

@@ -38,7 +38,8 @@ from optimize.search.evaluator import (
     SearchOptions,
     Unit,
 )
-from optimize.search.gate import N_FINALISTS, chance_of_gain
+from optimize.search.optimizer import N_FINALISTS
+from optimize.search.power import chance_of_gain
 from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.tuning.parts import Labels, PreparedRun
 from optimize.tuning.settings import Settings

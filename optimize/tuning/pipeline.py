@@ -48,7 +48,9 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import SearchResult, as_asked, search, untuned_reason
+from optimize.search.gate import as_asked, untuned_reason
+from optimize.search.halves import SearchResult, search_halves
+from optimize.search.optimizer import find_optimizer
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
@@ -230,7 +232,7 @@ class ActiveRun:
             record_trial=self.trials.record,
             print_line=self.print_line,
         )
-        result = search(prepared.settings.optimizer, problem)
+        result = search_halves(find_optimizer(prepared.settings.optimizer), problem)
         if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
             result = replace(result, decision=as_asked(result.decision))
         return result

@@ -33,7 +33,6 @@ from optimize.inputs.flags import (
 )
 from optimize.statistics.correlations import Level
 
-OptimizerName = Literal["rank", "gepa"]
 Objective = Literal["balanced", "spearman"]
 Ship = Literal["better", "tuned"]
 # Past any number of calls or dollars.
@@ -79,7 +78,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: Literal["none", "brief", "steps", "auto"] = "auto"
     concurrency: Count = 64
     cache: Text | None = None
-    optimizer: OptimizerName = "rank"
+    optimizer: Text = "rank"
     objective: Objective | Literal["auto"] = "auto"
     level: Level | Literal["auto"] = "auto"
     max_demos: WholeNumber | None = None
@@ -197,6 +196,8 @@ def _leaves(kind: Any) -> list[Any]:
 
 def _check(settings: Settings) -> None:
     """Raise SettingsError for what a setting's type does not say."""
+    from optimize.search.optimizer import find_optimizer  # which a help text does without
+
     if (settings.dimension is None) == (settings.pairwise is None):
         raise SettingsError("give --dimension NAME or --pairwise NAME, one of the two")
     if settings.scale is not None:
@@ -219,6 +220,7 @@ def _check(settings: Settings) -> None:
     refuse_secret(settings.proposer_api_base)
     if (settings.plan == "mean") != (settings.samples is not None):
         raise SettingsError("--plan mean and --samples N are given together")
+    find_optimizer(settings.optimizer)
     gepa = "--optimizer gepa" if settings.optimizer == "gepa" else None
     flag_given = gepa or ("--proposer-lm" if settings.proposer_lm else None)
     if flag_given and is_embedded(settings.lm):

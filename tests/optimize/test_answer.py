@@ -176,8 +176,8 @@ def test_a_run_takes_at_most_24_lines_of_80_columns_however_much_there_is_to_say
     one = {"judge": cell(0.42), "annotator": cell(0.47), "gap": gain(-0.05, -0.1, 0.1)}
     why = (
         "Shipped: the untuned judge. Prompts tuned the same way, each tried on documents that it "
-        "was tuned without (126 in all), beat it by 0.031 summary-level rho. If tuning did "
-        "nothing, more than 10% of such runs would show as much."
+        "was tuned without (126 in all), beat the untuned judge by 0.031 summary-level rho. If "
+        "tuning did nothing, over 10% of runs would show as much."
     )
     summary = run_summary(
         seed_judge=cells, tuned_judge=cells, shipped="seed", people={"one_annotator": one},

@@ -10,12 +10,14 @@ from search_world import SEED, judge, problem_of, search, world, written_search
 from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
-from optimize.inputs.flags import SettingsError
+from optimize.inputs.flags import RISK, SettingsError
 from optimize.items import Item, Items
 from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Judged, SearchOptions, objective
-from optimize.search.gate import RISK, Finalist
+from optimize.search.gate import Finalist
+from optimize.search.halves import score_finalists
+from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import (
     balanced_accuracy,
     balanced_contrast,
@@ -101,7 +103,7 @@ def finalist(rng: np.random.Generator, documents: int, tpr: float, first: int = 
         candidate=Candidate(instruction="tuned"),
         items=Items(items),
         scores=passes(tpr),
-        seed=passes(0.7),
+        untuned=passes(0.7),
     )
 
 
@@ -109,7 +111,7 @@ def finalist(rng: np.random.Generator, documents: int, tpr: float, first: int = 
 def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(documents: int) -> None:
     rng, half = stream(0, "null", documents), documents // 2
     shipped = sum(
-        gate.verdict(
+        gate.decision_on(
             [[finalist(rng, half, 0.7, first).gain("balanced")] for first in (0, half)],
             "balanced",
             rng,
@@ -144,7 +146,7 @@ def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
     for half in (dev, turned):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
         candidate = Candidate(instruction="Rate the kindness of the text.")
-        found = gate.score_finalists(problem, gate.Exploration(finalists=[candidate], tried=()))
+        found = score_finalists(problem, Exploration(finalists=[candidate], tried=()))
         thresholds.append(found[0].candidate.threshold)
         assert set(found[0].scores.tolist()) <= {0.0, 1.0}
     assert thresholds[0] == thresholds[1] != 0.5

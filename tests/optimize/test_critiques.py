@@ -21,7 +21,7 @@ from optimize.search.evaluator import SearchOptions
 from optimize.search.lessons import JudgedItems
 from optimize.statistics.intervals import stream
 from optimize.tuning.parts import prepare
-from optimize.tuning.settings import OptimizerName, Settings
+from optimize.tuning.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -37,7 +37,7 @@ def commented(items: Items, *ratings: float) -> Items:
 
 
 @pytest.mark.parametrize("optimizer", ["rank", "gepa"])
-def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: OptimizerName) -> None:
+def test_comments_reach_the_proposer_and_none_from_the_other_half(optimizer: str) -> None:
     train, dev = commented(world(16)), commented(world(12, first=100))
     watch, model = Watch(), Model(write_instruction)
     settings: Any = {"by": watch, "calls": 4000, "options": SearchOptions(seed=1)}

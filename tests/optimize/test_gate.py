@@ -9,11 +9,22 @@ from search_world import SEED, judge, search, world, written_search
 
 from judges.judgement import Judgement
 from judges.prompt import Prompt
+from optimize.inputs.flags import RISK
 from optimize.items import Item, Items, Vector
 from optimize.search import gate
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, Judged, SearchOptions
-from optimize.search.gate import RISK, Finalist
+from optimize.search.gate import Finalist
+from optimize.search.halves import SearchResult
+from optimize.search.optimizer import CrossFit
+from optimize.search.power import (
+    GAIN,
+    SPREAD,
+    chance_of_gain,
+    documents_for,
+    fewest_documents,
+    power,
+)
 from optimize.statistics.correlations import (
     Level,
     contrast_judges,
@@ -52,7 +63,7 @@ def finalist(
         candidate=Candidate(instruction="tuned"),
         items=items,
         scores=scale * (truth + noise * rng.normal(size=truth.size)),
-        seed=truth + rng.normal(size=truth.size),
+        untuned=truth + rng.normal(size=truth.size),
     )
 
 
@@ -69,8 +80,8 @@ def halves(
 
 def verdict(
     finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
-) -> gate.Choice:
-    return gate.verdict([[each.gain(goal)] for each in finalists], goal, rng, risk)
+) -> gate.ShipDecision:
+    return gate.decision_on([[each.gain(goal)] for each in finalists], goal, rng, risk)
 
 
 @pytest.mark.parametrize("risk", [RISK, 0.3])
@@ -109,7 +120,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
             human, *judges = tied_world(rng, 60)
             document = np.arange(human.size) // 4
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
-        choice = gate.verdict(contrasts, "dataset", rng)
+        choice = gate.decision_on(contrasts, "dataset", rng)
         assert choice.gain is not None
         shipped, gains = shipped + choice.ship, [*gains, choice.gain.value]
     assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
@@ -145,7 +156,7 @@ def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over
         human = (np.arange(30) >= each).astype(float)
         noise = stream(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
-        choice = gate.verdict(
+        choice = gate.decision_on(
             [[contrast_judges(*sides, level="dataset")]] * 2, "dataset", stream(1)
         )
         assert choice.ship == ships
@@ -182,11 +193,11 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
 def test_what_does_not_ship_says_why() -> None:
     worse = verdict(halves(stream(0), 40, 3.0), "summary", stream(1))
     assert not worse.ship
-    assert "tuned without (40 in all), fall short of it by 0." in worse.why
+    assert "tuned without (40 in all), fall short of the untuned judge by 0." in worse.why
     unclear = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
     assert unclear.gain is not None
     assert unclear.gain.low <= 0 < unclear.gain.value
-    assert "more than 2.5% of such runs would show as much" in unclear.why
+    assert "over 2.5% of runs would show as much" in unclear.why
 
 
 @pytest.mark.parametrize(("risk", "fewest"), [(RISK, 4), (0.025, 6), (0.3, 2)])
@@ -194,7 +205,7 @@ def test_fewer_documents_than_can_show_a_gain_ship_nothing_and_as_many_do(
     risk: float, fewest: int
 ) -> None:
     # Of n documents all one way one swap in 2 ** n does as well: 2 ** -4 < .10 < 2 ** -3.
-    assert gate.fewest_documents(risk) == fewest
+    assert fewest_documents(risk) == fewest
     for n_documents in (fewest - 1, fewest):
         perfect = finalist(stream(0, "few"), n_documents, 0.0, outputs=30)
         choice = verdict([perfect], "summary", stream(1), risk)
@@ -235,30 +246,30 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
 def test_the_power_is_that_of_the_simulated_decision() -> None:
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
-    rows = rng.normal(0.1, gate.SPREAD / 3**0.5, (RUNS, 60))
+    rows = rng.normal(0.1, SPREAD / 3**0.5, (RUNS, 60))
     clear = [gate.gain_of([[mean_of_differences(row, names)]], rng, RISK).is_clear for row in rows]
     # Three binomial standard errors of 120 draws are at most .137.
-    assert gate.power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
+    assert power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 
 
 def test_more_documents_outputs_and_gain_have_more_power() -> None:
-    assert gate.power(3, 8, 0.3) == 0
-    assert gate.power(20, 4, 0.1) < gate.power(40, 4, 0.1) < gate.power(40, 8, 0.1)
-    assert gate.power(40, 4, 0.1) < gate.power(40, 4, 0.2)
-    assert gate.power(40, 4, 0.0) == pytest.approx(RISK)
-    fewest = gate.documents_for(0.8, 8, 0.1, RISK)
-    assert gate.power(fewest - 1, 8, 0.1) < 0.8 <= gate.power(fewest, 8, 0.1)
+    assert power(3, 8, 0.3) == 0
+    assert power(20, 4, 0.1) < power(40, 4, 0.1) < power(40, 8, 0.1)
+    assert power(40, 4, 0.1) < power(40, 4, 0.2)
+    assert power(40, 4, 0.0) == pytest.approx(RISK)
+    fewest = documents_for(0.8, 8, 0.1, RISK)
+    assert power(fewest - 1, 8, 0.1) < 0.8 <= power(fewest, 8, 0.1)
 
 
 def test_a_promise_counts_what_the_level_compares_and_is_none_where_labels_are_too_alike() -> None:
     items = finalist(stream(0), 30, 1.0).items
 
     def promise(goal: Goal, items: Items) -> tuple[str, int]:
-        return gate.chance_of_gain(items, items, goal=goal)
+        return chance_of_gain(items, items, goal=goal)
 
     # Of four outputs over all four compare, within a document three beyond the first.
     for goal, outputs in (("dataset", 4), ("summary", 3)):
-        assert f"a chance of {gate.power(30, outputs, gate.GAIN):.0%};" in promise(goal, items)[0]
+        assert f"a chance of {power(30, outputs, GAIN):.0%};" in promise(goal, items)[0]
     nine = {document: n < 9 for n, document in enumerate(items.documents)}
     alike = Items(tuple(replace(item, human=float(nine[item.document_id])) for item in items.items))
     assert "a chance of 0%;" in promise("dataset", alike)[0]
@@ -278,7 +289,7 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
 
 
 def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
-    def failing(share: float) -> gate.SearchResult:
+    def failing(share: float) -> SearchResult:
         def by(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
             scored = judge(prompt, items)
             if prompt == SEED:
@@ -291,9 +302,9 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 
         return written_search(world(16), world(14, first=100), by=by)[0]
 
-    assert failing(0.03).choice.ship
+    assert failing(0.03).decision.ship
     often = failing(0.3)
-    assert not often.choice.ship
+    assert not often.decision.ship
     assert often.tuned.instruction == SEED.instruction
 
 
@@ -309,9 +320,9 @@ EVERYTHING = SearchOptions(max_demos=1000)
 
 
 def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
-    assert not gate.CrossFit(world(7), SEED, EVERYTHING).is_feasible
-    assert not gate.CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
-    assert not gate.CrossFit(Items(()), SEED, EVERYTHING).is_feasible
+    assert not CrossFit(world(7), SEED, EVERYTHING).is_feasible
+    assert not CrossFit(world(16), SEED, SearchOptions(max_demos=16)).is_feasible
+    assert not CrossFit(Items(()), SEED, EVERYTHING).is_feasible
 
 
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
@@ -349,7 +360,7 @@ def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
         assert set(trial["demos"]) <= {item.id for item in half.items}
     nothing, records, _ = search(train, dev, options=SearchOptions(max_demos=0))
     assert not records
-    assert not nothing.choice.ship
+    assert not nothing.decision.ship
 
 
 @pytest.mark.parametrize("calls", [1, 60, 250])

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ from judges.protocol import FatalModelError
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Judged, Pricing, SearchOptions
-from optimize.search.gate import OPTIMIZERS
+from optimize.search.optimizer import find_optimizer
 
 TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
@@ -168,7 +167,7 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
 def test_no_row_of_dev_is_seen_by_what_proposes_and_races(name: str) -> None:
     watch, model = Watch(), Model(write_instruction)
     problem = problem_of(TRAIN, DEV, by=watch, proposer=model, calls=2000)
-    explore = import_module(OPTIMIZERS[name]).explore
+    explore = find_optimizer(name)
     assert explore(problem).finalists
     assert {item.id for _, item in watch.asked} <= {item.id for item in TRAIN.items}
     seen = "\n".join(model.seen) + str([prompt.demos for prompt, _ in watch.asked])

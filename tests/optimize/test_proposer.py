@@ -61,10 +61,10 @@ def proposed(
     problem = problem_of(
         world(12), world(12, first=100), proposer=model, account=account, calls=calls, trials=trials
     )
-    problem.evaluator.scores(problem.seed, problem.train)
+    problem.evaluator.scores(problem.untuned, problem.train)
     assert problem.proposer is not None
     source = Proposer(problem, problem.proposer)
-    lessons = source.lessons(problem.seed, problem.train, [stream(0, "lesson")])
+    lessons = source.lessons(problem.untuned, problem.train, [stream(0, "lesson")])
     fresh = source.propose(SEED.instruction, lessons, [("Rate it.", 0.25)], 1)
     rejected = [trial["why"] for trial in trials]
     return fresh, rejected, model, problem.evaluator.budget

@@ -26,10 +26,9 @@ from optimize.search.evaluator import (
     SearchOptions,
     SearchProblem,
 )
-from optimize.search.gate import SearchResult
-from optimize.search.gate import search as search_with
+from optimize.search.halves import SearchResult, search_halves
+from optimize.search.optimizer import find_optimizer
 from optimize.statistics.intervals import stream
-from optimize.tuning.settings import OptimizerName
 
 SUBJECT = Dimension(
     name="warmth",
@@ -163,7 +162,7 @@ def problem_of(
     kept = [] if trials is None else trials
     return SearchProblem(
         evaluator=Evaluator(
-            seed=SEED,
+            untuned=SEED,
             judge=by,
             budget=SearchBudget(calls, proposal=proposal),
             pricing=pricing or Pricing(per_call=1),
@@ -180,13 +179,11 @@ def problem_of(
     )
 
 
-def search(
-    train: Items, dev: Items, *, optimizer: OptimizerName = "rank", **settings: Any
-) -> Searched:
+def search(train: Items, dev: Items, *, optimizer: str = "rank", **settings: Any) -> Searched:
     """A search of the optimizer; without a proposer only labels are shown."""
     trials: list[dict[str, Any]] = []
     problem = problem_of(train, dev, trials=trials, **settings)
-    return Searched(search_with(optimizer, problem), trials, problem.evaluator)
+    return Searched(search_halves(find_optimizer(optimizer), problem), trials, problem.evaluator)
 
 
 def written_search(train: Items, dev: Items, **settings: Any) -> Searched:
