@@ -63,7 +63,7 @@ from optimize.report.answer import (
     unit_of,
 )
 from optimize.report.page import MISSES, write_verification
-from optimize.statistics.correlations import PRIMARY, Coefficient, Correlation, Level, Undefined
+from optimize.statistics.correlations import PRIMARY, Correlation, Level, Undefined
 from optimize.statistics.floor import further_outputs, outcome
 from optimize.statistics.intervals import FEW_DOCUMENTS, Interval
 from optimize.swap import MARGIN, swap, swap_lines
@@ -127,7 +127,7 @@ class Measurement:
         return rho(self.unmet)
 
     def at(
-        self, level: Level, coefficient: Coefficient = "spearman", undefined: Undefined = PRIMARY
+        self, level: Level, coefficient: str = "spearman", undefined: Undefined = PRIMARY
     ) -> Correlation:
         """Another level or coefficient; most published tables leave out what is `undefined`."""
         return correlation_of(self.unmet, level, coefficient, undefined)

@@ -11,8 +11,8 @@ from optimize.figures.as_json import DIGITS, cell, interval_cell, json_number, v
 from optimize.items import Vector, annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
+    COEFFICIENTS,
     PRIMARY,
-    Coefficient,
     Correlation,
     Level,
     Undefined,
@@ -27,7 +27,6 @@ from optimize.statistics.human import (
 from optimize.statistics.plain import compare_scales, order_agreement, pair_accuracy
 from optimize.statistics.two_values import Rate, TwoValues, two_values
 
-COEFFICIENTS: tuple[Coefficient, ...] = ("spearman", "kendall", "pearson")
 RATES = ["base_rate", "judge_rate", "tpr", "tnr", "accuracy", "balanced_accuracy", "kappa"]
 Cell = dict[str, Any]
 
@@ -53,7 +52,7 @@ def figures(scored: Scored, *, binary: bool | None = None) -> Cell:
 def correlation_of(
     scored: Scored,
     level: Level,
-    coefficient: Coefficient = "spearman",
+    coefficient: str = "spearman",
     undefined: Undefined = PRIMARY,
 ) -> Correlation:
     """One correlation of the rows."""
@@ -70,17 +69,17 @@ def rho(scored: Scored) -> Correlation:
 def all_correlations(scored: Scored) -> list[Correlation]:
     """Every level that the labels have, the judge's first, times every coefficient.
 
-    Summary level is there by both conventions: only documents can be undefined one by one. Pairs
-    have the dataset level only: within a document there are few margins, and no systems. Tau-b has
-    no weighted form.
+    Summary level is listed by both conventions, since a single document may have no value there.
+    Pairs have the dataset level only, since a document has few margins and no systems. Weighted
+    labels have only the coefficients with a weighted form.
     """
     levels: Sequence[Level] = ("dataset",) if scored.is_pairs else levels_of(scored.items)
     conventions: Sequence[Undefined] = (PRIMARY, "left_out")
     return [
         correlation_of(scored, level, coefficient, undefined)
         for level in sorted(levels, key=lambda level: level != scored.level)
-        for coefficient in COEFFICIENTS
-        if not (coefficient == "kendall" and scored.items.is_weighted)
+        for coefficient, definition in COEFFICIENTS.items()
+        if definition.of_weighted or not scored.items.is_weighted
         for undefined in conventions[: 2 if level == "summary" else 1]
     ]
 

@@ -28,7 +28,6 @@ from optimize.statistics.intervals import (
     system_interval,
 )
 
-Coefficient = Literal["spearman", "pearson", "kendall"]
 Level = Literal["dataset", "summary", "system"]
 Undefined = Literal["judge_zero", "left_out"]
 Codes = NDArray[np.intp]
@@ -56,7 +55,7 @@ class Correlation:
     """
 
     value: float
-    coefficient: Coefficient
+    coefficient: str
     level: Level
     interval: Interval | None
     n_outputs: int
@@ -72,7 +71,7 @@ def dataset_level(
     human: ArrayLike,
     document: ArrayLike | None = None,
     *,
-    coefficient: Coefficient = "spearman",
+    coefficient: str = "spearman",
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
@@ -104,7 +103,7 @@ def summary_level(
     human: ArrayLike,
     document: ArrayLike,
     *,
-    coefficient: Coefficient = "spearman",
+    coefficient: str = "spearman",
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
@@ -145,7 +144,7 @@ def system_level(
     system: ArrayLike,
     document: ArrayLike | None = None,
     *,
-    coefficient: Coefficient = "spearman",
+    coefficient: str = "spearman",
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
@@ -175,7 +174,7 @@ def correlation(
     document: ArrayLike,
     system: ArrayLike | None = None,
     *,
-    coefficient: Coefficient = "spearman",
+    coefficient: str = "spearman",
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
@@ -292,12 +291,12 @@ def read_rows(
     )
 
 
-def correlate(x: Matrix, y: Matrix, coefficient: Coefficient = "spearman") -> Vector:
+def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
     """The coefficient between each row of `x` and the same row of `y`; NaN where one is constant.
 
     Raises KeyError for an unknown coefficient.
     """
-    return _COEFFICIENTS[coefficient](x, y)
+    return COEFFICIENTS[coefficient].of_rows(x, y)
 
 
 def midranks(x: Matrix) -> Matrix:
@@ -343,14 +342,43 @@ def _kendall(x: Matrix, y: Matrix) -> Vector:
     return tau
 
 
-_COEFFICIENTS: dict[str, Callable[[Matrix, Matrix], Vector]] = {
-    "spearman": lambda x, y: _pearson(midranks(x), midranks(y)),
-    "pearson": _pearson,
-    "kendall": _kendall,
+def _spearman(x: Matrix, y: Matrix) -> Vector:
+    return _pearson(midranks(x), midranks(y))
+
+
+def _weighted_pearson(x: Vector, y: Vector, weight: Vector) -> float:
+    product = _unit(x, weight) * _unit(y, weight)
+    return float(np.clip(np.average(product, weights=weight), -1, 1))
+
+
+def _weighted_spearman(x: Vector, y: Vector, weight: Vector) -> float:
+    return _weighted_pearson(_ranks(x, weight), _ranks(y, weight), weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coefficient:
+    """A coefficient of two sides, as a declaration.
+
+    Attributes:
+        of_rows: Takes two matrices of one shape and returns the coefficient between each row of
+            the first and the same row of the second, NaN where a row is constant.
+        of_weighted: Takes two vectors and their weights, and returns the weighted coefficient.
+            None where the coefficient has no weighted form.
+    """
+
+    of_rows: Callable[[Matrix, Matrix], Vector]
+    of_weighted: Callable[[Vector, Vector, Vector], float] | None = None
+
+
+# What `verify --all` prints of every level, by name. A further coefficient is a further entry.
+COEFFICIENTS = {
+    "spearman": Coefficient(of_rows=_spearman, of_weighted=_weighted_spearman),
+    "kendall": Coefficient(of_rows=_kendall),
+    "pearson": Coefficient(of_rows=_pearson, of_weighted=_weighted_pearson),
 }
 
 
-def _over_all(rows: Rows, coefficient: Coefficient, undefined: Undefined) -> float:
+def _over_all(rows: Rows, coefficient: str, undefined: Undefined) -> float:
     """One coefficient over all entries, 0 for a constant judge where `undefined` says so."""
     sides, weight = (rows.judge, rows.human), rows.weight
     if not weight.size:
@@ -359,11 +387,10 @@ def _over_all(rows: Rows, coefficient: Coefficient, undefined: Undefined) -> flo
         return 0.0
     if np.ptp(weight) == 0 or min(map(np.ptp, sides)) == 0:
         return float(correlate(rows.judge[None], rows.human[None], coefficient)[0])
-    if coefficient == "kendall":
-        raise ValueError("tau-b over all outputs has no weighted form")
-    ranked = coefficient == "spearman"
-    x, y = (_unit(_ranks(side, weight) if ranked else side, weight) for side in sides)
-    return float(np.clip(np.average(x * y, weights=weight), -1, 1))
+    of_weighted = COEFFICIENTS[coefficient].of_weighted
+    if of_weighted is None:
+        raise ValueError(f"{coefficient} over all outputs has no weighted form")
+    return of_weighted(*sides, weight)
 
 
 def _system_means(rows: Rows) -> tuple[Vector, Vector]:
@@ -396,7 +423,7 @@ def document_terms(rows: Rows, level: Level) -> Vector:
     return _dataset_terms(rows)
 
 
-def _document_coefficients(rows: Rows, coefficient: Coefficient) -> Vector:
+def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
     """Each document's coefficient; NaN where a side is constant, or but one output has a score."""
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)

@@ -39,7 +39,7 @@ def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs(
 def test_a_weight_is_one_an_output_and_tau_b_has_none() -> None:
     with pytest.raises(ValueError, match="judge and weight must be vectors of one length"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1])
-    with pytest.raises(ValueError, match="tau-b over all outputs has no weighted form"):
+    with pytest.raises(ValueError, match="kendall over all outputs has no weighted form"):
         correlation("dataset", [1, 2], [1, 2], [1, 2], weight=[1, 2], coefficient="kendall")
 
 
