@@ -14,7 +14,6 @@ from search_world import (
     Searched,
     Watch,
     judge,
-    problem_of,
     search,
     shuffled,
     world,
@@ -31,7 +30,6 @@ from judges.protocol import FatalModelError
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
 from optimize.search.evaluator import Judged, Pricing, SearchOptions
-from optimize.search.optimizer import find_optimizer
 
 TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
@@ -161,17 +159,6 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
 
     failing = run(name, by=fails_when_told).result.decision
     assert not failing.ship
-
-
-@writers
-def test_no_row_of_dev_is_seen_by_what_proposes_and_races(name: str) -> None:
-    watch, model = Watch(), Model(write_instruction)
-    problem = problem_of(TRAIN, DEV, by=watch, proposer=model, calls=2000)
-    explore = find_optimizer(name)
-    assert explore(problem).finalists
-    assert {item.id for _, item in watch.asked} <= {item.id for item in TRAIN.items}
-    seen = "\n".join(model.seen) + str([prompt.demos for prompt, _ in watch.asked])
-    assert not any(item.texts["text"] in seen for item in DEV.items)
 
 
 @every

@@ -1,0 +1,174 @@
+"""A suite that any optimizer should pass: inherit `OptimizerContract` and name the optimizer.
+
+```python
+from optimize.testing import OptimizerContract
+
+
+class TestHillClimb(OptimizerContract):
+    optimizer = staticmethod(hill_climb)
+```
+
+pytest then runs every test below. They need no network: a simulated judge rates short texts by the
+qualities that its instruction names, and people value two of the six.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from judges.client import Client
+from judges.dimension import Dimension
+from judges.judgement import Judgement
+from judges.prompt import Prompt
+from judges.protocol import Completion, Message, Reply, Sampling
+from optimize.items import Item, Items
+from optimize.search.evaluator import (
+    Evaluator,
+    Judged,
+    Pricing,
+    SearchBudget,
+    SearchBudgetSpentError,
+    SearchOptions,
+    SearchProblem,
+)
+from optimize.search.optimizer import Exploration, Optimizer
+from optimize.statistics.intervals import stream
+
+QUALITIES = ("kindness", "length", "colour", "rhythm", "candour", "spelling")
+WARMTH = Dimension(
+    name="warmth",
+    definition="how warm the text is",
+    inputs={"text": "a text"},
+    anchors={1: "cold", 2: "", 3: "", 4: "", 5: "warm"},
+    instruction="Rate the text.",
+)
+
+
+def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items:
+    """Texts that state six qualities from 0 to 1; people value kindness and candour alike."""
+    rng, items = np.random.default_rng(first), []
+    for document in range(first, first + n_documents):
+        for output in range(outputs):
+            qualities = rng.uniform(0, 1, len(QUALITIES))
+            item = Item(
+                id=f"d{document}o{output}",
+                document_id=f"d{document}",
+                system=f"s{output}",
+                texts={
+                    "text": " ".join(
+                        f"{q}={v:.4f}" for q, v in zip(QUALITIES, qualities, strict=True)
+                    )
+                },
+                human=float(1 + 2 * qualities[0] + 2 * qualities[4]),
+            )
+            items.append(item)
+    return Items(tuple(items))
+
+
+@dataclass
+class SimulatedJudge:
+    """Rates by the qualities that its instruction names (all, where it names none), with noise.
+
+    Attributes:
+        requests: Every prompt and item that it was asked to judge, in order.
+    """
+
+    requests: list[tuple[Prompt, Item]] = field(default_factory=list)
+
+    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+        self.requests += [(prompt, item) for item in items]
+        places = [i for i, quality in enumerate(QUALITIES) if quality in prompt.instruction]
+        judged = []
+        for item in items:
+            values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
+            mean = float(np.mean([values[i] for i in places or range(len(QUALITIES))]))
+            judged.append(
+                Judged(Judgement(score=1 + 4 * mean + _noise(prompt.instruction, item.id)))
+            )
+        return judged
+
+
+@cache
+def _noise(instruction: str, item_id: str) -> float:
+    return float(stream(0, instruction, item_id).normal(0, 0.3))
+
+
+class SimulatedProposer:
+    """A model that writes instructions: each names two of three qualities at random."""
+
+    name, endpoint, native_n, in_process = "simulated", "embedded", True, True
+    has_logprobs: bool | None = False
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        self.prompts += [message["content"] for message in messages]
+        rng = stream(1, sampling.seed, messages[-1]["content"])
+        first, second = rng.choice(QUALITIES[::2], 2, replace=False)
+        text = f"[[ ## instruction ## ]]\nRate the {first} and the {second} of the text."
+        replies = (Reply(text=text),) * sampling.n
+        return Completion(replies=replies, tokens_in=10, tokens_out=sampling.n, model=self.name)
+
+    async def close(self) -> None: ...
+
+
+class OptimizerContract:
+    """What every optimizer must do; a subclass sets `optimizer` and inherits the tests."""
+
+    optimizer: ClassVar[Optimizer]
+
+    def explore(
+        self, calls: int = 3000, seed: int = 0
+    ) -> tuple[Exploration, SearchProblem, SimulatedJudge, SimulatedProposer]:
+        """Run the optimizer on 16 documents within a limit on calls."""
+        judge, proposer = SimulatedJudge(), SimulatedProposer()
+        problem = SearchProblem(
+            evaluator=Evaluator(
+                untuned=WARMTH.prompt(),
+                judge=judge,
+                budget=SearchBudget(calls, proposal=1),
+                pricing=Pricing(per_call=1),
+            ),
+            proposer=Client(proposer),
+            train=simulated_items(16),
+            dev=simulated_items(8, first=100),
+            goal="summary",
+            options=SearchOptions(seed=seed),
+        )
+        return type(self).optimizer(problem), problem, judge, proposer
+
+    def test_finalists_can_become_judges(self) -> None:
+        exploration, problem, _, _ = self.explore()
+        for candidate in exploration.finalists:
+            prompt, untuned = candidate.prompt(problem.evaluator.untuned), WARMTH.prompt()
+            assert prompt.instruction
+            assert (prompt.inputs, prompt.answer) == (untuned.inputs, untuned.answer)
+
+    def test_only_train_is_seen(self) -> None:
+        _, problem, judge, proposer = self.explore()
+        assert {item.id for _, item in judge.requests} <= {item.id for item in problem.train.items}
+        prompts = "\n".join(proposer.prompts)
+        assert not any(item.texts["text"] in prompts for item in problem.dev.items)
+
+    def test_no_document_is_judged_by_a_prompt_that_shows_it(self) -> None:
+        _, problem, judge, _ = self.explore()
+        document_of = {item.texts["text"]: item.document_id for item in problem.labelled.items}
+        for prompt, item in judge.requests:
+            assert item.document_id not in {document_of[str(demo["text"])] for demo in prompt.demos}
+
+    def test_the_same_seed_explores_alike(self) -> None:
+        (one, *_), (other, *_) = self.explore(seed=1), self.explore(seed=1)
+        assert [each.id for each in one.finalists] == [each.id for each in other.finalists]
+
+    def test_the_limit_holds(self) -> None:
+        for calls in (0, 1, 100, 1000):
+            try:
+                _, problem, judge, _ = self.explore(calls)
+            except SearchBudgetSpentError:
+                continue  # which the search takes for an end
+            assert problem.evaluator.budget.spent <= calls
+            assert len(judge.requests) <= calls

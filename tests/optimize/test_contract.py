@@ -1,0 +1,81 @@
+"""The duties of an optimizer, for ours and for the one on the page docs/extend.md."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from processes import run_python
+
+import judges
+from optimize.inputs.flags import SettingsError
+from optimize.search.optimizer import find_optimizer, optimizer_name
+from optimize.statistics.correlations import COEFFICIENTS, summary_level
+from optimize.testing import OptimizerContract
+
+PAGE = (Path(__file__).parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+def defined(block: str) -> dict[str, Any]:
+    names: dict[str, Any] = {"__name__": "extension"}
+    exec(block, names)
+    return names
+
+
+class TestRank(OptimizerContract):
+    optimizer = staticmethod(find_optimizer("rank"))
+
+
+class TestGepa(OptimizerContract):
+    optimizer = staticmethod(find_optimizer("gepa"))
+
+
+class TestHillClimbOfThePage(OptimizerContract):
+    optimizer = staticmethod(defined(BLOCKS[0])["hill_climb"])
+
+    def test_it_finds_the_line_that_helps(self) -> None:
+        exploration, *_ = self.explore()
+        assert "kindness and candour" in exploration.finalists[0].instruction
+
+
+def test_the_examples_of_the_page_have_at_most_forty_lines() -> None:
+    assert all(len(block.splitlines()) <= 40 for block in BLOCKS)
+
+
+def test_an_optimizer_of_the_users_tunes_from_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "hill.py").write_text(BLOCKS[0], encoding="utf-8")
+    command = ("-m", "dspy_judges", "tune", "--dimension", "relevance", "--max-calls", "400")
+    done = run_python(
+        *command,
+        *("--optimizer", "hill:hill_climb", "--out", tmp_path / "run"),
+        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
+    )
+    assert done.returncode == 0, done.stderr
+    judge = judges.load(tmp_path / "run")
+    assert judge.provenance["optimizer"] == "hill:hill_climb"
+
+
+@pytest.mark.parametrize("name", ["hill_climb", "nowhere:explore", "optimize.items:nothing"])
+def test_an_optimizer_that_is_not_found_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"--optimizer .?{name}"):
+        find_optimizer(name)
+
+
+def test_a_function_that_no_module_has_is_no_optimizer() -> None:
+    def inner(problem: Any) -> Any: ...
+
+    with pytest.raises(SettingsError, match="inner"):
+        optimizer_name(inner)
+
+
+def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = dict(COEFFICIENTS)
+    defined(BLOCKS[2])
+    monkeypatch.setitem(COEFFICIENTS, "concordance", COEFFICIENTS.pop("concordance"))
+    assert COEFFICIENTS.keys() - ours.keys() == {"concordance"}
+    # Of 1 2 3 and 2 3 4 the covariance is 2/3, the variances 2/3 each, and the shift 1.
+    judge, people = np.array([1.0, 2, 3]), np.array([2.0, 3, 4])
+    value = summary_level(judge, people, np.zeros(3), coefficient="concordance").value
+    assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
