@@ -141,7 +141,7 @@ optimize.tune("relevance", max_cots=2)
 optimize.measure("relevance", 3)
 """
 REVEALED = [
-    "optimize.tune.Run",
+    "optimize.run.Run",
     "judges.judge.Judge",
     "pandas.core.frame.DataFrame",
     "pandas.core.frame.DataFrame",

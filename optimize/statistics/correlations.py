@@ -28,7 +28,7 @@ from optimize.statistics.intervals import (
     system_interval,
 )
 
-Level = Literal["dataset", "summary", "system"]
+Level = Literal["summary", "dataset", "system"]
 Undefined = Literal["judge_zero", "left_out"]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]

@@ -139,7 +139,7 @@ def test_scrambled_test_labels_change_neither_trials_nor_choice(
     def starter() -> LabelledSet:
         return replace(labelled, outputs=scrambled)
 
-    monkeypatch.setattr(data, "starter", starter)
+    monkeypatch.setattr("optimize.inputs.labelled.starter", starter)
     assert command([*FEW, "--out", "scrambled"]) == 0
     scrambled_run = here / "scrambled"
     assert (finished / "trials.jsonl").read_bytes() == (scrambled_run / "trials.jsonl").read_bytes()
