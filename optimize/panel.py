@@ -71,7 +71,6 @@ interrupted (the same command again goes on, and pays nothing twice)."""
 
 KINDS: Mapping[Kind, str] = {
     "own": "no panel, but the best single judge",
-    "half": "a panel, half the best single judge and half the mean of all",
     "learned": "a panel with learned weights",
 }
 TERMS = "adds: the rho that a panel loses without the member ± its standard error."

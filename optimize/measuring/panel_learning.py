@@ -1,10 +1,9 @@
 """How several judges' scores are joined, and whether people's labels say that joining helps.
 
 Each member's scores get a straight line: mean 0 over all outputs, standard deviation 1 within
-documents (of pairs: within all). A panel's score is a weighted mean of the lines. Below 40 labelled
-documents, and for pairs, half the weight is the own judge's, the best member by these labels, and
-half is shared by all. From 40 documents on, half of it is what non-negative least squares of
-people's ranks on the lines say, and half is shared.
+documents (of pairs: within all). A panel's score is a weighted mean of the lines. Weights are
+learned (`optimize.statistics.joining`), and drawn to a prior that gives half to the own judge, the
+best member by these labels, and shares the other half among all.
 
 Few documents cannot tell weights apart, and hardly which of many members is the best: a panel that
 trusts 12 documents for either loses to the judge one had. So it is taken only where it does better
@@ -22,9 +21,9 @@ import pandas as pd
 from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
 from optimize.statistics.intervals import Matrix, Vector
+from optimize.statistics.joining import joining_weights
 
-Kind = Literal["own", "half", "learned"]
-LEAST_DOCUMENTS_FOR_WEIGHTS = 40
+Kind = Literal["own", "learned"]
 DOCUMENT_FOLDS, SYSTEM_FOLDS, DEALS = 5, 4, 3
 # With fewer there is no telling an order among those left, nor among those left out.
 FEWEST_SYSTEMS = 6
@@ -105,10 +104,7 @@ def learn_panel(
     lines = np.array([_line(scores[name], group) for name in names])
     mapped = np.stack([scores[name] for name in names], axis=1) * lines[:, 0] + lines[:, 1]
     scored = ~np.isnan(mapped).any(axis=1)
-    learns = not pairs and np.unique(document).size >= LEAST_DOCUMENTS_FOR_WEIGHTS
-    labelled = _Labelled(
-        learns, *(vector[scored] for vector in (mapped, human, document, system, group))
-    )
+    labelled = _Labelled(*(vector[scored] for vector in (mapped, human, document, system, group)))
     everyone = np.ones(len(names), bool)
     without = [everyone & (np.arange(len(names)) != place) for place in range(len(names))]
     gain, *adds = labelled.gains([everyone, *(without if len(names) > 1 else [])], rng)
@@ -122,7 +118,7 @@ def learn_panel(
     kind: Kind = "own"
     parts: tuple[Part, ...] = (Part(names[own], 1.0),)
     if gain.value > gain.error:
-        kind = "learned" if labelled.learns else "half"
+        kind = "learned"
         joined, scale, shift = labelled.mapped @ weights, 1 / lines[:, 0].max(), 0.0
         if not pairs:
             # On people's scale, which a rating can be read on: with their mean and spread.
@@ -166,27 +162,22 @@ class _Taught:
     alone: Vector
     mapped: Matrix
     people: Vector
-    learns: bool
 
     def own(self, members: Mask) -> int:
         """The best of these members alone."""
         return int(np.argmax(np.where(members, self.alone, -np.inf)))
 
     def weights(self, members: Mask) -> Vector:
-        """Weights of these members by the rule, 0 for the others; they sum to 1.
+        """Weights of these members, 0 for the others; they sum to 1.
 
         A member that goes against people has none, unless all do.
         """
-        from scipy.optimize import nnls
-
         if (agreeing := members & (self.alone > 0)).any():
             members = agreeing
-        told = np.zeros(members.size)
-        if self.learns and self.people.size:
-            told[members] = nnls(self.mapped[:, members], self.people)[0]
-        if not told.any():
-            told[self.own(members)] = 1.0
-        weights: Vector = (told / told.sum() + members / members.sum()) / 2
+        prior = members / members.sum() / 2
+        prior[self.own(members)] += 0.5
+        weights = np.zeros(members.size)
+        weights[members] = joining_weights(self.mapped[:, members], self.people, prior[members])
         return weights
 
 
@@ -197,7 +188,6 @@ class _Labelled:
     `group` numbers what is ranked together: a document's outputs, or all of them.
     """
 
-    learns: bool
     mapped: Matrix
     human: Vector
     document: Codes
@@ -216,7 +206,6 @@ class _Labelled:
             alone=np.nan_to_num(products.mean().to_numpy()),
             mapped=_centred(mapped, group)[varied],
             people=people[:, 0],
-            learns=self.learns,
         )
 
     def gains(self, panels: Sequence[Mask], rng: np.random.Generator) -> list[PanelGain]:
