@@ -176,15 +176,15 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, opened) as models:
-                run = ActiveRun(
-                    prepared=prepared,
-                    folder=folder,
-                    models=models,
-                    trials=trials,
-                    scorer=program.scorer(models, settings),
-                    print_line=print_line,
-                )
                 with models.judge.account.spending_on(SEARCH):
+                    run = ActiveRun.start(
+                        prepared=prepared,
+                        folder=folder,
+                        models=models,
+                        trials=trials,
+                        scorer=program.scorer(models, settings),
+                        print_line=print_line,
+                    )
                     result = run.search()
                 summary = summarize(run, result, {}, time.monotonic() - began)
         compiled = student.deepcopy()

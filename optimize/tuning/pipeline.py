@@ -132,15 +132,15 @@ def run(
         open_models(prepared.settings, folder, opened) as models,
         _progress(prepared, models, stderr) as step,
     ):
-        active = ActiveRun(
-            prepared=prepared,
-            folder=folder,
-            models=models,
-            trials=Trials(folder / TRIALS),
-            scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
-            print_line=print_line,
-        )
         with models.judge.account.spending_on(SEARCH):
+            active = ActiveRun.start(
+                prepared=prepared,
+                folder=folder,
+                models=models,
+                trials=Trials(folder / TRIALS),
+                scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
+                print_line=print_line,
+            )
             result = active.search()
         with models.judge.account.spending_on(TEST):
             measured = active.measure(result)
@@ -182,6 +182,7 @@ class ActiveRun:
     prepared: PreparedRun
     folder: Path
     models: RunModels
+    budget: RunBudget
     trials: Trials
     scorer: JudgeItems
     print_line: PrintLine
@@ -191,23 +192,42 @@ class ActiveRun:
         """The untuned judge."""
         return self.prepared.untuned_judge
 
-    @cached_property
-    def budget(self) -> RunBudget:
-        """The plan by what the first judgements have taken; free ones need none."""
-        native_n = self.models.judge.model.native_n
-        budget = plan_budget(self.prepared, native_n=native_n)
+    @classmethod
+    def start(
+        cls,
+        *,
+        prepared: PreparedRun,
+        folder: Path,
+        models: RunModels,
+        trials: Trials,
+        scorer: JudgeItems,
+        print_line: PrintLine,
+    ) -> "ActiveRun":
+        """Plan the budget and return the run.
+
+        A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what
+        these take, and is printed. Free judgements need no plan.
+        """
+        native_n = models.judge.model.native_n
+        budget = plan_budget(prepared, native_n=native_n)
         if budget.search.unit != "calls":
             began = time.monotonic()
-            tokens = measured_tokens(self.scorer, self.judge.prompt, self.prepared.labels.train)
-            waves = math.ceil(
-                ITEMS_MEASURED * budget.pricing.calls / self.prepared.settings.concurrency
-            )
+            tokens = measured_tokens(scorer, prepared.untuned_judge.prompt, prepared.labels.train)
+            waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
             seconds = (time.monotonic() - began) / waves
-            budget = plan_budget(self.prepared, tokens, native_n, seconds)
-            self.print_line(budget.heading())
-        budget.search.set_aside = lambda cost: self.models.budget.set_aside(*budget.to_hold(cost))
+            budget = plan_budget(prepared, tokens, native_n, seconds)
+            print_line(budget.heading())
+        budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.to_hold(cost))
         budget.search.set_aside(0)
-        return budget
+        return cls(
+            prepared=prepared,
+            folder=folder,
+            models=models,
+            budget=budget,
+            trials=trials,
+            scorer=scorer,
+            print_line=print_line,
+        )
 
     @cached_property
     def evaluator(self) -> Evaluator:
