@@ -1,8 +1,8 @@
-"""What a run may spend and on what: what a judgement costs times the judgements of each purpose.
+"""The plan of what a run spends: the cost of a judgement times the judgements of each purpose.
 
-The unit is dollars, tokens where no price is known, or calls of a model that costs nothing. What
-measures comes first; the search, which decides as well, spends the rest. A judgement costs what its
-length tells before a run, and what the first rows have taken in it.
+The unit is dollars, or tokens where no price is known, or calls where the model is free. Money for
+the final measurement is reserved first, and the search spends the rest. Before a run, the cost of a
+judgement is estimated from the length of the texts. In a run it is what the first rows have cost.
 """
 
 import math
@@ -44,43 +44,42 @@ from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, ch
 from optimize.tuning.parts import Labels, PreparedRun
 from optimize.tuning.settings import Settings
 
-# Without a limit: calls of a search that costs nothing; of another so many times the judging of so
-# many outputs by the untuned judge.
+# Limits where the user gives none. A free search may make so many calls; a paid one may spend so
+# many times what the untuned judge costs on so many outputs.
 FREE_CALLS, FREE_CALLS_PER_OUTPUT = 20_000, 4
 DEFAULT_SEARCH, OUTPUTS_RACED = 24, 300
-# What the searches of both halves take until a round no longer pays: so many times judging the
-# outputs that a race meets, and the finalists on all that is learned from; each call costs so many
-# times the untuned judge's.
+# What both searches usually spend before a round no longer pays: this many judgements of every
+# output in a race, each at this multiple of the untuned judge's price, and this many proposals.
 USUAL_RACES, USUAL_DEARER, USUAL_PROPOSALS = 25, 2.0, 20
-# Seconds that a call and a proposal are taken to last; so many outputs are in flight on average.
+# Assumed seconds of a call and of a proposal, and the average number of calls in flight.
 CALL_SECONDS, PROPOSAL_SECONDS, IN_FLIGHT = 1.5, 30, 24
-# How many demonstrations are tried, and their characters at most. What costs nothing may show as
-# much as a frozen judge can hold.
+# Upper bounds on demonstrations and on their characters. A free model may show as much as a frozen
+# judge can hold.
 FREE_DEMOS, FREE_LENGTH = MAX_DEMOS, 3_000_000
 PAID_DEMOS, PAID_LENGTH = 64, 120_000
-# The least that can teach anything: labels judged by the untuned judge and some finalists, so much
-# of a first round, and so many proposals.
+# The smallest useful limit pays for this many finalists on dev and test, this many times the
+# outputs of a race, and this many proposals.
 FINALISTS_AT_LEAST, LEAST_SEARCH, LEAST_PROPOSALS = 1.5, 3, 4
-# Replies that cannot be read are asked for again, and prompts are longer than estimated.
+# Margins for replies that are asked for again, and for prompts longer than estimated.
 SPARE_CALLS, SPARE_COST = 0.05, 0.06
-# By so much of the limit a step may cost more than was estimated for it.
+# Share of the limit by which a step may exceed its estimate.
 SLACK = 0.02
 ITEMS_LOOKED_AT = 20
-# What a proposer reads beside a lesson's texts.
+# Characters that a proposer reads beside the texts of a lesson.
 PROPOSER_CHARACTERS = 10_000
-# Hidden thoughts before a reply and before a proposal, of models that think.
+# Hidden tokens of reasoning models before a reply and before a proposal.
 THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
-# Of the money, what measuring the dearest candidate on dev and test may take: it says how much a
-# candidate may show. With less room than for so many examples none is shown.
+# Share of the limit reserved for the costliest candidate on dev and test, which bounds how much a
+# candidate may show. If fewer than this many demonstrations fit, none is shown.
 DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
-# A candidate may cost so many times the untuned judge under any limit: reasoning in words does.
+# A candidate may always cost this multiple of the untuned judge, since reasoning in words does.
 DEAREST_FACTOR = 4.0
-# Tokens written cost about so many times those read, where no price says how many.
+# Relative price of tokens read and tokens_out where no price is known.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
 
 
 class CallTokens(NamedTuple):
-    """What judging one output takes on average, over all of its calls, or one proposal."""
+    """Mean tokens of one judgement, over all of its calls, or of one proposal."""
 
     tokens_in: float
     tokens_out: float
@@ -88,10 +87,15 @@ class CallTokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBudget:
-    """What a run may spend in all (`limit`, in the unit of `search`), and the search's part of it.
+    """The plan of a run.
 
-    `kept` and `kept_calls` are what the search leaves for measuring; `rows` are what is planned, by
-    purpose.
+    Attributes:
+        search: The part of the limit that the search may spend, and its unit.
+        limit: What the whole run may spend, in that unit.
+        reserve: What the search leaves for the final measurement, in that unit.
+        reserve_calls: The same in calls.
+        rows: Expected calls, tokens and dollars by purpose.
+        call_seconds: Seconds that a call takes.
     """
 
     prepared: PreparedRun
@@ -99,22 +103,22 @@ class RunBudget:
     options: SearchOptions
     pricing: Pricing
     limit: float
-    kept: float
-    kept_calls: int
+    reserve: float
+    reserve_calls: int
     rows: Sequence[Spending]
     call_seconds: float = CALL_SECONDS
 
     @property
     def minutes(self) -> float:
-        """About how long the run takes: calls in flight together, proposals in rounds."""
+        """About how long the run takes."""
         proposals = sum(row.calls for row in self.rows if row.purpose == PROPOSALS)
         rounds = proposals / self.options.proposals
         calls = self.planned.calls - proposals
-        return (calls / self._together * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
+        return (calls / self._in_flight * self.call_seconds + rounds * PROPOSAL_SECONDS) / 60
 
     @property
-    def _together(self) -> int:
-        """Calls that are under way at once."""
+    def _in_flight(self) -> int:
+        """Expected number of calls in flight."""
         return min(self.prepared.settings.concurrency, IN_FLIGHT)
 
     @property
@@ -123,18 +127,18 @@ class RunBudget:
 
     @property
     def at_most(self) -> float | None:
-        """Dollars that the run keeps to: its user's limit, else what is planned; None: no price."""
+        """The run's limit in dollars: the user's, else the plan's. None where no price is known."""
         if self.search.unit != "dollars":
             return None
         return self.prepared.settings.max_cost or round(self.limit, 2)
 
-    def to_hold(self, cost: float) -> tuple[float, float]:
-        """Calls and dollars to keep for measuring, and for so much before it."""
-        calls = self.kept_calls + cost / self.pricing.of_seed * self.pricing.calls
-        return calls, self.kept + cost if self.search.unit == "dollars" else 0.0
+    def reservation(self, cost: float) -> tuple[float, float]:
+        """Calls and dollars to reserve for the final measurement and for `cost` before it."""
+        calls = self.reserve_calls + cost / self.pricing.of_seed * self.pricing.calls
+        return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
 
     def lines(self) -> list[str]:
-        """The plan by purpose, and what these labels can show."""
+        """The plan as a table by purpose, and the chance that these labels show a gain."""
         limits = [dollars_text(self.at_most)] if self.at_most else []
         if self.prepared.settings.max_calls is not None:
             limits.append(f"{self.prepared.settings.max_calls:,} calls")
@@ -147,23 +151,23 @@ class RunBudget:
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*self._expectations(), self.chance()),
-            "A token is taken as four characters. Nothing has been sent or written.",
+            "A token is taken as four characters. Nothing has been sent or tokens_out.",
         ]
 
     def heading(self) -> str:
-        """The plan in a line."""
+        """The plan on one line."""
         dollars = "price unknown" if self.planned.cost is None else dollars_text(self.planned.cost)
         most = f", at most {dollars_text(self.at_most)}" if self.at_most else ""
         calls = _about(self.planned.calls)
         return f"planned: about {calls} calls, {self.minutes:.1f} minutes, {dollars}{most}"
 
     def _expectations(self) -> Iterator[str]:
-        """How long it takes, and what more money would bring; nothing where nothing is paid."""
+        """Yield how long a paid run takes, and when it stops early."""
         if self.search.unit == "calls":
             return
         yield (
             f"It takes about {self.minutes:.1f} minutes, where a call takes {CALL_SECONDS:g} s and "
-            f"{self._together} are under way at once."
+            f"{self._in_flight} are under way at once."
         )
         if self.prepared.settings.optimizer == "rank":
             yield (
@@ -172,14 +176,14 @@ class RunBudget:
             )
 
     def chance(self) -> str:
-        """How likely a gain would ship with these labels, and with how many it would be likely."""
+        """The chance that a gain ships with these labels, and how many labels make it likely."""
         prepared, labels = self.prepared, self.prepared.labels
         goal: Goal = "balanced" if prepared.objective == "balanced" else prepared.level
         risk = prepared.settings.risk
         return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
 
     def to_json(self) -> dict[str, Any]:
-        """What --dry-run --json prints of it."""
+        """The object that `--dry-run --json` prints."""
         planned, labels = rounded(self.planned), self.prepared.labels
         counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
@@ -199,10 +203,16 @@ def plan_budget(
     native_n: bool | None = None,
     call_seconds: float = CALL_SECONDS,
 ) -> RunBudget:
-    """The plan of a run; `measured` takes the place of what a judgement takes by its length.
+    """Plan what a run spends.
 
-    `native_n`: n replies are one call (None: as the model's name tells). Raises SettingsError where
-    a limit is too small to learn anything, with one that is not.
+    Args:
+        prepared: The run's settings and labels.
+        measured: The tokens of a judgement. None estimates them from the length of the texts.
+        native_n: Whether n replies are one call. None takes the model's name for it.
+        call_seconds: Seconds that a call takes.
+
+    Raises:
+        SettingsError: The limit is too small to learn anything; the message names one that is not.
     """
     settings, labels = prepared.settings, prepared.labels
     check_prices(settings)
@@ -223,44 +233,46 @@ def plan_budget(
     )
     proposal = _proposal_tokens(settings, labels)
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
-    # A free proposer beside a paid judge counts next to nothing, by which can be divided.
+    # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
     item_cost, n_learned = pricing.of_seed, len(labels.learned)
     n_measured = sum(map(len, labels.measured.values()))
     limit = _limit(settings, labels, pricing, unit, proposal_cost)
 
-    # The dearest candidate to be tried, by its share of the money.
+    # What an item may cost with the costliest candidate.
     affordable = DEAREST_SHARE * limit / max(1, len(labels.dev) + n_measured)
     options = _search_options(settings, labels, pricing, affordable)
     dearest = item_cost
     if unit != "calls":
         dearest = max(DEAREST_FACTOR * item_cost, affordable if options.max_demos else 0)
-    kept = n_measured * (item_cost + dearest)
+    reserve = n_measured * (item_cost + dearest)
     n_probes = len(ATTACKS) * min(OUTPUTS_PROBED, len(labels.measured.get("test", ())))
-    n_probes *= settings.probes or (is_embedded(settings.lm) and kept + n_probes * calls <= limit)
-    kept = min(kept + n_probes * item_cost, limit if unit == "calls" else limit / 2)
+    n_probes *= settings.probes or (
+        is_embedded(settings.lm) and reserve + n_probes * calls <= limit
+    )
+    reserve = min(reserve + n_probes * item_cost, limit if unit == "calls" else limit / 2)
     search = SearchBudget(
-        limit - kept,
+        limit - reserve,
         unit=unit,
         slack=0 if unit == "calls" else SLACK * limit,
         proposal=proposal_cost,
         proposal_price=None if unit == "calls" else proposer,
     )
 
-    n_proposals, n_searched, dearer = 0, min(2 * n_learned, search.limit / item_cost), 1.0
+    n_proposals, n_judged, price_ratio = 0, min(2 * n_learned, search.limit / item_cost), 1.0
     if not is_embedded(settings.lm):
         # Both halves of the labels are searched on. Proposals take no more than half of the money.
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
-        n_searched = (search.limit - n_proposals * proposal_cost) / item_cost
+        n_judged = (search.limit - n_proposals * proposal_cost) / item_cost
         if settings.optimizer == "rank":
             raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.places)) * len(labels.train)
             usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned
-            dearer = min(USUAL_DEARER, max(1.0, n_searched / usual))
-            n_searched = min(usual, n_searched / dearer)
-    judged = {SEARCH: n_searched, TEST: 2 * n_measured, PROBES: n_probes}
+            price_ratio = min(USUAL_DEARER, max(1.0, n_judged / usual))
+            n_judged = min(usual, n_judged / price_ratio)
+    counts = {SEARCH: n_judged, TEST: 2 * n_measured, PROBES: n_probes}
     rows = [
-        _spending(purpose, n, calls, tokens, price, dearer if purpose == SEARCH else 1)
-        for purpose, n in judged.items()
+        _spending(purpose, n, calls, tokens, price, price_ratio if purpose == SEARCH else 1)
+        for purpose, n in counts.items()
         if n
     ]
     if n_proposals:
@@ -271,8 +283,8 @@ def plan_budget(
         options=replace(options, max_item_cost=dearest),
         pricing=pricing,
         limit=limit,
-        kept=kept,
-        kept_calls=(2 * n_measured + n_probes) * calls,
+        reserve=reserve,
+        reserve_calls=(2 * n_measured + n_probes) * calls,
         rows=_in_order(rows),
         call_seconds=call_seconds,
     )
@@ -281,7 +293,7 @@ def plan_budget(
 def _limit(
     settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposal_cost: float
 ) -> float:
-    """What a run may spend, in the unit; raises SettingsError for less than can teach anything."""
+    """What a run may spend, in the unit; SettingsError where that is too little to learn from."""
     item_cost, n_all = pricing.of_seed, len(labels.everything)
     least = sum(map(len, labels.measured.values())) * item_cost
     default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
@@ -291,7 +303,7 @@ def _limit(
         least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
         least += LEAST_PROPOSALS * proposal_cost
         default = least + DEFAULT_SEARCH * raced
-    # Each flag, what one of it is worth in the unit without what is spare, and its decimals.
+    # Of each flag its value, what one of it buys in the unit less the margin, and its decimals.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (
         ("--max-calls", settings.max_calls, (1 - SPARE_CALLS) * item_cost / pricing.calls, 0),
@@ -302,10 +314,10 @@ def _limit(
         if most is None:
             continue
         if most * worth < least:
-            enough = math.ceil(least / worth * 10**digits) / 10**digits
+            smallest = math.ceil(least / worth * 10**digits) / 10**digits
             raise SettingsError(
                 f"{flag} {most:g}: too little to learn anything from {n_all} labels; the smallest "
-                f"that can is {flag} {enough:g}"
+                f"that can is {flag} {smallest:g}"
             )
         limits.append(most * worth)
     return min(limits, default=default)
@@ -314,9 +326,9 @@ def _limit(
 def _search_options(
     settings: Settings, labels: Labels, pricing: Pricing, item_cost: float
 ) -> SearchOptions:
-    """What a search may try, and show where a judgement may cost so much.
+    """How wide a search may be where a judgement may cost at most `item_cost`.
 
-    None are shown where fewer than FEWEST_DEMOS of average length fit.
+    No demonstrations are shown where fewer than FEWEST_DEMOS of average length fit.
     """
     free = is_embedded(settings.lm)
     most, longest = (FREE_DEMOS, FREE_LENGTH) if free else (PAID_DEMOS, PAID_LENGTH)
@@ -325,32 +337,32 @@ def _search_options(
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
         longest = min(longest, int(max(0.0, item_cost - pricing.of_seed) / per_character))
     lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
-    enough = min(FEWEST_DEMOS, most) * sum(lengths) / len(lengths)
+    smallest = min(FEWEST_DEMOS, most) * sum(lengths) / len(lengths)
     return SearchOptions(
         seed=settings.seed,
         risk=settings.risk,
-        max_demos=most if longest >= enough else 0,
+        max_demos=most if longest >= smallest else 0,
         longest_demos=longest,
         reasoning=settings.reasoning_to_try,
     )
 
 
 def _tokens_by_length(prepared: PreparedRun, calls: int, replies: int) -> CallTokens:
-    """What judging an output with the untuned judge takes, by the lengths of the texts."""
+    """Tokens that the untuned judge takes for an output, estimated from the length of the texts."""
     judge, train = prepared.untuned_judge, prepared.labels.train
     if is_embedded(prepared.settings.lm):  # which sends none
         return CallTokens(0, 0)
     step = max(1, len(train) // ITEMS_LOOKED_AT)
     lengths = [estimate_tokens(judge.messages(item.texts)) for item in train.items[::step]]
-    written = reply_tokens(judge.prompt) + THOUGHT_TOKENS * _thinks(prepared.settings.lm)
-    return CallTokens(sum(lengths) / len(lengths) * calls, written * replies)
+    tokens_out = reply_tokens(judge.prompt) + THOUGHT_TOKENS * _thinks(prepared.settings.lm)
+    return CallTokens(sum(lengths) / len(lengths) * calls, tokens_out * replies)
 
 
 def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTokens:
-    """What judging an output with the untuned prompt has taken, over a few of train."""
+    """Mean tokens of a judgement with the untuned prompt, measured on a few outputs of train."""
     step = max(1, len(train) // ITEMS_MEASURED)
     judged = list(scorer(prompt, train.items[::step][:ITEMS_MEASURED]))
-    # A judgement takes a token at least, also at an endpoint that does not count them.
+    # At least one token, also where an endpoint does not count them.
     return CallTokens(
         max(1.0, sum(one.tokens_in for one in judged) / len(judged)),
         max(1.0, sum(one.tokens_out for one in judged) / len(judged)),
@@ -358,7 +370,7 @@ def measured_tokens(scorer: JudgeItems, prompt: Prompt, train: Items) -> CallTok
 
 
 def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
-    """What having an instruction proposed takes; of a reply's limit few use more than half."""
+    """Tokens of one proposal; few replies use more than half of their limit."""
     lm = settings.proposer[0]
     if is_embedded(lm):  # which writes none
         return CallTokens(0, 0)
@@ -366,8 +378,8 @@ def _proposal_tokens(settings: Settings, labels: Labels) -> CallTokens:
     from optimize.search.proposer import REPLY_TOKENS
 
     characters = PROPOSER_CHARACTERS + expected_characters(labels.train)
-    written = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _thinks(lm)
-    return CallTokens(characters / CHARACTERS_PER_TOKEN, written)
+    tokens_out = REPLY_TOKENS / 2 + PROPOSAL_THOUGHT_TOKENS * _thinks(lm)
+    return CallTokens(characters / CHARACTERS_PER_TOKEN, tokens_out)
 
 
 def _thinks(lm: str) -> bool:
@@ -380,10 +392,10 @@ def _spending(
     calls: int,
     tokens: CallTokens,
     price: Price | None,
-    dearer: float = 1,
+    price_ratio: float = 1,
 ) -> Spending:
-    """So many judgements or proposals, each of so many times the tokens; None: no known price."""
-    tokens_in, tokens_out = (round(number * dearer * each) for each in tokens)
+    """Expected spending on `number` judgements or proposals; its cost is None without a price."""
+    tokens_in, tokens_out = (round(number * price_ratio * each) for each in tokens)
     return Spending(
         purpose=purpose,
         calls=round(number * calls),
@@ -394,11 +406,10 @@ def _spending(
 
 
 def spending_summary(*accounts: Account) -> dict[str, Any]:
-    """Tokens and dollars for summary.json: in all, which is the sum of those by purpose.
+    """Tokens and dollars for summary.json, in all and by purpose.
 
-    Dollars are at list price, and None where the price of a model that was asked is unknown. They
-    hold the most that requests whose answer never came may have cost; where there were any,
-    `cost_unconfirmed_usd` says how much that is.
+    Dollars are at list price, and None where a model's price is unknown. They include the most that
+    requests without an answer may have cost; `cost_unconfirmed_usd` states it where there are any.
     """
     rows = _in_order(rounded(row) for account in accounts for row in account.spending())
     total = rounded(total_spending(rows))
@@ -410,18 +421,18 @@ def spending_summary(*accounts: Account) -> dict[str, Any]:
 
 
 def rounded(row: Spending) -> Spending:
-    """The same with dollars as files hold them."""
+    """The same with dollars rounded as in files."""
     return replace(row, cost=None if row.cost is None else round(row.cost, DIGITS))
 
 
 def spending_row(row: Spending) -> dict[str, Any]:
-    """What JSON holds of it."""
+    """The row as JSON has it."""
     counts = {"calls": row.calls, "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
     return {"purpose": row.purpose or "unknown", **counts, "cost_usd": row.cost}
 
 
 def total_spending(rows: Sequence[Spending], name: str = "all") -> Spending:
-    """All of them together; the cost is None where one is."""
+    """The sum of all rows; its cost is None where a row's is."""
     costs = [row.cost for row in rows if row.cost is not None]
     return Spending(
         purpose=name,
@@ -433,11 +444,11 @@ def total_spending(rows: Sequence[Spending], name: str = "all") -> Spending:
 
 
 def _in_order(rows: Iterable[Spending]) -> list[Spending]:
-    """By purpose; what is of no known purpose stands last."""
+    """Sort rows by purpose; those without a known one come last."""
     return sorted(rows, key=lambda row: [*PURPOSES, row.purpose].index(row.purpose))
 
 
 def _about(number: float) -> str:
-    """Two digits of a large number: nobody knows more before a run."""
+    """A number with two significant digits, since a plan is no more precise."""
     digits = max(0, len(str(round(number))) - 2)
     return f"{round(number, -digits):,.0f}"

@@ -1,4 +1,4 @@
-"""A run's folder: begun, or gone on with where its run has not ended."""
+"""A run's folder: a new one, or that of an unfinished run, which continues."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +19,7 @@ from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.text import read_json_file
 from optimize.figures.as_json import as_json
 from optimize.tuning.parts import PreparedRun
-from optimize.tuning.settings import FREE, flag_of
+from optimize.tuning.settings import CHANGEABLE, flag_of
 
 CONFIG = "config.json"
 SPLITS = "splits.json"
@@ -43,11 +43,18 @@ class RunFolderError(JudgesError):
 def open_run(
     out: AnyPath | None, name: str, config: Mapping[str, Any], print_line: Callable[[str], None]
 ) -> Iterator[Path]:
-    """The folder of a run, for this run alone: begun, or gone on with where it has not ended.
+    """Open the folder of a run and lock it.
 
-    `out` names it; without it, it is the newest runs/NAME-001 that can be gone on with, or the next
-    free one. `config` is what config.json holds. RunFolderError where the folder holds a run that
-    has ended, or one of other settings. A run that fails before it may be billed leaves nothing.
+    A run that fails before it may be billed leaves no folder.
+
+    Args:
+        out: The folder. None takes the newest runs/NAME-001 whose run can continue, else a new one.
+        name: The name of the subject.
+        config: The content of config.json. Only a run with the same one continues.
+        print_line: Prints a line for the user.
+
+    Raises:
+        RunFolderError: The folder holds other files, a finished run, or one of other settings.
     """
     folder = Path(out) if out is not None else _unfinished(name, config) or _next_free(name)
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,22 +62,22 @@ def open_run(
     try:
         with in_use(folder):
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            if goes_on := _goes_on(folder, config):
+            if continues := _continues(folder, config):
                 started = started_at(folder)
                 (folder / REPORT).unlink(missing_ok=True)
             is_ours = True
             write_json(folder / CONFIG, {"started": started, **config})
-            if goes_on:
+            if continues:
                 print_line(f"goes on with {folder} (delete the folder to start afresh)")
             yield folder
     except Exception:  # whatever it was is raised again
         if is_ours:
-            _remove_unanswered(folder)
+            _delete_unbilled(folder)
         raise
 
 
 def run_config(prepared: PreparedRun) -> dict[str, Any]:
-    """What a tuning run is made with; `prompt` tells one definition from another."""
+    """The content of config.json; the digest `prompt` tells one definition from another."""
     settings, labelled = prepared.settings, prepared.labels.labelled
     template = str(prepared.untuned_judge.template())
     return {
@@ -86,12 +93,12 @@ def run_config(prepared: PreparedRun) -> dict[str, Any]:
 
 
 def started_at(folder: Path) -> str:
-    """When the run was begun, which going on does not change."""
+    """The time of the run's first start."""
     return str(read_object(folder / CONFIG).get("started", "unknown"))
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A file of a run folder that holds one JSON object; raises RunFolderError."""
+    """Read the JSON object of a file in a run folder; raises RunFolderError."""
     try:
         value = read_json_file(path)
     except (OSError, ValueError) as error:
@@ -102,7 +109,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def read_summary(folder: Path) -> dict[str, Any]:
-    """What an earlier start of the run wrote; empty where there is none that can be read."""
+    """The summary.json of an earlier start; empty where there is none that can be read."""
     try:
         return read_object(folder / SUMMARY)
     except RunFolderError:
@@ -119,9 +126,9 @@ def write_text(path: Path, text: str) -> None:
 
 
 class Trials:
-    """What a search has tried, in its order; with a `path` also a line each of that file.
+    """The trials of a search, in order; with a `path` each is a line of that file, too.
 
-    The file is begun anew, since a run that goes on makes the same trials again.
+    The file is written anew at each start, since a run that continues repeats its trials.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -129,7 +136,7 @@ class Trials:
         self._path = path and claim_file(path, anew=True)
 
     def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
-        """Add the next trial; `stage` is where in the search it was made."""
+        """Add a trial; `stage` names the part of the search."""
         trial = {"trial": len(self.rows) + 1, "stage": stage, "round": round_number, **fields}
         self.rows.append(trial)
         if self._path is not None:
@@ -137,8 +144,8 @@ class Trials:
                 file.write(as_json(trial) + "\n")
 
 
-def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:
-    """Whether a run of this configuration was begun here; raises RunFolderError for any other."""
+def _continues(folder: Path, config: Mapping[str, Any]) -> bool:
+    """Whether an unfinished run of this configuration is here; RunFolderError for another one."""
     if not (folder / CONFIG).exists():
         if others := [path.name for path in folder.glob("[!.]*")]:
             raise RunFolderError(f"{folder} holds other files ({others[0]}): name another --out")
@@ -149,23 +156,23 @@ def _goes_on(folder: Path, config: Mapping[str, Any]) -> bool:
     if (folder / REPORT).exists() and not cut_short:
         raise RunFolderError(f"{folder} holds a run that has ended: name another --out")
     try:
-        changed = _difference(read_object(folder / CONFIG), config)
+        difference = _difference(read_object(folder / CONFIG), config)
     except (AttributeError, KeyError, TypeError) as error:
         raise RunFolderError(f"{folder / CONFIG}: is damaged ({error!r})") from error
-    if changed:
+    if difference:
         raise RunFolderError(
-            f"{folder} holds an unfinished run of other settings ({changed}): name another --out, "
-            "or delete the folder"
+            f"{folder} holds an unfinished run of other settings ({difference}): name another "
+            "--out, or delete the folder"
         )
     return True
 
 
 def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """In what two configurations are not of one run, in a clause; empty where they are."""
+    """A clause on the first difference between two configurations; empty where there is none."""
     if before.get("command") != now["command"]:
         return f"it was begun by {before.get('command')}"
     for name, value in now["settings"].items():
-        if name not in FREE and (other := before["settings"].get(name)) != value:
+        if name not in CHANGEABLE and (other := before["settings"].get(name)) != value:
             return f"{flag_of(name)} was {other!r} and is {value!r}"
     for role, address in now.get("endpoints", {}).items():
         if (other := before["endpoints"].get(role)) != address:
@@ -182,16 +189,16 @@ def _difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _unfinished(name: str, config: Mapping[str, Any]) -> Path | None:
-    """The newest runs/NAME-001 that can be gone on with."""
+    """The newest runs/NAME-001 whose run can continue."""
     for folder in sorted(RUNS.glob(f"{name}-[0-9][0-9][0-9]*"), reverse=True):
         with suppress(RunFolderError):
-            if _goes_on(folder, config):
+            if _continues(folder, config):
                 return folder
     return None
 
 
 def _next_free(name: str) -> Path:
-    """A new folder under RUNS, NAME- and the next number."""
+    """Make the folder runs/NAME-NUMBER with the next free number."""
     tails = [folder.name.removeprefix(f"{name}-") for folder in RUNS.glob(f"{name}-*")]
     for number in count(1 + max((int(tail) for tail in tails if tail.isdecimal()), default=0)):
         folder = RUNS / f"{name}-{number:03d}"
@@ -202,8 +209,8 @@ def _next_free(name: str) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def _remove_unanswered(folder: Path) -> None:
-    """Take away what a run left that cost nothing; one that may be billed stays, to go on with."""
+def _delete_unbilled(folder: Path) -> None:
+    """Delete the files of a run that cannot have been billed; another one stays to continue."""
     if (folder / JUDGE).exists():
         return
     if (folder / REPLIES).exists():
@@ -213,5 +220,5 @@ def _remove_unanswered(folder: Path) -> None:
     for name in (CONFIG, SPLITS, LABELS, TRIALS, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
-        # Something of the user's own is in it.
+        # The folder also holds a file of the user's.
         folder.rmdir()

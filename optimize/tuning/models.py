@@ -1,4 +1,4 @@
-"""The two models of a run, judge and proposer, on one budget and one store."""
+"""The two models of a run, the judge and the proposer, with one budget and one store."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ from optimize.search.evaluator import Judged, JudgeItems
 from optimize.tuning.folder import REPLIES
 from optimize.tuning.settings import Settings
 
-# What a run spends on, in this order, in words for its reader.
+# The purposes that a run spends on, in order.
 SEARCH, PROPOSALS, TEST, PROBES = PURPOSES = ("search", "proposals", "test", "probes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunModels:
-    """What answers: the client that judges, the one that proposes, and the plan for a score."""
+    """The client of the judge, that of the proposer, and the plan from replies to a score."""
 
     judge: Client
     proposer: Client
@@ -31,23 +31,23 @@ class RunModels:
 
     @property
     def language_proposer(self) -> Client | None:
-        """The proposer where both are language models: one that writes and one that reads."""
+        """The proposer where both are language models, which follow instructions; else None."""
         models = (self.judge.model, self.proposer.model)
         return None if any(is_embedded(model.endpoint) for model in models) else self.proposer
 
     @property
     def budget(self) -> Budget:
-        """What both spend from."""
+        """The budget that both share."""
         return self.judge.account.budget
 
     @property
     def purpose(self) -> str:
-        """What is asked for at this moment; empty where nothing is."""
+        """The purpose of the calls under way; empty where there are none."""
         return PROPOSALS if self.proposer.account.total.open_calls else self.judge.account.purpose
 
 
 def check_prices(settings: Settings) -> None:
-    """Raise SettingsError where dollars are limited and a model's price is unknown."""
+    """Raise SettingsError for a limit in dollars on a model whose price is unknown."""
     models = (settings.lm, ""), (settings.proposer[0], "proposer=")
     for (lm, name), price in zip(models, settings.prices, strict=True):
         if settings.max_cost is not None and price is None:
@@ -59,22 +59,22 @@ def check_prices(settings: Settings) -> None:
 
 @contextmanager
 def open_models(
-    settings: Settings, folder: Path, opened: Mapping[str, Model] | None = None
+    settings: Settings, folder: Path, models: Mapping[str, Model] | None = None
 ) -> Iterator[RunModels]:
-    """Open both, and close them whatever happens; `opened` are open already, by their names."""
+    """Open both models, and close them in any case; `models` are open already, by name."""
     check_prices(settings)
-    # Without a server there is nothing to pay; the search keeps to its plan by itself.
-    free = is_embedded(settings.lm) and is_embedded(settings.proposer[0])
+    # The embedded model is free; its search keeps to the plan by itself.
+    is_free = is_embedded(settings.lm) and is_embedded(settings.proposer[0])
     with (
         verbose_logging(settings.verbose),
         Session(
-            max_calls=None if free else settings.max_calls,
-            max_cost=None if free else settings.max_cost,
-            store=None if free else folder / REPLIES,
+            max_calls=None if is_free else settings.max_calls,
+            max_cost=None if is_free else settings.max_cost,
+            store=None if is_free else folder / REPLIES,
             concurrency=settings.concurrency,
             cache=settings.cache,
             keep_going=False,
-            models=opened,
+            models=models,
         ) as session,
     ):
         judge = session.client(
@@ -105,9 +105,9 @@ def open_models(
 def item_scorer(
     judge: Judge, models: RunModels, seed: int, step: Callable[[bool], object]
 ) -> JudgeItems:
-    """What judges items, in order, with the prompt that it is given.
+    """Return a function that judges items in order with any prompt of the search.
 
-    `step` is told after each whether it failed.
+    `step` is called after each judgement with whether it failed.
     """
 
     def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Judged]:

@@ -1,4 +1,4 @@
-"""A run's labels, split into what teaches and what measures, and its plan, before it asks."""
+"""Prepare a run: read its labels, split them, and check all that needs no model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,15 +27,21 @@ from optimize.items import Items, choose_level, is_two_valued, items_of
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
-# The rho of fewer systems' means says too little of a prompt to search by.
+# With fewer systems, the rho of their means says too little of a prompt to search by it.
 FEWEST_SYSTEMS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """What a run learns from, chooses on, and is measured on.
+    """The labels of a run and how they are split.
 
-    `measured` are the held-out parts by name, which are looked at once.
+    Attributes:
+        labelled: The labels as they were read.
+        everything: All of them, on the run's subject.
+        train: One half of what teaches; the search on it is tested on dev.
+        dev: The other half; the search on it is tested on train.
+        measured: The held-out parts by name, which are looked at once.
+        split: The content of splits.json.
     """
 
     labelled: Labelled
@@ -53,7 +59,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRun:
-    """A run before its first question to a model: all that can be checked without one has been."""
+    """A run that has passed every check that needs no model."""
 
     settings: Settings
     subject: Subject
@@ -66,15 +72,21 @@ class PreparedRun:
 def prepare(
     settings: Settings, subject: Subject | None = None, rows: Rows | None = None
 ) -> PreparedRun:
-    """Read what is judged and the labels; raises what the user has to mend.
+    """Read the subject and the labels, split them, and make the untuned judge.
 
-    `subject` stands for a definition in no file, and `rows` for labels in none.
+    Args:
+        settings: The run's settings.
+        subject: What is judged, where no setting names it.
+        rows: The labels, where they are in memory.
+
+    Raises:
+        JudgesError: Something that the user can mend; the message says what.
     """
     source: Any = settings.data if rows is None else rows
     how: dict[str, Any] = {"mapping": settings.map, "values": settings.values}
-    made = None
+    new_subject = None
     if subject is None and find_subject(settings.subject) is None:
-        made = subject_of(
+        new_subject = subject_of(
             settings.subject,
             source,
             pairwise=settings.pairwise is not None,
@@ -82,13 +94,13 @@ def prepare(
             map=settings.map,
             values=settings.values,
         )
-    if made is not None:
-        (subject, source), how = made, {}
+    if new_subject is not None:
+        (subject, source), how = new_subject, {}
     subject = on_scale(subject or loading.read_subject(settings.subject), settings)
     pairwise = isinstance(subject, Comparison)
     labelled = load_labels(source, subject.name, subject, scale=settings.scale, **how)
-    if made is not None:
-        note = _note_of(made[0], settings.subject)
+    if new_subject is not None:
+        note = _note_of(new_subject[0], settings.subject)
         labelled = replace(labelled, notes=(*labelled.notes, note))
     labels = split_labelled(labelled, subject, settings.seed)
     check_level(settings.level, labels.everything, pairs=pairwise)
@@ -103,7 +115,7 @@ def prepare(
         level = "dataset"
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    # What could not be written down at the end is refused before anything is asked.
+    # A judge that could not be saved at the end is refused before anything is paid for.
     origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
     replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return PreparedRun(
@@ -116,26 +128,28 @@ def prepare(
     )
 
 
-def _note_of(made: Subject, spec: str) -> str:
-    """What a user has to know of a subject that was made of the labels."""
-    reads = f"it reads {' and '.join(made.texts)}, and answers "
-    if isinstance(made, Comparison):
+def _note_of(subject: Subject, spec: str) -> str:
+    """A note on the subject that was made from the labels' columns."""
+    reads = f"it reads {' and '.join(subject.texts)}, and answers "
+    if isinstance(subject, Comparison):
         reads += "which is better"
     else:
-        rating = f"a rating from {made.scale[0]} to {made.scale[-1]} (--scale)"
-        reads += " or ".join(made.words or ()) or rating
+        rating = f"a rating from {subject.scale[0]} to {subject.scale[-1]} (--scale)"
+        reads += " or ".join(subject.words or ()) or rating
     if "=" in spec:
-        return f"{made.name} is judged by your definition; {reads}"
+        return f"{subject.name} is judged by your definition; {reads}"
     return (
-        f"{made.name} has no definition, so the judge is only told: {made.definition}; {reads}. "
-        f"One line of yours is worth about as much as tuning: --dimension '{made.name}=...'"
+        f"{subject.name} has no definition, so the judge is only told: {subject.definition}; "
+        f"{reads}. One line of yours is worth about as much as tuning: "
+        f"--dimension '{subject.name}=...'"
     )
 
 
 def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
-    """Split labels by document, and by system where there are enough; all have the subject's texts.
+    """Split labels by document, and by system where there are enough systems.
 
-    Raises LabelError where people rate all that is learned from alike.
+    Raises:
+        LabelError: All labels that teach are the same.
     """
     # Any, since mypy solves split's type variable for one kind of labels at a time.
     any_labelled: Any = labelled
@@ -175,14 +189,14 @@ def split_labelled(labelled: Labelled, subject: Subject, seed: int) -> Labels:
 
 
 def choose_objective(
-    wanted: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
+    setting: Objective | Literal["auto"], level: AnyLevel, subject: Subject, items: Items
 ) -> Objective:
-    """Balanced accuracy where people and judge give 0 and 1, at no other level; else rho."""
-    on_two = subject.scale == (0, 1) and is_two_valued(items.human)
-    fits = on_two and level in ("auto", "dataset")
-    if wanted == "balanced" and not fits:
+    """Balanced accuracy for labels of 0 and 1 at dataset level, else rho; SettingsError."""
+    is_binary = subject.scale == (0, 1) and is_two_valued(items.human)
+    fits = is_binary and level in ("auto", "dataset")
+    if setting == "balanced" and not fits:
         raise SettingsError(
             "--objective balanced: people's labels and the judge's scale are 0 and 1 (say --scale "
             "0-1), and the level is dataset"
         )
-    return ("balanced" if fits else "spearman") if wanted == "auto" else wanted
+    return ("balanced" if fits else "spearman") if setting == "auto" else setting

@@ -217,7 +217,7 @@ class ActiveRun:
             seconds = (time.monotonic() - began) / waves
             budget = plan_budget(prepared, tokens, native_n, seconds)
             print_line(budget.heading())
-        budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.to_hold(cost))
+        budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.reservation(cost))
         budget.search.set_aside(0)
         return cls(
             prepared=prepared,

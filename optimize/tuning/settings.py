@@ -132,8 +132,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _TYPES: Mapping[str, Any] = get_type_hints(Settings, include_extras=True)
-# What may differ when a run goes on: what it costs, where replies are kept, and what ships.
-FREE = frozenset(
+# Settings that may change between the starts of a run: limits, prices, addresses, and what ships.
+CHANGEABLE = frozenset(
     {"max_calls", "max_cost", "price", "proposer_price", "concurrency", "cache", "ship", "verbose"}
     | {"api_base", "proposer_api_base", "api_key_env", "proposer_api_key_env"}
 )
