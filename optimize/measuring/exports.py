@@ -6,7 +6,7 @@ The forms are those of files that the tools wrote; docs/other_tools.md has the v
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -26,29 +26,45 @@ Labelled = LabelledSet | LabelledPairs
 
 
 class Tool(NamedTuple):
-    """A tool by columns that its rows have (patterns), and where the scores stand in a row.
+    """Another tool's results, as a declaration: how a file is recognised, and where its scores are.
 
-    These are a list, an object by metric, or columns of a pattern with the metric in it; "" for a
-    table that rounds them. `rows` stand in a JSON object; without it, they are the file.
+    Attributes:
+        name: The tool's name, for messages.
+        columns: Patterns (regular expressions) of columns that its rows have. A file whose rows
+            have a column for each is the tool's.
+        scores: The column that holds a row's scores, a list or an object by metric; or a pattern of
+            columns whose group is the metric. Empty for a file that rounds scores, which is refused.
+        rows: Where the rows are in a JSON object, with dots into objects. Empty where the file is
+            the list of rows.
+        words: What words count as a score, beside yes and no, true and false, pass and fail.
     """
 
     name: str
-    signs: tuple[str, ...]
+    columns: tuple[str, ...]
     scores: str
     rows: str = ""
+    words: Mapping[str, float] = {}
 
 
-TOOLS = (
-    Tool("Inspect", ("epoch", "scores"), "scores", "samples"),
+# The tools whose results are read, in the order in which they are tried. A further tool is a further
+# entry (docs/extend.md).
+TOOLS = [
+    Tool(
+        "Inspect",
+        ("epoch", "scores"),
+        "scores",
+        "samples",
+        words={"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0},
+    ),
     Tool("promptfoo", ("vars", "success"), "gradingResult.componentResults", "results.results"),
     Tool("promptfoo", ("Status", "Grader Reason"), ""),
     Tool("DeepEval", ("actualOutput", "metricsData"), "metricsData", "testCases"),
     Tool("MLflow", ("trace_id", "assessments"), "assessments"),
     Tool("MLflow", ("inputs", r".+/v\d/score"), r"(.+)/v\d/score"),
     Tool("LangSmith", ("example_id", r"feedback\..+"), r"feedback\.(.+)"),
-    # Which has metrics beside its samples' own columns; an answer may be a number, too.
+    # Ragas has its metrics beside the samples' own columns, of which one may be a number, too.
     Tool("Ragas", ("user_input", "response"), "(?!(?:id|user_input|response|reference)$)(.+)"),
-)
+]
 # Where rows have what they are known by, and scores what they are; dots lead into objects.
 IDS = ("id", "name", "example_id", "metadata.id", "vars.id", "inputs.id", "request.id")
 INPUTS = ("input", "inputs", "vars", "request", "user_input")
@@ -58,7 +74,6 @@ VALUE, VERDICT = ("score", "value", "feedback.value"), ("success", "pass")
 REASON = ("reason", "explanation", "rationale")
 FAILURE = ("error", "feedback.error.error_message", "metadata.graderError")
 WORDS = {"yes": 1.0, "true": 1.0, "pass": 1.0, "no": 0.0, "false": 0.0, "fail": 0.0}
-INSPECT_WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0}
 # Rows as `dspy-judges score` writes them may hold a tool's columns beside.
 _OWN = re.compile("judgements|dimension|.+_failure")
 
@@ -143,8 +158,8 @@ def _recognised(path: Path) -> tuple[Tool | None, list[Row]]:
         rows = _first(content, (tool.rows,)) if table is None else table
         if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
             columns = {column for row in rows for column in row}
-            signs = (any(re.fullmatch(sign, column) for column in columns) for sign in tool.signs)
-            if all(signs) and not any(map(_OWN.fullmatch, columns)):
+            found = (any(re.fullmatch(each, column) for column in columns) for each in tool.columns)
+            if all(found) and not any(map(_OWN.fullmatch, columns)):
                 if not tool.scores:
                     way = "`promptfoo eval -o results.json`"
                     raise RecordingError(f"{path.name} rounds scores; export by {way}")
@@ -231,7 +246,7 @@ def _counts(value: object, tool: Tool) -> float:
     """What a value counts; NaN where there is none, infinity for what is no score."""
     if is_blank(value):
         return math.nan
-    words = WORDS | (INSPECT_WORDS if tool.name == "Inspect" else {})
+    words = {**WORDS, **tool.words}
     word = str(value).strip().casefold()
     with suppress(ValueError):
         number = words[word] if word in words else float(word)

@@ -1,5 +1,6 @@
 """The duties of an optimizer, for ours and for the one on the page docs/extend.md."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ import pytest
 from processes import run_python
 
 import judges
+from judges.labels.types import LabelledOutput, LabelledSet
 from optimize.inputs.flags import SettingsError
+from optimize.measuring.exports import TOOLS, read_scores
 from optimize.search.optimizer import find_optimizer, optimizer_name
 from optimize.statistics.correlations import COEFFICIENTS, summary_level
 from optimize.testing import OptimizerContract
@@ -79,3 +82,31 @@ def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.Mo
     judge, people = np.array([1.0, 2, 3]), np.array([2.0, 3, 4])
     value = summary_level(judge, people, np.zeros(3), coefficient="concordance").value
     assert value == pytest.approx(2 * (2 / 3) / (2 / 3 + 2 / 3 + 1))
+
+
+def test_results_of_a_tool_of_the_users_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = list(TOOLS)
+    monkeypatch.setattr("optimize.measuring.exports.TOOLS", tools)
+    defined(BLOCKS[3])
+    rows = [
+        {"id": f"o{n}", "output": text, "completion": "", "marks": {"tone": {"score": n}}}
+        for n, text in enumerate(["It rains.", "The town met."])
+    ]
+    (tmp_path / "acme.json").write_text(json.dumps({"runs": rows}), encoding="utf-8")
+    outputs = tuple(
+        LabelledOutput(
+            id=row["id"],
+            document_id=row["id"],
+            system=None,
+            texts={"output": row["output"]},
+            ratings={"tone": (1.0,)},
+        )
+        for row in rows
+    )
+    labelled = LabelledSet(name="labels", sha256="", outputs=outputs)
+    lines: list[str] = []
+    scores = read_scores(tmp_path / "acme.json", "tone", labelled, lines.append)
+    assert scores == {"o0": 0.0, "o1": 1.0}
+    assert "acme.json (Acme): 'tone'; matched 2 of 2" in lines[0]
