@@ -173,6 +173,9 @@ class Batch:
         the batch is under way.
         """
         if self.state.batch_id is None:
+            totals = self._store.totals()
+            if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
+                return []  # an earlier start collected them, and was killed before the last row
             raise FatalModelError("no batch is submitted; --batch-api submit does")
         with self._requests.open("rb") as file:
             asked = {_ANSWER.decode(line).custom_id for line in file}
