@@ -139,8 +139,8 @@ class Store:
         with self._locked():
             rows = self._run(
                 # A damaged file may hold no number, and a stranger's gives no credit.
-                "SELECT role, purpose, state, count(*), ifnull(sum(tokens_in), 0),"
-                " ifnull(sum(tokens_out), 0), total(max(cost, 0.0))"
+                "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
+                " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
             ).fetchall()
         return [Total(*row) for row in rows]
@@ -148,7 +148,7 @@ class Store:
     def read_settings(self) -> dict[str, Any] | None:
         """What the run was begun with; None where nothing was written down."""
         with self._locked():
-            row = self._run("SELECT CAST(json AS TEXT) FROM settings").fetchone()
+            row = self._run("SELECT CAST(ifnull(json, '') AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, Any])
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
