@@ -148,7 +148,7 @@ class Store:
     def read_settings(self) -> dict[str, Any] | None:
         """What the run was begun with; None where nothing was written down."""
         with self._locked():
-            row = self._run("SELECT CAST(ifnull(json, '') AS TEXT) FROM settings").fetchone()
+            row = self._run("SELECT CAST(json AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, Any])
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
@@ -195,8 +195,8 @@ class Store:
                     self._left_to_parent, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield
-            # A damaged file's own words may be no text, or nest too deeply.
-            except (sqlite3.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
+            # A damaged file's own words may be no text, be missing, or nest too deeply.
+            except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 way_out = (
                     "another run is using it; wait for it to end"
                     if "locked" in str(error)
