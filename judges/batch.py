@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from dspy_judges.errors import OptionError
 from dspy_judges.files import claim_file
@@ -52,7 +52,7 @@ class State(Struct, kw_only=True):
     endpoint: str
     run: str = ""
     begun_at: float = 0.0
-    batch_id: str | None = None
+    batch_id: Annotated[str, Meta(min_length=1)] | None = None
 
 
 class _Response(Struct):
@@ -107,7 +107,7 @@ class Batch:
         if self._file.exists():
             try:
                 self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
@@ -173,9 +173,16 @@ class Batch:
         the batch is under way.
         """
         if self.state.batch_id is None:
+            totals = self._store.totals()
+            if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
+                return []  # an earlier start collected them, and was killed before the last row
             raise FatalModelError("no batch is submitted; --batch-api submit does")
-        with self._requests.open("rb") as file:
-            asked = {_ANSWER.decode(line).custom_id for line in file}
+        try:
+            with self._requests.open("rb") as file:
+                asked = {_ANSWER.decode(line).custom_id for line in file}
+        except (ValueError, RecursionError) as error:
+            what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
+            raise FatalModelError(f"{self._requests}: {what}") from None
         # The rows in the store of those that have no answer yet.
         rows = {key: row for key, row in self._store.waiting(PURPOSE).items() if key in asked}
         failures = []

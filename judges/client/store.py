@@ -139,8 +139,8 @@ class Store:
         with self._locked():
             rows = self._run(
                 # A damaged file may hold no number, and a stranger's gives no credit.
-                "SELECT role, purpose, state, count(*), ifnull(sum(tokens_in), 0),"
-                " ifnull(sum(tokens_out), 0), total(max(cost, 0.0))"
+                "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
+                " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
             ).fetchall()
         return [Total(*row) for row in rows]
@@ -195,8 +195,8 @@ class Store:
                     self._left_to_parent, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield
-            # A damaged file's own words may be no text, or nest too deeply.
-            except (sqlite3.Error, msgspec.DecodeError, ValueError, RecursionError) as error:
+            # A damaged file's own words may be no text, be missing, or nest too deeply.
+            except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 way_out = (
                     "another run is using it; wait for it to end"
                     if "locked" in str(error)

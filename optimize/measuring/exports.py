@@ -33,7 +33,7 @@ class Tool(NamedTuple):
         columns: Patterns (regular expressions) of columns that its rows have. A file whose rows
             have a column for each is the tool's.
         scores: The column that holds a row's scores, a list or an object by metric; or a pattern of
-            columns whose group is the metric. Empty for a file that rounds scores, which is refused.
+            columns whose group is the metric. Empty where scores are rounded: these are refused.
         rows: Where the rows are in a JSON object, with dots into objects. Empty where the file is
             the list of rows.
         words: What words count as a score, beside yes and no, true and false, pass and fail.
@@ -46,8 +46,8 @@ class Tool(NamedTuple):
     words: Mapping[str, float] = {}
 
 
-# The tools whose results are read, in the order in which they are tried. A further tool is a further
-# entry (docs/extend.md).
+# The tools whose results are read, in the order in which they are tried. A further tool is a
+# further entry (docs/extend.md).
 TOOLS = [
     Tool(
         "Inspect",

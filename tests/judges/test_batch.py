@@ -18,6 +18,7 @@ from judges.client import FatalModelError, Price, Session, endpoint_of
 from judges.client.store import Store
 from judges.judgement import AnyJudgement
 from judges.tables.atomic_write import write_atomically
+from judges.tables.formats import RowWriter
 
 LM = "openai/judge-1"
 ROWS = [{"document": f"Document {i}.", "summary": f"Summary {i}."} for i in range(25)]
@@ -135,6 +136,23 @@ def test_a_submission_killed_at_any_write_starts_one_batch(
     assert len(openai_server.batches) == 251
     assert openai_server.pages == 2  # one a submission: older batches are not looked at
     assert collect(tmp_path) == []
+
+
+def test_a_collection_killed_while_its_rows_are_written_goes_on_by_the_same_command(
+    openai_server: OpenAIServer, table_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = [*SCORE, "--quiet", "--batch-api"]
+    assert main([*ask, "submit"]) == 0
+
+    def killed(writer: RowWriter, row: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RowWriter, "write", killed)
+        assert main([*ask, "collect"]) == 130
+    assert main([*ask, "collect"]) == 0
+    assert openai_server.log == []
+    assert len(Path("out.jsonl").read_text().splitlines()) == 6
 
 
 @pytest.mark.usefixtures("table_folder")

@@ -126,6 +126,27 @@ def test_a_file_that_cannot_be_used_is_one_line_that_says_what_to_do(
     assert content != "labels" or path.read_text() == "id,relevance\na,4\n"
 
 
+def test_counts_that_are_no_numbers_are_summed_as_whole_ones(tmp_path: Path) -> None:
+    with closing(Store(path := tmp_path / "s")) as store:
+        answer(store, b"1", said())
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("UPDATE requests SET tokens_in = 1e999, tokens_out = 'x'")
+    with closing(Store(path)) as store:
+        (total,) = store.totals()
+    assert (total.tokens_in, total.tokens_out) == (2**63 - 1, 0)
+
+
+def test_a_cell_that_was_zeroed_is_one_line(tmp_path: Path) -> None:
+    with closing(Store(path := tmp_path / "s")) as store:
+        store.write_settings({"a": 1})
+    # The type of a text of 7 bytes, and of NULL: https://www.sqlite.org/fileformat.html
+    whole = path.read_bytes()
+    assert b'\x1b{"a":1}' in whole
+    path.write_bytes(whole.replace(b'\x1b{"a":1}', b'\x00{"a":1}'))
+    with closing(Store(path)) as store, pytest.raises(StoreError, match="delete the file"):
+        store.read_settings()
+
+
 def spoil(path: Path) -> None:
     """Cut every reply of a file short."""
     with closing(sqlite3.connect(path)) as database:
