@@ -10,7 +10,7 @@ from hypothesis import settings
 
 TESTS = Path(__file__).parent
 # The starter set's generator is a script of the repository, and no part of what is installed.
-sys.path[:0] = [str(TESTS / "support"), str(TESTS.parent / "tools")]
+sys.path.insert(0, str(TESTS / "support"))
 
 pytest_plugins = ["openai_server", "table_folder"]
 
