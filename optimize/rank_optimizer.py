@@ -44,7 +44,7 @@ from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
-from optimize.search.evaluator import Judged, JudgeItems
+from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.search.halves import SearchResult
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
@@ -390,7 +390,7 @@ class Program:
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
         monitor = FailureMonitor()
 
-        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[Judged]:
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
             """Yield what the program says of each item, in order."""
             module = self.tuned(prompt)
             _predictor(module, self.path).lm = lm
@@ -412,7 +412,7 @@ class Program:
 
         return judge_items
 
-    def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> Judged:
+    def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> ItemJudgement:
         """One item's score; raises what ends a run, among it ProgramError."""
         trace: list[Any] = []
         usage = UsageTracker()
@@ -435,7 +435,9 @@ class Program:
             judgement = Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
         totals = usage.get_total_tokens().values()
         names = "prompt_tokens", "completion_tokens"
-        return Judged(judgement, *(sum(each.get(name, 0) for each in totals) for name in names))
+        return ItemJudgement(
+            judgement, *(sum(each.get(name, 0) for each in totals) for name in names)
+        )
 
     def tuned(self, prompt: Prompt) -> dspy.Module:
         """A copy with the instruction and the demonstrations of the prompt."""

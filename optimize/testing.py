@@ -27,7 +27,7 @@ from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
 from optimize.search.evaluator import (
     Evaluator,
-    Judged,
+    ItemJudgement,
     Pricing,
     SearchBudget,
     SearchBudgetSpentError,
@@ -78,7 +78,7 @@ class SimulatedJudge:
 
     requests: list[tuple[Prompt, Item]] = field(default_factory=list)
 
-    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         self.requests += [(prompt, item) for item in items]
         places = [i for i, quality in enumerate(QUALITIES) if quality in prompt.instruction]
         judged = []
@@ -86,7 +86,7 @@ class SimulatedJudge:
             values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
             mean = float(np.mean([values[i] for i in places or range(len(QUALITIES))]))
             judged.append(
-                Judged(Judgement(score=1 + 4 * mean + _noise(prompt.instruction, item.id)))
+                ItemJudgement(Judgement(score=1 + 4 * mean + _noise(prompt.instruction, item.id)))
             )
         return judged
 
@@ -170,5 +170,5 @@ class OptimizerContract:
                 _, problem, judge, _ = self.explore(calls)
             except SearchBudgetSpentError:
                 continue  # which the search takes for an end
-            assert problem.evaluator.budget.spent <= calls
+            assert problem.evaluator.budget.total_cost <= calls
             assert len(judge.requests) <= calls

@@ -185,7 +185,7 @@ def explore(problem: SearchProblem) -> Exploration:
     cost = budget.proposal + (half / n_parts + len(choosing)) * each * item_cost
     dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
     spent = SearchBudgetSpentError, BudgetSpentError
-    with budget.reserving(min(dev_cost, budget.left / 2)), suppress(*spent):
+    with budget.reserving(min(dev_cost, budget.remaining / 2)), suppress(*spent):
         if half:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
@@ -198,7 +198,7 @@ def explore(problem: SearchProblem) -> Exploration:
                 stop_callbacks=lambda state: (
                     adapter.ended is not None
                     or adapter.n_fruitless >= MOST_FRUITLESS
-                    or budget.left < cost
+                    or budget.remaining < cost
                 ),
                 logger=SimpleNamespace(log=lambda message: None),
                 seed=problem.options.seed,
@@ -209,5 +209,5 @@ def explore(problem: SearchProblem) -> Exploration:
     better = [each for each, value in values.items() if value > values[problem.untuned]]
     return Exploration(
         finalists=sorted(better, key=lambda each: (-values[each], each.id))[:N_FINALISTS],
-        tried=adapter.tried,
+        candidate_ids=adapter.tried,
     )

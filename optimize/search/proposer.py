@@ -124,7 +124,7 @@ class Proposer:
     ) -> list[str]:
         """A lesson for each generator, from those items that the candidate has been scored on."""
         evaluator = self._problem.evaluator
-        items = evaluator.known(candidate, items)
+        items = evaluator.scored_items(candidate, items)
         if not len(items):
             return ["none" for _ in draws]
         judgements = evaluator.judgements(candidate, items)
@@ -151,7 +151,7 @@ class Proposer:
             for place, reply in enumerate(replies)
             if isinstance(reply, str) and isinstance(proposals[place], NoScoreError)
         }
-        if budget.left >= budget.proposal * len(again):
+        if budget.remaining >= budget.proposal * len(again):
             replies = list(self._replies(list(again.values()), seed + 50))
             for place, reply in zip(again, replies, strict=True):
                 if isinstance(reply, str):

@@ -47,7 +47,7 @@ from optimize.statistics.intervals import stream
 
 # What the first round may cost: so many times a race of the untuned judge, which runs first on its
 # share, since its mistakes are the first lessons.
-FIRST_ROUND_COST, SEED_BUDGET_SHARE = 5.0, 0.25
+FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
 # Of a round so much has to be affordable, or it is not begun; and so much of it races, whatever
 # proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
@@ -86,9 +86,9 @@ def show_labels(problem: SearchProblem) -> Exploration:
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
         shows_all = replace(problem.untuned, demo_set=cross_fit.demo_set)
-        return Exploration(finalists=[shows_all], tried=(), cross_fit=cross_fit)
+        return Exploration(finalists=[shows_all], candidate_ids=(), cross_fit=cross_fit)
     candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, prompt, options))
-    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], tried=())
+    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], candidate_ids=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,13 +161,13 @@ class Race:
         Where not even the fewest documents can be paid for all, the first candidates run.
         """
         budget, remaining = self.evaluator.budget, list(candidates)
-        spent_at_end = budget.spent + limit
+        spent_at_end = budget.total_cost + limit
         while len(remaining) > 1 and self.cost(remaining, self.fewest) > limit:
             remaining.pop()
         latest: dict[str, tuple[int, RaceResult]] = {}
         rung, n_documents = 0, 0
         while remaining:
-            left = spent_at_end - budget.spent
+            left = spent_at_end - budget.total_cost
             size = self.affordable(partial(self._cost_of_race, remaining), left)
             if not rung and size < self.fewest and self.cost(remaining, self.fewest) <= left:
                 # The better half will not go far; but all of them have run.
@@ -214,7 +214,7 @@ class RankSearch:
         raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
         item_cost = problem.evaluator.item_cost(problem.untuned)
         self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
-        self.most_for_dev = DEV_SHARE * problem.evaluator.budget.left
+        self.most_for_dev = DEV_SHARE * problem.evaluator.budget.remaining
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -223,7 +223,7 @@ class RankSearch:
             self._measure_leaders()
         return Exploration(
             finalists=self._finalists(),
-            tried=self.results.keys(),
+            candidate_ids=self.results.keys(),
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
             last_round=self.last_round,
         )
@@ -232,7 +232,7 @@ class RankSearch:
         """Run rounds until one brings less than a standard error: the labels tell no more."""
         budget = self.problem.evaluator.budget
         for number in range(1, self.problem.options.rounds + 1):
-            before, spent, self.n_rounds = self._parent().id, budget.spent, number
+            before, spent, self.n_rounds = self._parent().id, budget.total_cost, number
             with budget.reserving(self._dev_cost()):
                 has_raced = self._run_round(number)
             if not has_raced:
@@ -240,7 +240,7 @@ class RankSearch:
             gain, error = self._gain_since(before)
             pays = number < FEWEST_ROUNDS or gain > error
             is_final = not pays or number == self.problem.options.rounds
-            cost = budget.spent - spent
+            cost = budget.total_cost - spent
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 break
@@ -278,10 +278,10 @@ class RankSearch:
         budget, race = self.problem.evaluator.budget, self.race
         # Each is worth twice the one before, but forms of reasoning take no more than the first.
         planned = self.first_round * (1 if number == REASONING_ROUND else 2 ** (number - 1))
-        share = min(planned, budget.left)
-        end = budget.spent + share
+        share = min(planned, budget.remaining)
+        end = budget.total_cost + share
         # First the untuned judge, on its part of the round.
-        size = race.affordable(partial(race.cost, []), SEED_BUDGET_SHARE * share)
+        size = race.affordable(partial(race.cost, []), UNTUNED_BUDGET_SHARE * share)
         if share < MIN_ROUND_SHARE * planned or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
         race.compare(self.problem.untuned, size)
@@ -292,7 +292,7 @@ class RankSearch:
         leaders = self._above_untuned()[:LEADERS_RACED_ON]
         instructions = self._propose_instructions(number, parent)
         candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
-        limit = max(end - budget.spent, min(MIN_RACE_SHARE * share, budget.left))
+        limit = max(end - budget.total_cost, min(MIN_RACE_SHARE * share, budget.remaining))
         raced = [self._record(number, each) for each in race.run([*leaders, *candidates], limit)]
         # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
         return not candidates or any(candidate.id in raced for candidate in candidates)
@@ -329,9 +329,9 @@ class RankSearch:
         """New instructions, each from its own draw of documents, as many as are affordable."""
         budget, options = self.problem.evaluator.budget, self.problem.options
         n_proposals = options.proposals
-        if budget.left < budget.proposal * n_proposals:
+        if budget.remaining < budget.proposal * n_proposals:
             # Fewer, so that half of what is left can race them.
-            n_proposals = int(budget.left / 2 / budget.proposal)
+            n_proposals = int(budget.remaining / 2 / budget.proposal)
         draws = [stream(options.seed, "lesson", number, draw) for draw in range(n_proposals)]
         lessons = self.proposer.lessons(parent, self.problem.train, draws)
         best: dict[str, float] = {}
@@ -407,7 +407,7 @@ class RankSearch:
         tried = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
         entrants, size = [leader, *sorted(tried, key=item_cost)], 0
         while len(entrants) > 1 and size < race.fewest:
-            size = race.affordable(partial(race.cost, entrants), end - budget.spent)
+            size = race.affordable(partial(race.cost, entrants), end - budget.total_cost)
             entrants = entrants if size >= race.fewest else entrants[:-1]
         for candidate in entrants[1:]:
             self._record(number, race.compare(candidate, size))
@@ -458,7 +458,7 @@ def kind_of(candidate: Candidate) -> str:
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
     """What the candidate wrote beside the answers that people gave too, by item id."""
     choices = evaluator.untuned.answer.choices or ()
-    known = evaluator.known(candidate, items)
+    known = evaluator.scored_items(candidate, items)
     reasons = {}
     for item, judgement in zip(known.items, evaluator.judgements(candidate, known), strict=True):
         decided = not math.isnan(judgement.score) and (judgement.score or choices != LETTERS)
