@@ -57,7 +57,7 @@ def test_the_budget_refuses_before_anything_is_asked() -> None:
 
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
     evaluator = Evaluator(untuned=SEED, judge=never, budget=budget, pricing=pricing)
-    with pytest.raises(SearchBudgetSpentError, match="16 tokens are needed and 14 left"):
+    with pytest.raises(SearchBudgetSpentError, match="takes 16 tokens, and 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
 
 
