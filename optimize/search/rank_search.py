@@ -135,7 +135,7 @@ class Race:
         return Items(tuple(item for name in documents for item in self._of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of `size` documents for each candidate, and of them all for the untuned judge."""
+        """The cost of `size` documents for each candidate, and of all these for the untuned one."""
         documents = [self.documents(candidate, size) for candidate in candidates]
         union = {name for names in documents for name in names} or self.order[:size]
         return self.evaluator.cost(self._untuned, self.items(union)) + sum(
