@@ -55,10 +55,9 @@ class DemoSet:
 class Candidate:
     """A judge that may become the tuned one; its scores on documents that it shows do not count.
 
-    Attributes:
-        round: The round in which the instruction was proposed; 0 for the untuned instruction.
-        reasoning: What the judge writes before its answer; None for what the untuned judge writes.
-        threshold: The lowest score, in [0, 1], with which an output passes.
+    `round` is the round that proposed the instruction, 0 for the untuned one. `reasoning` is what
+    the judge writes before its answer, None for what the untuned judge writes. An output passes
+    with a score of `threshold` or more.
     """
 
     instruction: str
@@ -95,10 +94,7 @@ class Candidate:
 
 
 def fault(text: str, runs: set[int], earlier: Iterable[str]) -> str | None:
-    """Why an instruction may not be tried; None if it may.
-
-    `runs` are the word runs of the labelled texts, `earlier` the instructions tried before.
-    """
+    """Why an instruction may not be tried; None if it may. `runs` are the labelled texts'."""
     if not text:
         return "empty"
     if len(text) > LONGEST_INSTRUCTION:

@@ -111,14 +111,10 @@ def _static_characters(prompt: Prompt) -> int:
 class SearchBudget:
     """What a search may spend, in `unit`. Replies kept from an earlier start count as well.
 
-    Attributes:
-        limit: What may be spent in total.
-        slack: How far `limit` may be exceeded, because the cost of a call is only estimated.
-        proposal: What one request for an instruction is expected to cost.
-        proposal_price: The price of the proposer's tokens; None if a request counts 1.
-        set_aside: Reserves an amount in the models' own budget.
-        total_cost: What has been spent so far.
-        calls: The calls of both models so far.
+    The limit may be exceeded by `slack`, because the cost of a call is only estimated. A request
+    for an instruction is expected to cost `proposal`; `proposal_price` is the price of its tokens,
+    None if a request counts 1. `set_aside` reserves an amount in the models' own budget. So far
+    `total_cost` has been spent, on `calls` of both models.
     """
 
     limit: float
@@ -187,13 +183,10 @@ class Evaluator:
         return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Score the items with the candidate, within the budget.
-
-        Returns:
-            Scores in the items' order, NaN where the judge failed.
+        """Return scores in the items' order, NaN where the judge failed.
 
         Raises:
-            SearchBudgetSpentError: The items that have no score yet cost more than remains.
+            SearchBudgetSpentError: The items without a score cost more than remains.
         """
         judgements = self._judgements.setdefault(candidate.id, {})
         fresh = [item for item in items.items if item.id not in judgements]

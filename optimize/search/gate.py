@@ -14,7 +14,6 @@ part.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -257,30 +256,6 @@ def ship_anyway(decision: ShipDecision) -> ShipDecision:
     return replace(decision, ship=True, why=why)
 
 
-@dataclass(frozen=True, slots=True)
-class _Half:
-    """A half's contrasts, which are swapped together, and all of their documents, sorted."""
-
-    contrasts: Sequence[Contrast]
-    documents: Sequence[str]
-
-    @property
-    def value(self) -> np.floating[Any]:
-        return np.mean([each.value for each in self.contrasts])
-
-    @property
-    def n_untied(self) -> float:
-        return min(each.n_untied for each in self.contrasts)
-
-    def swapped(self, rng: np.random.Generator) -> Vector:
-        """The mean of the contrasts in each of `SWAPS` random swaps of documents."""
-        signs = rng.choice([-1.0, 1.0], (SWAPS, len(self.documents)))
-        columns = [np.searchsorted(self.documents, each.documents) for each in self.contrasts]
-        pairs = zip(self.contrasts, columns, strict=True)
-        mean: Vector = np.mean([each.swapped(signs[:, own]) for each, own in pairs], axis=0)
-        return mean
-
-
 def gain_of(
     halves: Sequence[Sequence[Contrast]], rng: np.random.Generator, risk: float = RISK
 ) -> Gain:
@@ -291,23 +266,37 @@ def gain_of(
     and for a rho over all outputs that rests on too few untied documents.
     """
     filled = [[each for each in half if each.documents] for half in halves]
-    parts = [
-        _Half(half, sorted({name for each in half for name in each.documents}))
-        for half in filled
-        if half
-    ]
-    sizes = np.array([len(part.documents) for part in parts])
+    means = [_mean_contrast(half) for half in filled if half]
+    sizes = np.array([len(mean.documents) for mean in means])
     n, half_width = int(sizes.sum()), np.inf
     if not n:
         return Gain(value=np.nan, low=np.nan, high=np.nan, n_documents=0)
     shares = sizes / n
-    value = float(shares @ [part.value for part in parts])
-    untied = sum(part.n_untied for part in parts)
+    value = float(shares @ [mean.value for mean in means])
+    untied = sum(mean.n_untied for mean in means)
     if n > 1 and untied >= FEWEST_UNTIED:
+        signs = (rng.choice([-1.0, 1.0], (SWAPS, size)) for size in sizes)
+        swaps = [mean.swapped(draw) for mean, draw in zip(means, signs, strict=True)]
         # The documents as they are count as one of the draws.
-        draws = np.sort([value, *(shares @ [part.swapped(rng) for part in parts])])[::-1]
+        draws = np.sort([value, *(shares @ swaps)])[::-1]
         # A little larger, so that a draw that equals the gain but for rounding does not exceed it.
         # At a risk of .5 the draw is about 0 and may be negative.
         half_width = max(0.0, float(draws[int(risk * len(draws))])) * (1 + 1e-9)
         half_width *= 1 + RANKS_LEARNED / (untied - RANKS_LEARNED)
     return Gain(value=value, low=value - half_width, high=value + half_width, n_documents=n)
+
+
+def _mean_contrast(contrasts: Sequence[Contrast]) -> Contrast:
+    """The mean of the contrasts of one half, which are swapped together."""
+    documents = sorted({name for each in contrasts for name in each.documents})
+    columns = [np.searchsorted(documents, each.documents) for each in contrasts]
+    pairs = list(zip(contrasts, columns, strict=True))
+    return Contrast(
+        value=float(np.mean([each.value for each in contrasts])),
+        error=np.nan,
+        documents=tuple(documents),
+        terms=np.empty(0),
+        interval=None,
+        swapped=lambda signs: np.mean([each.swapped(signs[:, own]) for each, own in pairs], axis=0),
+        n_untied=min(each.n_untied for each in contrasts),
+    )

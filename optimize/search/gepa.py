@@ -48,11 +48,8 @@ SPENT = SearchBudgetSpentError, BudgetSpentError
 class Adapter:
     """Lets GEPA score documents with an instruction, draw minibatches and ask for instructions.
 
-    Attributes:
-        values: The objective of each candidate that was scored on all documents for choosing.
-        candidate_ids: The ids of all candidates that were scored.
-        fatal_error: The error after which no more instructions are asked for. GEPA itself would
-            take it for one bad reply.
+    `values` has the objective of each candidate that was scored on all documents for choosing.
+    `fatal_error` ends the search; GEPA itself would take it for one bad reply.
     """
 
     propose_new_texts = None  # GEPA's own prompt
@@ -73,11 +70,7 @@ class Adapter:
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> Any:
-        """Score the documents of the batch, in order.
-
-        Raises:
-            SearchBudgetSpentError: Scoring them costs more than the budget has left.
-        """
+        """Score the documents of the batch, in order; raises SearchBudgetSpentError."""
         candidate, problem = Candidate(instruction=texts[INSTRUCTION]), self.problem
         items = problem.train.of_documents(batch)
         scores = problem.evaluator.scores(candidate, items)

@@ -24,11 +24,8 @@ from optimize.statistics.balanced import best_threshold, verdicts
 class SearchResult:
     """The result of a search: the tuned judge, whether it ships, and why.
 
-    Attributes:
-        tuned: The tuned judge; the untuned one if no candidate was better.
-        untuned: The untuned judge with its threshold.
-        n_tried: How many candidates were scored.
-        last_rounds: The last round of each half, if the optimizer counts rounds.
+    `tuned` is the untuned judge if no candidate was better. `untuned` has its threshold.
+    `last_rounds` has the last round of each half, if the optimizer counts rounds.
     """
 
     tuned: Candidate

@@ -38,15 +38,10 @@ SAME_PLACE = 0.05
 class JudgedItems:
     """Items with one judge's judgements of them, in the items' order.
 
-    Outputs are ranked within documents, or over all items if no document has three.
-
-    Attributes:
-        places: (2, items): people's and the judge's places, 1 for the best; NaN where the judge
-            failed.
-        n_ranked: With how many outputs each output is ranked.
-        gaps: By how much the judge ranks each output too high, in standard deviations of ranks; of
-            pairs, in margins.
-        telling: The gaps, larger where people explained their label.
+    Outputs are ranked within documents, or over all items if no document has three. `places` has
+    shape (2, items): people's and the judge's places, 1 for the best, NaN where the judge failed.
+    `gaps` says by how much the judge ranks an output too high, in standard deviations of ranks (of
+    pairs, in margins), and `telling` is the same, larger where people explained their label.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:

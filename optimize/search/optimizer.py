@@ -89,12 +89,8 @@ class CrossFit:
 class LastRound:
     """How far the last round of a search improved the best candidate, measured on train.
 
-    Attributes:
-        gain: The improvement.
-        error: Its standard error.
-        cost: What the round cost, in the budget's unit.
-        is_final: Whether the search ended because a further round would not pay, and not because
-            the budget ended.
+    `error` is the standard error of the gain, and `cost` is in the budget's unit. `is_final` says
+    that the search ended because a further round would not pay, and not because the budget ended.
     """
 
     gain: float

@@ -133,16 +133,7 @@ class Proposer:
     def propose(
         self, current: str, lessons: Sequence[str], history: History, number: int
     ) -> list[str]:
-        """Ask for a new instruction for each lesson, and record those that may not be tried.
-
-        Args:
-            current: The instruction to improve.
-            lessons: One lesson for each request.
-            history: Instructions tried before.
-            number: The round.
-
-        Returns:
-            The instructions that may be tried, at most one for each lesson.
+        """New instructions in place of `current`, at most one for each lesson, in round `number`.
 
         Raises:
             SearchBudgetSpentError: The requests cost more than the budget has left.

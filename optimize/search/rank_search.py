@@ -95,14 +95,10 @@ def show_labels(problem: SearchProblem) -> Exploration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """How a candidate did in a race.
+    """A candidate's objective, and its gain over the untuned judge on the same documents.
 
-    Attributes:
-        value: Its objective.
-        gain: Its objective less that of the untuned judge on the same documents.
-        error: The standard error of the gain.
-        n_documents: How many documents it was scored on.
-        reliable: Whether it fails on few enough outputs to ship.
+    `error` is the standard error of the gain. `reliable` says that the candidate fails on few
+    enough outputs to ship.
     """
 
     candidate: Candidate
@@ -163,13 +159,9 @@ class Race:
         )
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
-        """Race the candidates within a limit on the cost.
+        """Race the candidates within a limit on the cost, and return their results, best first.
 
         If the limit does not pay for the fewest documents for all, only the first candidates race.
-
-        Returns:
-            The last result of each candidate: those that came further first, and of these the one
-            with the largest gain less a standard error first.
         """
         budget, entrants = self.evaluator.budget, list(candidates)
         final_cost = budget.total_cost + limit
@@ -191,7 +183,7 @@ class Race:
             half = results[: math.ceil(len(results) / 2)]
             entrants = [result.candidate for result in half if result.reliable]
             rung, n_documents = rung + 1, size
-        # Less a standard error, because candidates were scored on different documents.
+        # Those that came further are first; gains are less a standard error, as documents differ.
         order = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
         return [result for _, result in order]
 
@@ -211,9 +203,8 @@ class Race:
 class RankSearch:
     """One search, whose rounds each improve on the best candidate so far.
 
-    Attributes:
-        results: Each candidate's result in its last race, by id.
-        best_reasoning: The best form of reasoning so far; None for the untuned judge's own.
+    `results` has each candidate's result in its last race, by id. `best_reasoning` is the best form
+    of reasoning so far, None for the untuned judge's own.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
