@@ -1,6 +1,6 @@
 """Labels in the form that statistics take: items with a text and a number, rating matrices."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -221,33 +221,36 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
     Raises:
         LabelError: No output has two ratings, or an output has ratings by unknown annotators.
     """
-    entries = [
-        (output.id, output.annotators.get(dimension, ()), output.ratings.get(dimension, ()))
-        for output in labelled.outputs
-    ]
-    entries = [
-        (output, annotators, ratings if annotators or len(ratings) > 1 else ())
-        for output, annotators, ratings in entries
-    ]
-    sizes = {len(ratings) for _, _, ratings in entries if ratings}
+    rows = list(_annotations(labelled, dimension))
+    sizes = {len(ratings) for _, _, ratings in rows if ratings}
     if max(sizes, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's, in `annotations` or a long file (--annotations)"
         )
-    if len(sizes) == 1 and not any(annotators for _, annotators, _ in entries):
+    if len(sizes) == 1 and not any(annotators for _, annotators, _ in rows):
         numbers = tuple(str(number) for number in range(1, max(sizes) + 1))
-        entries = [(output, numbers if ratings else (), ratings) for output, _, ratings in entries]
-    names = tuple(sorted({name for _, annotators, _ in entries for name in annotators}))
-    matrix = np.full((len(entries), len(names)), np.nan)
-    for row, (output, annotators, ratings) in enumerate(entries):
+        rows = [(name, numbers if ratings else (), ratings) for name, _, ratings in rows]
+    names = tuple(sorted({name for _, annotators, _ in rows for name in annotators}))
+    matrix = np.full((len(rows), len(names)), np.nan)
+    for index, (output, annotators, ratings) in enumerate(rows):
         if ratings and len(annotators) != len(ratings):
             raise LabelError(
                 f"{labelled.name}: output {output!r} has {len(ratings)} ratings on {dimension!r} "
                 f"and {len(annotators)} annotators' names: say who gave which"
             )
-        matrix[row, [names.index(name) for name in annotators]] = ratings
+        matrix[index, [names.index(name) for name in annotators]] = ratings
     return matrix, names
+
+
+def _annotations(
+    labelled: LabelledSet, dimension: str
+) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
+    """Yield each output's id, annotators and ratings, without a single rating of no name."""
+    for output in labelled.outputs:
+        annotators = output.annotators.get(dimension, ())
+        ratings = output.ratings.get(dimension, ())
+        yield output.id, annotators, ratings if annotators or len(ratings) > 1 else ()
 
 
 def is_two_valued(human: Vector) -> bool:

@@ -79,8 +79,8 @@ def command(arguments: Sequence[str]) -> int:
 def label(flags: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     parts = [f"judge={part}" for part in flags.judge if part in PARTS]
-    columns, pairwise = mapping([*flags.map, *parts]), flags.pairwise is not None
-    labelled = read_items(flags.file, map=columns or None, pairwise=pairwise)
+    columns = mapping([*flags.map, *parts])
+    labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         names = [name for name in labelled.reading.texts if NAME.match(name)]
         texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
@@ -106,14 +106,20 @@ def label(flags: argparse.Namespace) -> int:
                 server.serve_forever()
             except KeyboardInterrupt:
                 n_labels = session.close()
-    kind = "--pairwise" if pairwise else "--dimension"
-    spec = flags.pairwise or flags.dimension
-    spec = spec if find_subject(spec) else "=".join([subject.name, *spec.split("=", 1)[1:]])
-    tune = ["dspy-judges", "tune", "--data", str(out), kind, spec]
-    tune += ["--scale", flags.scale] if flags.scale else []
-    last = [f"next: {shlex.join(tune)}"] if n_labels else []
+    last = [f"next: {_tune_command(flags, subject, out)}"] if n_labels else []
     print_lines(["", f"{count(n_labels, 'label')} in {out}", *last])
     return DONE
+
+
+def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
+    """The command that tunes a judge on the labels."""
+    kind, spec = "--dimension", flags.dimension
+    if flags.pairwise:
+        kind, spec = "--pairwise", flags.pairwise
+    if not find_subject(spec):
+        spec = "=".join([subject.name, *spec.split("=", 1)[1:]])
+    scale = ["--scale", flags.scale] if flags.scale else []
+    return shlex.join(["dspy-judges", "tune", "--data", str(out), kind, spec, *scale])
 
 
 def _rows(labelled: Labelled, seed: int) -> list[Row]:

@@ -52,17 +52,14 @@ def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items
     rng, items = np.random.default_rng(first), []
     for document in range(first, first + n_documents):
         for output in range(outputs):
-            qualities = rng.uniform(0, 1, len(QUALITIES))
+            values = rng.uniform(0, 1, len(QUALITIES))
+            pairs = zip(QUALITIES, values, strict=True)
             item = Item(
                 id=f"d{document}o{output}",
                 document_id=f"d{document}",
                 system=f"s{output}",
-                texts={
-                    "text": " ".join(
-                        f"{q}={v:.4f}" for q, v in zip(QUALITIES, qualities, strict=True)
-                    )
-                },
-                human=float(1 + 2 * qualities[0] + 2 * qualities[4]),
+                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in pairs)},
+                human=float(1 + 2 * values[0] + 2 * values[4]),
             )
             items.append(item)
     return Items(tuple(items))
@@ -85,9 +82,8 @@ class SimulatedJudge:
         for item in items:
             values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
             mean = float(np.mean([values[i] for i in places or range(len(QUALITIES))]))
-            judgements.append(
-                ItemJudgement(Judgement(score=1 + 4 * mean + _noise(prompt.instruction, item.id)))
-            )
+            score = 1 + 4 * mean + _noise(prompt.instruction, item.id)
+            judgements.append(ItemJudgement(Judgement(score=score)))
         return judgements
 
 

@@ -274,9 +274,7 @@ class Session:
             labels, n = self._of(annotator).latest, len(self.rows)
             if item is None:
                 item = next((at for at in range(n) if at not in labels), None)
-            item_state = None if item is None else self._content(item)
-            if item_state:
-                item_state["undone"] = undone and undone.content
+            content = {"undone": undone and undone.content}
             disagreements = self._disagreements(annotator)
             if item is not None:  # the judge's answers stay hidden until every item has a label
                 disagreements = [pair for pair in disagreements if pair[1] != "judge"]
@@ -289,7 +287,7 @@ class Session:
                 "annotators": sorted(self._labels),
                 "disagreements": len(disagreements),
                 "has_judge": self.judge is not None,
-                "item": item_state,
+                "item": None if item is None else self._content(item) | content,
             }
 
     def label(self, click: Click) -> State:

@@ -14,17 +14,18 @@ part.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from optimize.figures.as_json import DIGITS, json_number
+from optimize.figures.as_json import DIGITS, value_cell
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import verdicts
-from optimize.statistics.intervals import Contrast, stream
+from optimize.statistics.intervals import Contrast, Interval, stream
 
 SWAPS = 2000
 # The ranks of a rho over all outputs depend on the documents as well, which swaps ignore. Without
@@ -48,6 +49,10 @@ class Finalist:
     items: Items
     scores: Vector
     untuned: Vector
+
+    @property
+    def is_reliable(self) -> bool:
+        return is_reliable(self.scores, self.untuned)
 
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.untuned, self.items, goal)
@@ -98,10 +103,8 @@ def decide(
     row pays for it again.
     """
     goal, options = problem.goal, problem.options
-    reliable = [
-        [each for each in half if is_reliable(each.scores, each.untuned)] for half in halves
-    ]
-    finalists = [each for half in reliable for each in half]
+    reliable = [[each for each in half if each.is_reliable] for half in halves]
+    finalists = list(chain(*reliable))
     if not finalists:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.untuned, fallback or ShipDecision(ship=False, why=why)
@@ -118,9 +121,7 @@ def decide(
         problem.record(
             "gate",
             candidate=tuned.id,
-            figures={
-                name: json_number(getattr(gain, name), DIGITS) for name in ("value", "low", "high")
-            },
+            figures=value_cell(gain.value, Interval(gain.low, gain.high), DIGITS),
             n_documents=gain.n_documents,
             risk=options.risk,
             ship=decision.ship,
@@ -232,7 +233,7 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
     """Why there is no finalist to decide about."""
     if not n_tried:
         return "No candidate could be tried."
-    failure_rates = [float(np.isnan(each.scores).mean()) for half in halves for each in half]
+    failure_rates = [float(np.isnan(each.scores).mean()) for each in chain(*halves)]
     if failure_rates:
         return f"Every finalist fails on {min(failure_rates):.0%} of the outputs or more."
     return f"None of {n_tried} candidates did better on train."
@@ -265,8 +266,8 @@ def gain_of(
     than `risk` of the swaps reach the gain. The interval is infinite for fewer than two documents,
     and for a rho over all outputs that rests on too few untied documents.
     """
-    filled = [[each for each in half if each.documents] for half in halves]
-    means = [_mean_contrast(half) for half in filled if half]
+    defined = ([each for each in half if each.documents] for half in halves)
+    means = [_mean_contrast(half) for half in defined if half]
     sizes = np.array([len(mean.documents) for mean in means])
     n, half_width = int(sizes.sum()), np.inf
     if not n:

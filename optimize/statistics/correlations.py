@@ -10,7 +10,7 @@ for systems like these. `contrast_judges` compares two judges on the same output
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -102,11 +102,7 @@ def dataset_level(
         ValueError: As `read_rows`, or the coefficient has no weighted form.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    interval = None
-    value = _over_all(rows, coefficient, undefined)
-    if coefficient == "spearman" and rows.n_untied >= FEW_DOCUMENTS:
-        interval = correlation_interval(value, document_terms(rows, "dataset"))
-    return _correlation(rows, value, coefficient, "dataset", interval, undefined)
+    return _correlation("dataset", rows, coefficient, undefined)
 
 
 def summary_level(
@@ -140,23 +136,7 @@ def summary_level(
         ValueError: As `read_rows`.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    own = _document_coefficients(rows, coefficient)
-    values = _by_convention(own, rows, undefined)
-    defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
-    values, weights = values[defined], rows.weight[rows.first_rows][defined]
-    value = np.nan
-    if values.size:
-        value = float(np.average(values, weights=weights))
-        # So that their mean is the value; equal weights leave them unchanged to the last digit.
-        values += (weights / weights.mean() - 1) * (values - value)
-    return replace(
-        _correlation(
-            rows, value, coefficient, "summary", correlation_interval(value, values), undefined
-        ),
-        n_documents=values.size,
-        n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
-        n_zero=values.size - n_defined,
-    )
+    return _correlation("summary", rows, coefficient, undefined)
 
 
 def system_level(
@@ -187,30 +167,7 @@ def system_level(
         ValueError: As `read_rows`.
     """
     rows = read_rows(judge, human, document, system, weight)
-    value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
-    interval = system_interval(value, rows.n_systems) if coefficient == "spearman" else None
-    return _correlation(rows, value, coefficient, "system", interval, undefined)
-
-
-def _correlation(
-    rows: "Rows",
-    value: float,
-    coefficient: str,
-    level: Level,
-    interval: Interval | None,
-    undefined: Undefined,
-) -> Correlation:
-    """A correlation that all documents with a score entered."""
-    return Correlation(
-        value=value,
-        coefficient=coefficient,
-        level=level,
-        interval=interval,
-        n_outputs=rows.judge.size,
-        n_documents=rows.n_documents,
-        n_failed=rows.n_failed,
-        undefined=undefined,
-    )
+    return _correlation("system", rows, coefficient, undefined)
 
 
 def correlation(
@@ -225,13 +182,47 @@ def correlation(
     weight: ArrayLike | None = None,
 ) -> Correlation:
     """The correlation at a level; ValueError at system level without `system`."""
-    how: Any = {"coefficient": coefficient, "undefined": undefined, "weight": weight}
-    if level == "system":
-        if system is None:
-            raise ValueError("the system level needs each output's system")
-        return system_level(judge, human, system, document, **how)
-    of_level = summary_level if level == "summary" else dataset_level
-    return of_level(judge, human, document, **how)
+    if level == "system" and system is None:
+        raise ValueError("the system level needs each output's system")
+    rows = read_rows(judge, human, document, system if level == "system" else None, weight)
+    return _correlation(level, rows, coefficient, undefined)
+
+
+def _correlation(level: Level, rows: "Rows", coefficient: str, undefined: Undefined) -> Correlation:
+    is_spearman, interval = coefficient == "spearman", None
+    n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
+    if level == "summary":
+        own = _document_coefficients(rows, coefficient)
+        values = _by_convention(own, rows, undefined)
+        defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
+        values, weights = values[defined], rows.weight[rows.first_rows][defined]
+        value = np.nan
+        if values.size:
+            value = float(np.average(values, weights=weights))
+            # So that their mean is the value; equal weights leave them the same to the last digit.
+            values += (weights / weights.mean() - 1) * (values - value)
+        interval = correlation_interval(value, values)
+        n_documents, n_zero = values.size, values.size - n_defined
+        n_undefined = rows.n_documents - n_defined + rows.n_unscored_documents
+    elif level == "system":
+        value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
+        interval = system_interval(value, rows.n_systems) if is_spearman else None
+    else:
+        value = _over_all(rows, coefficient, undefined)
+        if is_spearman and rows.n_untied >= FEW_DOCUMENTS:
+            interval = correlation_interval(value, document_terms(rows, "dataset"))
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level=level,
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=n_documents,
+        n_undefined=n_undefined,
+        n_failed=rows.n_failed,
+        n_zero=n_zero,
+        undefined=undefined,
+    )
 
 
 def rho(
