@@ -1,6 +1,6 @@
-"""Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
+"""Labels in the form that statistics take: items with a text and a number, rating matrices."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -19,7 +19,7 @@ Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 OUTPUTS_FOR_SUMMARY_LEVEL = 3
-# With fewer documents that have a rho than this share, summary level would rest on the odd ones.
+# The share of documents that must have a rho, so that summary level does not rest on exceptions.
 SHARE_FOR_SUMMARY_LEVEL = 0.5
 
 # A vote as a margin for A.
@@ -28,10 +28,11 @@ VOTES: Mapping[str, float] = {"A": 1.0, "tie": 0.0, "B": -1.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One output with its mean rating, or one pair with its margin, under the judge's names.
+    """One output with its mean rating, or one pair with its margin.
 
-    `ratings` has what each annotator gave, where it is known (1, 0 or -1 for a vote for A, neither
-    or B), and `comment` what people wrote beside it. `weight` is that of its document.
+    `texts` are by the names that the judge reads. `ratings` has each annotator's rating, if they
+    are known (for a pair 1, 0 or -1 for A, neither or B), and `comment` what people wrote about
+    the label. `weight` is the weight of its document.
     """
 
     id: str
@@ -46,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """A split's items in order, and where each document's items stand."""
+    """Items in order, as vectors as well; `places` has the rows of each document."""
 
     items: tuple[Item, ...]
     human: Vector = field(init=False)
@@ -70,7 +71,7 @@ class Items:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether documents count differently, as they were drawn with unequal chances."""
+        """Whether documents have unequal weights, because they were drawn with unequal chances."""
         return np.unique(self.weights).size > 1
 
     @property
@@ -80,12 +81,12 @@ class Items:
 
     @property
     def system_ids(self) -> list[str]:
-        """Each item's system, in order; those that name none are one system's, ""."""
+        """Each item's system, in order; "" for items without one."""
         return [item.system or "" for item in self.items]
 
     def of_documents(self, documents: Collection[str]) -> "Items":
-        selected = set(documents)
-        return Items(tuple(item for item in self.items if item.document_id in selected))
+        names = set(documents)
+        return Items(tuple(item for item in self.items if item.document_id in names))
 
     def of_rows(self, rows: Iterable[int]) -> "Items":
         return Items(tuple(self.items[row] for row in rows))
@@ -98,10 +99,13 @@ class Items:
 def items_of(
     labelled: LabelledSet | LabelledPairs, dimension: str, subject: Subject | None = None
 ) -> Items:
-    """The outputs rated on a dimension, or the pairs, with the texts that `subject` is judged from.
+    """The outputs with ratings on a dimension, or the pairs, as items.
 
-    Without a subject they have no texts: enough to compare recorded scores with people's. A pair's
-    candidates go by the comparison's field names. Raises LabelError where a text is missing.
+    They have the texts that `subject` is judged from; without a subject they have none. The two
+    outputs of a pair get the comparison's field names.
+
+    Raises:
+        LabelError: An item lacks a text.
     """
     if isinstance(labelled, LabelledSet):
         return Items(
@@ -141,7 +145,7 @@ def items_of(
 
 
 def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str, Any]:
-    """The `data` of summary.json: which labels they are, and how many of what is measured."""
+    """The `data` of summary.json: the name and the digest of the labels, and counts of items."""
     return {
         "name": labelled.name,
         "sha256": labelled.sha256,
@@ -154,44 +158,44 @@ def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:
-    """How many outputs the labels lack for a tie among annotators."""
+    """How many outputs have no label because annotators are tied."""
     return labelled.n_tied if isinstance(labelled, LabelledSet) else 0
 
 
 def text_key(texts: Mapping[str, str]) -> str:
-    """16 hex digits that stand for the texts a judge reads, whatever their whitespace and order."""
-    words = sorted(" ".join(text.split()) for text in texts.values())
-    return sha256("\0".join(words).encode(errors="surrogatepass")).hexdigest()[:16]
+    """A digest of 16 hex digits of texts, which ignores their whitespace and order."""
+    contents = sorted(" ".join(text.split()) for text in texts.values())
+    return sha256("\0".join(contents).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def tuned_keys(items: Items, subject: Subject) -> list[str]:
-    """The keys of rows and of documents, by which a judge tells those that it was tuned on."""
+    """The keys of rows and of documents, by which a judge recognises what it was tuned on."""
     rows = [item.texts for item in items.items]
-    given = (given_texts(texts, subject) for texts in rows)
-    return sorted({text_key(texts) for texts in (*rows, *given) if texts})
+    documents = (given_texts(texts, subject) for texts in rows)
+    return sorted({text_key(texts) for texts in (*rows, *documents) if texts})
 
 
 def given_texts(texts: Mapping[str, str], subject: Subject) -> dict[str, str]:
-    """What systems were given: all texts but the output, or a pair's two."""
+    """The texts that systems were given: all but the output, or but the two of a pair."""
     output = None if isinstance(subject, Comparison) else output_name(subject.texts)
     return {name: texts[name] for name in subject.inputs if name != output}
 
 
 def output_name(texts: Sequence[str]) -> str | None:
-    """Which of the texts is the output under judgement: a usual name, else the last one read."""
-    named = [name for name in texts if name in OUTPUTS]
-    return named[-1] if named else texts[-1] if texts else None
+    """The name of the output under judgement: the last usual name for one, else the last name."""
+    candidates = [name for name in texts if name in OUTPUTS] or texts
+    return candidates[-1] if candidates else None
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """A score each, a pair's margin; NaN where the judge failed."""
+    """(judgements,) scores, of pairs margins; NaN where the judge failed."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
 def _texts(
     data_name: str, item_id: str, texts: Mapping[str, str], subject: Subject | None
 ) -> dict[str, str]:
-    """The texts that the subject reads; its only text may be the item's only one, of any name."""
+    """The texts that the subject reads; if both have a single text, its name does not matter."""
     names = () if subject is None else tuple(subject.inputs)
     missing = [name for name in names if name not in texts]
     if not missing:
@@ -205,48 +209,60 @@ def _texts(
 
 
 def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tuple[str, ...]]:
-    """(outputs, annotators) ratings, NaN where unrated, and the annotators' names.
+    """Build the matrix of annotators' ratings on a dimension.
 
-    Ratings without names are taken by their order, if every output with several has as many. A
-    single rating by nobody named may be a mean: NaN. Raises LabelError where only such are
-    known, or who gave a rating is not.
+    Ratings without names are taken in their order, if every output with several ratings has as
+    many. A single rating without a name is left out, because it may be a mean.
+
+    Returns:
+        The (outputs, annotators) ratings, NaN where an annotator gave none, and the annotators'
+        names, sorted.
+
+    Raises:
+        LabelError: No output has two ratings, or an output has ratings by unknown annotators.
     """
-    names_of = [output.annotators.get(dimension, ()) for output in labelled.outputs]
-    ratings = [output.ratings.get(dimension, ()) for output in labelled.outputs]
-    ratings = [
-        values if annotators or len(values) > 1 else ()
-        for annotators, values in zip(names_of, ratings, strict=True)
-    ]
-    sizes = {len(values) for values in ratings if values}
+    rows = list(_annotations(labelled, dimension))
+    sizes = {len(ratings) for _, _, ratings in rows if ratings}
     if max(sizes, default=0) < 2:
         raise LabelError(
             f"{labelled.name}: {dimension!r} has no output with ratings by two annotators or more; "
             "give every annotator's, in `annotations` or a long file (--annotations)"
         )
-    if not any(names_of) and len(sizes) == 1:
-        names_of = [tuple(str(index + 1) for index in range(len(values))) for values in ratings]
-    names = tuple(sorted({name for annotators in names_of for name in annotators}))
-    matrix = np.full((len(ratings), len(names)), np.nan)
-    for row, (annotators, values) in enumerate(zip(names_of, ratings, strict=True)):
-        if values and len(annotators) != len(values):
+    if len(sizes) == 1 and not any(annotators for _, annotators, _ in rows):
+        numbers = tuple(str(number) for number in range(1, max(sizes) + 1))
+        rows = [(name, numbers if ratings else (), ratings) for name, _, ratings in rows]
+    names = tuple(sorted({name for _, annotators, _ in rows for name in annotators}))
+    matrix = np.full((len(rows), len(names)), np.nan)
+    for index, (output, annotators, ratings) in enumerate(rows):
+        if ratings and len(annotators) != len(ratings):
             raise LabelError(
-                f"{labelled.name}: output {labelled.outputs[row].id!r} has {len(values)} ratings "
-                f"on {dimension!r} and {len(annotators)} annotators' names: say who gave which"
+                f"{labelled.name}: output {output!r} has {len(ratings)} ratings on {dimension!r} "
+                f"and {len(annotators)} annotators' names: say who gave which"
             )
-        for name, value in zip(annotators, values, strict=True):
-            matrix[row, names.index(name)] = value
+        matrix[index, [names.index(name) for name in annotators]] = ratings
     return matrix, names
 
 
+def _annotations(
+    labelled: LabelledSet, dimension: str
+) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
+    """Yield each output's id, annotators and ratings, without a single rating of no name."""
+    for output in labelled.outputs:
+        annotators = output.annotators.get(dimension, ())
+        ratings = output.ratings.get(dimension, ())
+        yield output.id, annotators, ratings if annotators or len(ratings) > 1 else ()
+
+
 def is_two_valued(human: Vector) -> bool:
-    """Whether people give 1 (pass) and 0 (fail) alone."""
+    """Whether people's labels are 1 (pass) and 0 (fail) only."""
     return bool(human.size and np.isin(human, (0, 1)).all())
 
 
 def choose_level(items: Items) -> Level:
-    """Summary where documents have three outputs or more on average and most have a rho.
+    """Summary level if documents have three outputs or more on average and most have a rho.
 
-    A document that people rate alike has none. Else dataset, and always of pass and fail.
+    A document that people rate alike has none. Otherwise, and always for pass and fail, it is
+    dataset level.
     """
     if is_two_valued(items.human):
         return "dataset"
@@ -257,7 +273,7 @@ def choose_level(items: Items) -> Level:
 
 
 def levels_of(items: Items) -> tuple[Level, ...]:
-    """The levels that labels have, the most telling first."""
+    """The levels at which the labels can be compared, the most informative first."""
     several = len(items) > len(items.documents)
     levels: list[Level] = ["summary", "dataset"] if several else ["dataset"]
     if len(items.systems) > 1:

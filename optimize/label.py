@@ -1,4 +1,4 @@
-"""The command `label`: a page on this machine to give labels, and the file that keeps them."""
+"""The command `label`: serve a page on this machine on which people label outputs."""
 
 import argparse
 import os
@@ -29,6 +29,7 @@ from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judged_t
 from optimize.label_page.server import Server
 from optimize.label_page.session import Session, State, numbers_of
 from optimize.measuring.asking import on_labels_scale
+from optimize.search.evaluator import reason_of
 
 COMMAND = "dspy-judges label"
 MOST_ANSWERS = 10
@@ -78,21 +79,21 @@ def command(arguments: Sequence[str]) -> int:
 def label(flags: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     parts = [f"judge={part}" for part in flags.judge if part in PARTS]
-    mapped, pairwise = mapping([*flags.map, *parts]), flags.pairwise is not None
-    labelled = read_items(flags.file, map=mapped or None, pairwise=pairwise)
+    columns = mapping([*flags.map, *parts])
+    labelled = read_items(flags.file, map=columns or None, pairwise=flags.pairwise is not None)
     if isinstance(labelled, LabelledPairs):
         names = [name for name in labelled.reading.texts if NAME.match(name)]
         texts = [name for name in names if all(name in pair.texts for pair in labelled.pairs)]
-        shown, judged = texts, {"A": "response_a", "B": "response_b"}
+        inputs, outputs = texts, {"A": "response_a", "B": "response_b"}
     else:
-        texts = judged_texts(labelled, mapped)
-        shown, judged = texts[:-1], {texts[-1]: texts[-1]}
+        texts = judged_texts(labelled, columns)
+        inputs, outputs = texts[:-1], {texts[-1]: texts[-1]}
     subject = _subject(flags, labelled, texts)
     rows, out = _rows(labelled, flags.seed), _out(flags, labelled, subject)
     judge = _judge_of(flags, subject)
     with in_use(out):
         session = Session(
-            subject=subject, rows=rows, texts=shown, judged=judged, path=out, seed=flags.seed
+            subject=subject, rows=rows, texts=inputs, outputs=outputs, path=out, seed=flags.seed
         )
         for note in (*labelled.notes, *session.notes):
             print_note(f"note: {note}")
@@ -105,18 +106,24 @@ def label(flags: argparse.Namespace) -> int:
                 server.serve_forever()
             except KeyboardInterrupt:
                 n_labels = session.close()
-    kind = "--pairwise" if pairwise else "--dimension"
-    spec = flags.pairwise or flags.dimension
-    spec = spec if find_subject(spec) else "=".join([subject.name, *spec.split("=", 1)[1:]])
-    words = ["dspy-judges", "tune", "--data", str(out), kind, spec]
-    words += ["--scale", flags.scale] if flags.scale else []
-    last = [f"next: {shlex.join(words)}"] if n_labels else []
+    last = [f"next: {_tune_command(flags, subject, out)}"] if n_labels else []
     print_lines(["", f"{count(n_labels, 'label')} in {out}", *last])
     return DONE
 
 
+def _tune_command(flags: argparse.Namespace, subject: Subject, out: Path) -> str:
+    """The command that tunes a judge on the labels."""
+    kind, spec = "--dimension", flags.dimension
+    if flags.pairwise:
+        kind, spec = "--pairwise", flags.pairwise
+    if not find_subject(spec):
+        spec = "=".join([subject.name, *spec.split("=", 1)[1:]])
+    scale = ["--scale", flags.scale] if flags.scale else []
+    return shlex.join(["dspy-judges", "tune", "--data", str(out), kind, spec, *scale])
+
+
 def _rows(labelled: Labelled, seed: int) -> list[Row]:
-    """What every line of the file says of its output or pair; A and B change places by chance."""
+    """The row of each output or pair for the file; the sides of pairs swap at random."""
     rows: list[Row] = []
     for item in labelled.items:
         if not isinstance(item, LabelledPair):
@@ -132,28 +139,19 @@ def _rows(labelled: Labelled, seed: int) -> list[Row]:
 
 
 def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]) -> Subject:
-    """What is labelled; SettingsError where the flags do not fit each other."""
+    """The dimension or comparison to label; SettingsError if the flags do not fit each other."""
     spec, bounds = flags.dimension or flags.pairwise or "", flags.scale and bounds_of(flags.scale)
-    written, equals, definition = map(str.strip, spec.partition("="))
+    title, equals, definition = map(str.strip, spec.partition("="))
     if flags.scale and (flags.pairwise or not bounds):
         raise SettingsError(f"--scale {flags.scale}: of ratings, and as in 1-5")
     if equals and not definition:
         raise SettingsError(f"{spec}: write what earns a good label, or leave out the =")
-    name = re.sub("[^a-z0-9]+", "_", written.casefold()).strip("_")
-    subject = None if equals else find_subject(written) or find_subject(name)
+    name = re.sub("[^a-z0-9]+", "_", title.casefold()).strip("_")
+    subject = None if equals else find_subject(title) or find_subject(name)
     if subject is None:
-        known = [*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread]
-        near = get_close_matches(name, known, n=1, cutoff=0.85)
-        if near and not equals and name not in known:
-            raise SettingsError(
-                f"{name}: did you mean {near[0]}? If not, say what it means: '{name}=...'"
-            )
-        ratings = whole_ratings(bounds) if bounds else ()
-        answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
-        if isinstance(labelled, LabelledPairs):
-            subject = loading.comparison_on(name, texts, labelled.candidate, definition)
-        else:
-            subject = loading.dimension_on(name, answers, texts, definition)
+        if not equals:
+            _check_spelling(name, labelled)
+        subject = _new_subject(name, definition, bounds, labelled, texts)
     elif isinstance(subject, Comparison) is not isinstance(labelled, LabelledPairs):
         other = "--pairwise" if isinstance(subject, Comparison) else "--dimension"
         raise SettingsError(f"{subject.name}: name it by {other}")
@@ -161,14 +159,34 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
         subject = rescale(subject, flags.scale)
     if (number := len(numbers_of(subject))) > MOST_ANSWERS:
         raise SettingsError(
-            f"{subject.name} has {number} answers, and a key each have {MOST_ANSWERS} at most; "
+            f"{subject.name} has {number} answers, and the page has keys for {MOST_ANSWERS}; "
             "give people fewer, as in --scale 1-10"
         )
     return subject
 
 
+def _check_spelling(name: str, labelled: Labelled) -> None:
+    """Raise SettingsError if the name is nearly that of another judge or column."""
+    names = [*catalog.JUDGES, *labelled.reading.ratings, *labelled.reading.unread]
+    similar = get_close_matches(name, names, n=1, cutoff=0.85)
+    if similar and name not in names:
+        raise SettingsError(
+            f"{name}: did you mean {similar[0]}? If not, say what it means: '{name}=...'"
+        )
+
+
+def _new_subject(
+    name: str, definition: str, bounds: Any, labelled: Labelled, texts: Sequence[str]
+) -> Subject:
+    if isinstance(labelled, LabelledPairs):
+        return loading.comparison_on(name, texts, labelled.candidate, definition)
+    ratings = whole_ratings(bounds) if bounds else ()
+    answers = (ratings[0], ratings[-1]) if ratings else PASS_FAIL
+    return loading.dimension_on(name, answers, texts, definition)
+
+
 def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
-    """The judge of --judge; SettingsError where it does not answer as people are to."""
+    """The judge of --judge; SettingsError if its answers differ from those that people give."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
         return None
@@ -189,8 +207,8 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
 def _ask(
     judge: Judge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
 ) -> dict[str, State]:
-    """What the judge says of each row, by id, as far as the limits allow."""
-    columns, said = judge.find_columns(rows[0]), dict[str, State]()
+    """The judge's answers by row id, as many as the limits allow."""
+    columns, answers = judge.find_columns(rows[0]), dict[str, State]()
     texts = ({name: row.get(column) for name, column in columns.items()} for row in rows)
     with (
         judge.open_client(keep_going=False, **asking_options(flags)) as client,
@@ -201,24 +219,24 @@ def _ask(
             for row, judgement in zip(rows, judgements, strict=True):
                 progress.step(failed=judgement.failure is not None)
                 if judgement.failure is None:
-                    said[row["id"]] = _said(judgement, numbers_of(judge.subject))
+                    answers[row["id"]] = _answer(judgement, numbers_of(judge.subject))
         except BudgetSpentError as error:
-            print_note(f"note: {error}: {len(said):,} of {len(rows):,} are judged")
-    return said
+            print_note(f"note: {error}: {len(answers):,} of {len(rows):,} are judged")
+    return answers
 
 
-def _said(judged: AnyJudgement, numbers: Mapping[Any, float]) -> State:
-    """A judgement as the page shows it."""
-    if isinstance(judged, Preference):
-        said = judged.preferred, judged.comparison
+def _answer(judgement: AnyJudgement, numbers: Mapping[Any, float]) -> State:
+    """A judgement as the page shows it: with the answer nearest to its score."""
+    value: Any
+    if isinstance(judgement, Preference):
+        value = judgement.preferred
     else:
-        nearest = min(numbers, key=lambda value: abs(numbers[value] - judged.score))
-        said = nearest, judged.rationale
-    return {"value": said[0], "score": judged.score, "reason": said[1] or ""}
+        value = min(numbers, key=lambda answer: abs(numbers[answer] - judgement.score))
+    return {"value": value, "score": judgement.score, "reason": reason_of(judgement)}
 
 
 def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Path:
-    """The file of the labels; SettingsError where it cannot be one."""
+    """The file for the labels; SettingsError if it cannot be used."""
     file = split_sheet(Path(flags.file))[0]
     stem = flags.file if flags.file in SHIPPED_NAMES else labelled.name
     own = Path(f"{stem}.{subject.name}.jsonl")
@@ -229,5 +247,5 @@ def _out(flags: argparse.Namespace, labelled: Labelled, subject: Subject) -> Pat
         raise SettingsError(f"--out {out}: there is no folder {out.parent}")
     if out.exists() and file.exists() and out.samefile(file):
         raise SettingsError(f"--out {out}: holds the outputs; name another file")
-    # Whoever names a link means its file, which has one lock under all of its names.
+    # Follow a link, so that the file has one lock under all of its names.
     return Path(os.path.realpath(out)) if flags.out and out.is_symlink() else out

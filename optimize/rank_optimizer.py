@@ -1,7 +1,7 @@
-"""RankOptimizer: the rank search as a DSPy teleprompter, for programs of one's own.
+"""RankOptimizer: the rank search as a DSPy teleprompter, for any program with one predictor.
 
-A program is run as it is, its forward, its adapter and all; the search writes the instruction and
-the demonstrations of its one predictor, and reads what that wrote off DSPy's trace.
+The program runs as it is, with its own forward and adapter. The search writes the instruction and
+the demonstrations of its predictor, and reads the predictor's answers from DSPy's trace.
 """
 
 import contextvars
@@ -44,7 +44,7 @@ from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
 from optimize.report.answer import run_lines
-from optimize.search.evaluator import Judged, JudgeItems
+from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.search.halves import SearchResult
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
@@ -60,26 +60,28 @@ WAY_OUT = (
     "as dspy.ChainOfThought('document, summary -> rating: int') or "
     "judges.load('relevance').program()"
 )
-# Where an example names its document, and where people's rating stands, if nothing is said.
+# The default fields of an example's document and of people's rating.
 GROUPS, HUMAN = ("document_id", "group"), "human"
 # Each side of a split needs documents to rank.
 FEWEST_DOCUMENTS = 10
-# More ratings than a demonstration's level need be told apart by.
+# Upper bound on the levels of demonstrations.
 MAX_LEVELS = 100
-# Tokens of a reply, unless the LM says otherwise: programs may reason at length.
+# Tokens of a reply unless the LM sets a limit: programs may reason at length.
 LONGEST_REPLY = 4096
 
 
 class ProgramError(JudgesError, TypeError):
-    """A program of a form that cannot be tuned; the message says which form can."""
+    """The program cannot be tuned; the message says which programs can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankResult:
-    """How a program was tuned; print it for the answer.
+    """How a program was tuned; print it for a report.
 
-    `summary` holds what `tune()` writes into summary.json; there is no test among the examples, and
-    so no figure of one. `trials` are all that was tried, `search` is what the gate weighed.
+    Attributes:
+        summary: What `tune()` writes into summary.json, without figures on a test split.
+        trials: A row for each trial of the search.
+        search: The result of the search, with the decision of the gate.
     """
 
     summary: Mapping[str, Any]
@@ -91,23 +93,34 @@ class RankResult:
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
-    """Tunes a program that rates or chooses so that it ranks outputs as people do.
+    """Tunes a program that rates or chooses, so that it ranks outputs as people do.
 
     The program is any dspy.Module with one predictor whose output is a rating (int, float, a
-    Literal of numbers) or one of two labels; `output` names that field where there are several.
+    Literal of numbers) or one of two labels. Examples are dspy.Examples or dicts.
 
-    Examples are dspy.Examples or dicts. `label` names the field of people's rating ("human", else
-    the program's own output). `group` names the field that tells the document (else "document_id"
-    or "group"); it may be a text itself, as in group="document".
+    Args:
+        lm: The model's name or a dspy.LM. By default the predictor's own, else the one that DSPy
+            is configured with, else the embedded model.
+        proposer_lm: The model that writes instructions; by default `lm`.
+        label: The examples' field with people's rating. By default "human", else the field that
+            the program writes.
+        group: The examples' field that names the document, or a text that documents have in
+            common, as in group="document". By default "document_id", else "group".
+        output: The program's field to tune, if several are ratings or choices.
+        level: "summary", "dataset", "system", or "auto" to choose by the examples.
+        max_calls: Upper bound on the calls to both models.
+        max_cost: Upper bound on US dollars.
+        price: US dollars for a million tokens (read, written), if no table has the model's price.
+        max_demos: Upper bound on the demonstrations in a prompt.
+        optimizer: "rank", "gepa", or a function as in `optimize.search.optimizer`.
+        risk: The chance, in (0, 1), that a program is returned that is no better than the student.
+        num_threads: How many requests are sent at once.
+        seed: Fixes the split of the examples and the search.
+        folder: Keeps every reply, so that compiling again costs nothing.
+        quiet: Whether to print no progress to stderr.
 
-    The model is `lm`, a name or a dspy.LM with all of its arguments, else the predictor's own, else
-    the one that DSPy is configured with, else the embedded one; `proposer_lm`, which writes
-    instructions, is the same unless given. `max_calls` bounds the calls to both, `max_cost` US
-    dollars, which takes a `price` (for a million tokens read and written) where no table knows the
-    model's. `max_demos` bounds what a prompt shows. `risk` is the chance that a program which is no
-    better than the given one is returned. `num_threads` are the requests under way at once. `level`
-    is "summary", "dataset", "system" or "auto". `folder` keeps every reply, so that compiling again
-    costs nothing. Progress goes to stderr unless `quiet`.
+    Raises:
+        SettingsError: `optimizer` is a function that is not at the top of a module.
     """
 
     def __init__(
@@ -147,20 +160,30 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         }
 
     def compile(self, student: dspy.Module, *, trainset: Any, valset: Any = None) -> dspy.Module:
-        """Return a tuned copy, or an unchanged one where the gate ships the untuned program.
+        """Tune the program on the examples.
 
-        Either half of the documents is judged by what the other half teaches; a valset is added to
-        them. The copy's `detailed_results` (a RankResult) say what was tried and why it was chosen.
-        Raises TypeError for a program that cannot be tuned, ValueError for examples that lack
-        something, and what `tune()` raises.
+        Args:
+            student: The program.
+            trainset: Examples with people's ratings, on 10 documents or more.
+            valset: More of them; the documents of both are split into halves, and each half tests
+                what the other half teaches.
+
+        Returns:
+            A tuned copy, or an unchanged one if the gate ships the untuned program. Its
+            `detailed_results` (a RankResult) say what was tried and why it was chosen.
+
+        Raises:
+            ProgramError: The program cannot be tuned. It is a TypeError.
+            ValueError: An example lacks a field, or the examples are too few or too alike.
+            JudgesError: As `tune()`.
         """
-        began = time.monotonic()
+        start = time.monotonic()
         program = Program(student, self.output)
         print_line: Callable[[str], None] = (lambda text: None) if self.quiet else print_error
         labels = self._labels(program, [*trainset, *(valset or ())], print_line)
         check_level(self.level, labels.train, pairs=program.answer.is_choice)
         level = choose_level(labels.train) if self.level == "auto" else self.level
-        opened, settings = self._models(program)
+        clients, settings = self._models(program)
         judge = program.describe(labels.everything)
         objective = choose_objective("auto", self.level, judge.subject, labels.everything)
         prepared = PreparedRun(
@@ -175,7 +198,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(self.folder or scratch)
             folder.mkdir(parents=True, exist_ok=True)
-            with in_use(folder), open_models(settings, folder, opened) as models:
+            with in_use(folder), open_models(settings, folder, clients) as models:
                 with models.judge.account.spending_on(SEARCH):
                     run = ActiveRun.start(
                         prepared=prepared,
@@ -186,7 +209,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                         print_line=print_line,
                     )
                     result = run.search()
-                summary = summarize(run, result, {}, time.monotonic() - began)
+                summary = summarize(run, result, {}, time.monotonic() - start)
         compiled = student.deepcopy()
         if result.decision.ship:
             compiled = program.tuned(result.tuned.prompt(judge.prompt))
@@ -196,27 +219,27 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def _labels(
         self, program: "Program", rows: Sequence[Any], print_line: Callable[[str], None]
     ) -> Labels:
-        """The examples as a run's labels, in two parts without a document in common."""
+        """The examples as a run's labels, in two halves without a document in common."""
         group = self.group or next((name for name in GROUPS if rows and name in rows[0]), None)
         everything = program.read(rows, self.label, group)
         names = everything.documents
         if len(names) < FEWEST_DOCUMENTS:
             raise ValueError(
-                f"the examples have {len(names)} documents; {FEWEST_DOCUMENTS} are the least"
+                f"the examples have {len(names)} documents; at least {FEWEST_DOCUMENTS} are needed"
             )
         if group is None:
             print_line(
-                "no example names its document, so trainset is split by row; where several rows "
-                f"share one, say which field tells, as in group={program.text_names[0]!r}"
+                "no example names its document, so trainset is split by row; if rows share a "
+                f"document, name the field that tells it, as in group={program.text_names[0]!r}"
             )
         order = [names[i] for i in stream(self.seed, "split").permutation(len(names))]
-        parts = order[: len(order) // 2], order[len(order) // 2 :]
-        train, dev = (everything.of_documents(part) for part in parts)
-        for part in (train, dev):
-            if np.ptp(part.human) == 0:
+        halves = order[: len(order) // 2], order[len(order) // 2 :]
+        train, dev = (everything.of_documents(half) for half in halves)
+        for half in (train, dev):
+            if np.ptp(half.human) == 0:
                 raise ValueError(
-                    f"half of the examples are all rated {part.human[0]:g}, so nothing is ranked: "
-                    "give more, or another seed"
+                    f"half of the examples are all rated {half.human[0]:g}, so there is nothing to "
+                    "rank: give more examples, or another seed"
                 )
         return Labels(
             labelled=LabelledSet(name="trainset", sha256="", outputs=()),
@@ -228,30 +251,30 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         )
 
     def _models(self, program: "Program") -> tuple[dict[str, Model], Settings]:
-        """The models that are open already, by their roles, and the run's settings."""
-        opened: dict[str, Model] = {}
-        # A program keeps its fields, or what is saved of it could not be loaded into another.
+        """Clients for the models that are dspy.LMs, by role, and the run's settings."""
+        clients: dict[str, Model] = {}
+        # A program keeps its fields, so that its saved state can be loaded into another.
         settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
             if isinstance(lm, dspy.BaseLM):
-                model = opened[role] = DspyModel(lm)
+                model = clients[role] = DspyModel(lm)
                 settings |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
-        if "judge" in opened:
+        if "judge" in clients:
             if settings["concurrency"] is None:
                 settings["concurrency"] = dspy.settings.num_threads
             if self.proposer_lm is None:
-                opened["proposer"] = opened["judge"]
-        return opened, read_settings(settings)
+                clients["proposer"] = clients["judge"]
+        return clients, read_settings(settings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The output that is a rating, or a choice of two; `values` are a Literal's, in order.
+    """The output field that is a rating, or a choice between two labels.
 
-    Of a choice the first label counts 1, and the second 0.
+    `values` are those of a Literal, in order. The first label of a choice counts 1, the second 0.
     """
 
     name: str
@@ -259,37 +282,38 @@ class Answer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """What a value of the program's counts, or a label; ValueError for what is none."""
+        """The number for a value that the program wrote; ValueError if it is not on the scale."""
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
         if not math.isfinite(score) or (self.values and value not in self.values):
-            raise ValueError(f"{value!r} is no rating on the scale")
+            raise ValueError(f"{value!r} is not a rating on the scale")
         return score
 
     def label(self, cell: Any) -> float:
-        """What people's label counts: a rating; of a choice a label, tie, share or margin."""
+        """The number for people's label: a rating; for a choice a label, tie, share or margin."""
         if self.is_choice and cell in (*self.values, "tie"):
             return 0.5 if cell == "tie" else self.score(cell)
         number, low = float(cell), -1 if self.values == LETTERS else 0
         is_two = self.is_choice or [*map(str, self.values)] == ["0", "1"]
         if is_two and not low <= number <= 1:
-            words = ", ".join(map(repr, self.values))
-            raise ValueError(f"{cell!r} is no label; write {words}, or a number from {low} to 1")
+            labels = ", ".join(map(repr, self.values))
+            raise ValueError(
+                f"{cell!r} is not a label; write {labels}, or a number from {low} to 1"
+            )
         if not math.isfinite(number):
-            raise ValueError(f"{cell!r} is no finite number")
-        if self.values != LETTERS:
-            return number  # a rating, or the share of people who said the first label
-        return (number + 1) / 2
+            raise ValueError(f"{cell!r} is not a finite number")
+        # A margin in [-1, 1], a rating, or the share of people who chose the first label.
+        return (number + 1) / 2 if self.values == LETTERS else number
 
     def value(self, level: int) -> Any:
-        """What a demonstration shows for a level of the scale."""
+        """The program's value for a level of the scale."""
         if self.is_choice:
             return self.values[1 - level]
         return next((value for value in self.values if int(value) == level), level)
 
     def scale(self, items: Items) -> tuple[int, ...]:
-        """The levels of demonstrations: the scale's, or those that people's ratings span."""
+        """The levels of demonstrations: the scale's, or the range of people's ratings."""
         if self.is_choice:
             return 0, 1
         if self.values:
@@ -300,14 +324,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudge(Judge):
-    """A program under its own fields' names, as the search describes it; it asks nothing itself."""
+    """A program as a judge under its own field names; it is never asked itself."""
 
     def __post_init__(self) -> None:
-        """Take any fields: the program's adapter renders them."""
+        """Allow any fields, because the program's adapter renders them."""
 
 
 class Program:
-    """A program to tune: what the search asks of it, and a copy with what the search has found."""
+    """A program to tune: it reads examples, judges items, and makes tuned copies of itself."""
 
     def __init__(self, module: dspy.Module, output: str | None = None) -> None:
         name = type(module).__name__
@@ -325,24 +349,24 @@ class Program:
         self.signature = self.predictor.signature
         self.answer = answer_of(name, self.signature, output)
         self.text_names = tuple(self.signature.input_fields)
-        # What it writes beside the answer, as ChainOfThought its reasoning.
+        # A field written beside the answer, such as the reasoning of ChainOfThought.
         others = (name for name in self.signature.output_fields if name != self.answer.name)
         self.reason = next(others, None)
         self._inputs: dict[str, Mapping[str, Any]] = {}
 
     def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
-        """The examples as items; ValueError names the first that lacks something."""
+        """The examples as items; ValueError names the first example that lacks a field."""
         if not rows:
-            raise ValueError("trainset is empty: it holds the examples that people have rated")
+            raise ValueError("trainset is empty: give examples that people have rated")
         if label is None:
             label = HUMAN if HUMAN in rows[0] else self.answer.name
-        wanted = [*self.text_names, label, *([group] if group else [])]
+        names = [*self.text_names, label, *([group] if group else [])]
         items = []
         for number, row in enumerate(rows):
             where = f"example {number}"
-            if missing := [name for name in wanted if row.get(name) is None]:
+            if missing := [name for name in names if row.get(name) is None]:
                 raise ValueError(
-                    f"{where} has no {missing[0]!r}; an example has {', '.join(wanted)}; other "
+                    f"{where} has no {missing[0]!r}; an example has {', '.join(names)}; other "
                     "names: RankOptimizer(label=..., group=...)"
                 )
             inputs = {name: row[name] for name in self.text_names}
@@ -364,98 +388,99 @@ class Program:
         return Items(tuple(items))
 
     def describe(self, items: Items) -> Judge:
-        """The program as the judge that the search tunes."""
-        said = {field.name: field for field in prompt_of(self.signature).fields}
-        scale, meaning = self.answer.scale(items), said[self.answer.name].description
+        """The program as a judge, which the search tunes."""
+        fields = {field.name: field for field in prompt_of(self.signature).fields}
+        scale, meaning = self.answer.scale(items), fields[self.answer.name].description
         if self.answer.is_choice:
             meaning += " (1 = {}, 0 = {})".format(*self.answer.values)
-        answer = replace(said[self.answer.name], description=meaning, choices=scale)
-        reasons = [said[self.reason]] if self.reason else []
-        fields = [*(said[name] for name in self.text_names), *reasons, answer]
+        answer = replace(fields[self.answer.name], description=meaning, choices=scale)
+        inputs = [fields[name] for name in self.text_names]
+        reasons = [fields[self.reason]] if self.reason else []
         subject = Dimension(
             name=slug(self.answer.name),
             definition=meaning,
-            inputs={slug(name): said[name].description for name in self.text_names},
+            inputs={slug(field.name): field.description for field in inputs},
             anchors=dict.fromkeys(scale, ""),
             instruction=self.signature.instructions,
         )
-        prompt = Prompt(instruction=self.signature.instructions, fields=tuple(fields))
+        prompt = Prompt(instruction=self.signature.instructions, fields=(*inputs, *reasons, answer))
         return ProgramJudge(subject=subject, prompt=prompt)
 
     def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
-        """What scores items by the program with a prompt of the search's, in order."""
+        """A function that judges items, in order, with the program under a prompt of the search."""
         client, temperature = models.judge, models.plan.temperature
         lm = as_lm(client, temperature=temperature, max_tokens=LONGEST_REPLY, seed=settings.seed)
         # A model in this process answers one request at a time, and in order.
         n_threads = 1 if is_embedded(client.model.endpoint) else settings.concurrency
         monitor = FailureMonitor()
 
-        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[Judged]:
-            """Yield what the program says of each item, in order."""
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterator[ItemJudgement]:
             module = self.tuned(prompt)
             _predictor(module, self.path).lm = lm
             lm.engine.stopped = None
             pool = ThreadPoolExecutor(min(n_threads, len(items)), "program")
-            # Threads see what is set in DSPy here; what is left at an error is not begun.
+            # Threads get the DSPy settings of this one; after an error no further item begins.
             context = contextvars.copy_context()
             try:
                 futures = [
                     pool.submit(context.copy().run, self._judge, module, lm, item) for item in items
                 ]
                 for future in futures:
-                    judged = future.result()
-                    failure = judged.judgement.failure
+                    item_judgement = future.result()
+                    failure = item_judgement.judgement.failure
                     monitor.add(Response(replies=(), parsed=(), error=failure))
-                    yield judged
+                    yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
         return judge_items
 
-    def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> Judged:
-        """One item's score; raises what ends a run, among it ProgramError."""
+    def _judge(self, module: dspy.Module, lm: dspy.LM, item: Item) -> ItemJudgement:
+        """Judge one item; the errors that end a run are raised, the others make a failure."""
         trace: list[Any] = []
         usage = UsageTracker()
         try:
-            # The usage and the trace are the search's, and no part of its user's.
+            # The usage and the trace of the search stay out of the user's own.
             with dspy.context(trace=trace, usage_tracker=usage, disable_history=True):
                 module(**self._inputs[_key(item.texts)])
             if not trace:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
-            said = trace[-1][2]
-            reason = _text(said.get(self.reason)) if self.reason else None
-            score = self.answer.score(said[self.answer.name])
+            prediction = trace[-1][2]
+            reason = _text(prediction.get(self.reason)) if self.reason else None
+            score = self.answer.score(prediction[self.answer.name])
             judgement = Judgement(score=score, rationale=reason or None)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything
-            stopped = lm.engine.stopped
-            if isinstance(stopped, FatalModelError | BudgetSpentError):
-                raise stopped from None
+            fatal = lm.engine.stopped
+            if isinstance(fatal, FatalModelError | BudgetSpentError):
+                raise fatal from None
             judgement = Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
         totals = usage.get_total_tokens().values()
         names = "prompt_tokens", "completion_tokens"
-        return Judged(judgement, *(sum(each.get(name, 0) for each in totals) for name in names))
+        return ItemJudgement(
+            judgement, *(sum(each.get(name, 0) for each in totals) for name in names)
+        )
 
     def tuned(self, prompt: Prompt) -> dspy.Module:
-        """A copy with the instruction and the demonstrations of the prompt."""
+        """A copy of the program with the prompt's instruction and demonstrations."""
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
-        # Demonstrations of its own stay as they are where the search shows none.
+        # If the search shows no demonstrations, the program keeps its own.
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
         return compiled
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
-        """A demonstration of the search's in the program's own types, as its adapter shows it."""
+        """A demonstration of the search in the program's own types."""
         inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
         values = {**inputs, self.answer.name: self.answer.value(int(demo[self.answer.name]))}
         return dspy.Example(**values).with_inputs(*self.text_names)
 
 
 def answer_of(program: str, signature: Any, output: str | None = None) -> Answer:
-    """The output that is a rating or a choice; ProgramError where there is none, or several."""
+    """The only output that is a rating or a choice; ProgramError if there is none or several."""
     outputs = signature.output_fields
     if output is not None and output not in outputs:
         raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
@@ -463,16 +488,16 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
     answers = [answer for name, kind in kinds.items() if (answer := _answer(name, kind))]
     if len(answers) == 1:
         return answers[0]
-    written = ", ".join(
+    signature_text = ", ".join(
         f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in kinds.items()
     )
     if answers:
         raise ProgramError(
-            f"{program} writes {len(answers)} ratings or choices ({written}): say which is "
-            f"people's, as in RankOptimizer(output={answers[-1].name!r})"
+            f"{program} writes {len(answers)} ratings or choices ({signature_text}): name the one "
+            f"that people gave, as in RankOptimizer(output={answers[-1].name!r})"
         )
     raise ProgramError(
-        f"{program} writes no rating and no choice ({written}): type its output, as in "
+        f"{program} writes no rating and no choice ({signature_text}): type its output, as in "
         f"'... -> {list(kinds)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
     )
 
@@ -489,7 +514,7 @@ def _answer(name: str, annotation: Any) -> Answer | None:
 
 
 def slug(name: str) -> str:
-    """The name as a dimension's may be: small letters, digits and underscores."""
+    """The name in the form of a dimension's: small letters, digits and underscores."""
     slug = re.sub(r"[^a-z0-9_]", "_", name.lower()).strip("_")[:60]
     return slug if slug[:1].isalpha() else f"text_{slug}"
 

@@ -1,4 +1,4 @@
-"""A suite that any optimizer should pass: inherit `OptimizerContract` and name the optimizer.
+"""A test suite for any optimizer: inherit `OptimizerContract` and name the optimizer.
 
 ```python
 from optimize.testing import OptimizerContract
@@ -8,8 +8,8 @@ class TestHillClimb(OptimizerContract):
     optimizer = staticmethod(hill_climb)
 ```
 
-pytest then runs every test below. They need no network: a simulated judge rates short texts by the
-qualities that its instruction names, and people value two of the six.
+pytest then runs every test below. The tests need no network: a simulated judge rates short texts by
+the qualities that its instruction names, and people value two of the six.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from judges.protocol import Completion, Message, Reply, Sampling
 from optimize.items import Item, Items
 from optimize.search.evaluator import (
     Evaluator,
-    Judged,
+    ItemJudgement,
     Pricing,
     SearchBudget,
     SearchBudgetSpentError,
@@ -48,21 +48,18 @@ WARMTH = Dimension(
 
 
 def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items:
-    """Texts that state six qualities from 0 to 1; people value kindness and candour alike."""
+    """Texts that state six qualities in [0, 1]; people value kindness and candour equally."""
     rng, items = np.random.default_rng(first), []
     for document in range(first, first + n_documents):
         for output in range(outputs):
-            qualities = rng.uniform(0, 1, len(QUALITIES))
+            values = rng.uniform(0, 1, len(QUALITIES))
+            pairs = zip(QUALITIES, values, strict=True)
             item = Item(
                 id=f"d{document}o{output}",
                 document_id=f"d{document}",
                 system=f"s{output}",
-                texts={
-                    "text": " ".join(
-                        f"{q}={v:.4f}" for q, v in zip(QUALITIES, qualities, strict=True)
-                    )
-                },
-                human=float(1 + 2 * qualities[0] + 2 * qualities[4]),
+                texts={"text": " ".join(f"{name}={value:.4f}" for name, value in pairs)},
+                human=float(1 + 2 * values[0] + 2 * values[4]),
             )
             items.append(item)
     return Items(tuple(items))
@@ -70,25 +67,24 @@ def simulated_items(n_documents: int, first: int = 0, outputs: int = 6) -> Items
 
 @dataclass
 class SimulatedJudge:
-    """Rates by the qualities that its instruction names (all, where it names none), with noise.
+    """Rates with noise by the qualities that its instruction names, or by all if it names none.
 
     Attributes:
-        requests: Every prompt and item that it was asked to judge, in order.
+        requests: Every prompt and item that it judged, in order.
     """
 
     requests: list[tuple[Prompt, Item]] = field(default_factory=list)
 
-    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         self.requests += [(prompt, item) for item in items]
         places = [i for i, quality in enumerate(QUALITIES) if quality in prompt.instruction]
-        judged = []
+        judgements = []
         for item in items:
             values = [float(part.partition("=")[2]) for part in item.texts["text"].split()]
             mean = float(np.mean([values[i] for i in places or range(len(QUALITIES))]))
-            judged.append(
-                Judged(Judgement(score=1 + 4 * mean + _noise(prompt.instruction, item.id)))
-            )
-        return judged
+            score = 1 + 4 * mean + _noise(prompt.instruction, item.id)
+            judgements.append(ItemJudgement(Judgement(score=score)))
+        return judgements
 
 
 @cache
@@ -169,6 +165,6 @@ class OptimizerContract:
             try:
                 _, problem, judge, _ = self.explore(calls)
             except SearchBudgetSpentError:
-                continue  # which the search takes for an end
-            assert problem.evaluator.budget.spent <= calls
+                continue  # the search ends there, too
+            assert problem.evaluator.budget.total_cost <= calls
             assert len(judge.requests) <= calls

@@ -1,4 +1,4 @@
-"""The label page's server: on this machine alone, for those who have its whole address."""
+"""The label page's server: on this machine only, for those who have its secret address."""
 
 import json
 import secrets
@@ -14,7 +14,7 @@ import msgspec
 from optimize.label_page.session import Click, RefusedError, Session
 
 PAGE = Path(__file__).with_name("page.html")
-# What the page's script and style have for a nonce, which is new with every answer.
+# The page's placeholder for the nonce, which is new with every response.
 NONCE = "{{nonce}}"
 MAX_BODY = 2**20
 HEADERS = {
@@ -27,19 +27,19 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one session; each connection has a thread that nobody waits for."""
+    """Serves one session, with a daemon thread for each connection."""
 
-    request_queue_size = 128  # of 5, the system resets what comes at once
+    request_queue_size = 128  # with the default of 5 the system resets simultaneous connections
 
     def __init__(self, session: Session) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.session, self.token = session, secrets.token_urlsafe()
-        # Another host's name would be another page's way in.
+        # Other host names are refused, since another page could use them to get in.
         self.hosts = [f"{host}:{self.server_port}" for host in ("127.0.0.1", "localhost")]
         self.address = f"http://{self.hosts[0]}/{self.token}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a page that was closed before its answer."""
+        """Print no error if a page was closed before its response."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -68,15 +68,15 @@ class _Handler(BaseHTTPRequestHandler):
             return self.send_error(404)
         fits = length.isdecimal() and len(length) < 10 and int(length) <= MAX_BODY
         if self.headers.get_content_type() != "application/json" or not fits:
-            self.close_connection = True  # what was sent stays unread
+            self.close_connection = True  # because the body stays unread
             return self._answer(413, {"error": f"send JSON of at most {MAX_BODY:,} bytes"})
         try:
             self._ask(word, msgspec.json.decode(self.rfile.read(int(length)), type=Click))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._answer(400, {"error": f"this is no click: {error}"})
+            self._answer(400, {"error": f"not a click: {error}"})
 
     def _ask(self, word: str, of: str | Click) -> None:
-        """Answer with what the session says."""
+        """Respond with the session's state, or with why it refuses."""
         try:
             self._answer(200, getattr(self.server.session, word)(of))
         except RefusedError as error:
@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(error.status, {"error": str(error), **about})
 
     def _word(self) -> str | None:
-        """What the address names behind the token; None for strangers."""
+        """The word behind the token in the address; None without the token or from elsewhere."""
         token, _, word = self.path.partition("?")[0][1:].partition("/")
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
         owned = host in self.server.hosts and origin in (None, f"http://{host}")
@@ -105,9 +105,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def send_error(self, code: int, message: Any = None, explain: Any = None) -> None:
-        """A stranger, and what the standard library refuses, gets nothing."""
+        """Respond with an empty 404, to strangers as to malformed requests."""
         self.close_connection = True
         self._answer(404, b"", "text/plain")
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing, since addresses hold the token."""
+        """Log nothing, because addresses contain the token."""

@@ -1,7 +1,8 @@
-"""Labels as they are given: what is shown to whom, what stands, and the file that keeps them.
+"""A labelling session: which item each annotator sees next, their labels, and the label file.
 
-Annotators disagree where their ratings differ by 2 or more (of 2 or 3 answers: at all), and one
-disagrees with the judge where its score is a point or more away, or its word or choice another.
+Two annotators disagree on an item if their ratings differ by 2 or more, or at all if there are only
+2 or 3 answers. An annotator disagrees with the judge if its score is a point or more away, or if
+its word or choice is another one.
 """
 
 import json
@@ -37,13 +38,13 @@ from optimize.statistics.plain import quadratic_kappa
 Value = int | float | str
 After = Literal["annotators", "judge"]
 State = dict[str, Any]
-# The time that a label takes is the median of so many, known from so few.
+# The time that a label takes is the median of the last ones, if there are at least three.
 RECENT, FEWEST = 20, 3
 LONGEST_NAME = 80
 
 
 class RefusedError(JudgesError, ValueError):
-    """A click that is not taken; `status` is HTTP's, `state` what the page should show instead."""
+    """A click is refused, with an HTTP status and the `state` that the page should show instead."""
 
     def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
         super().__init__(message)
@@ -51,9 +52,10 @@ class RefusedError(JudgesError, ValueError):
 
 
 class Click(msgspec.Struct, forbid_unknown_fields=True):
-    """What a page sends: by whom and, of a label, what is said of which item.
+    """What a page sends: the annotator and, for a label, the item and the answer.
 
-    `before` is the value that it showed as theirs (None: none), `after` whose labels it showed.
+    `before` is the annotator's earlier answer on the page, None for none. `after` says whose
+    answers the page showed before the click, if any.
     """
 
     annotator: str
@@ -65,7 +67,7 @@ class Click(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Label(msgspec.Struct):
-    """What a line of the file says beside its output; no value takes a label back."""
+    """A label as in a line of the file; a value of None takes the earlier label back."""
 
     annotator: str
     labelled_at: datetime
@@ -74,46 +76,51 @@ class Label(msgspec.Struct):
     changed_after: After | None = None
 
     @property
-    def said(self) -> State:
+    def content(self) -> State:
         return {"value": self.value, "comment": self.comment}
 
 
 @dataclass
-class _Given:
-    """One annotator's labels by item: those that stand, the last one last, and those given blind.
+class _Labels:
+    """One annotator's labels by item.
 
-    What is `seen` is not blind any more.
+    `latest` has the labels that count, the newest last; `blind` the answers given before the
+    annotator saw anybody else's; `exposed` the items on which others' answers were shown.
     """
 
-    standing: dict[int, Label] = field(default_factory=dict)
+    latest: dict[int, Label] = field(default_factory=dict)
     blind: dict[int, Value | None] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
+    exposed: set[int] = field(default_factory=set)
 
     def add(self, item: int, label: Label) -> None:
-        self.standing.pop(item, None)
+        self.latest.pop(item, None)
         if label.value is not None:
-            self.standing[item] = label
+            self.latest[item] = label
         if label.changed_after:
-            self.seen.add(item)
-        if item not in self.seen:
+            self.exposed.add(item)
+        if item not in self.exposed:
             self.blind[item] = label.value
 
 
 @dataclass(kw_only=True, eq=False)
 class Session:
-    """Outputs or pairs in their order, and the file of their labels; for requests of any thread.
+    """The items in their order and the file of their labels; any thread may call it.
 
-    `rows` hold what every line of the file says of an output or pair, `texts` and `judged` which of
-    it the page shows, under which name. `judge` has by id the judge's `value`, its `score` and the
-    `reason`. A label is one write of a whole line and stands once the disk has it: what is
-    remembered is what the file holds, and where another program changed it, every call is refused.
-    `notes` say what else the file held.
+    A label is one write of a whole line, and counts once the disk has it. If another program
+    changes the file, every call is refused.
+
+    Attributes:
+        rows: What each line of the file says of its output or pair.
+        texts: The keys of the texts that the page shows above the outputs.
+        outputs: The keys of the outputs, by their names on the page.
+        judge: The judge's `value`, `score` and `reason`, by id.
+        notes: What else the file held when it was opened.
     """
 
     subject: Subject
     rows: Sequence[Mapping[str, Any]]
     texts: Sequence[str]
-    judged: Mapping[str, str]
+    outputs: Mapping[str, str]
     path: Path
     seed: int = 0
     judge: Mapping[str, State] | None = None
@@ -122,17 +129,18 @@ class Session:
 
     def __post_init__(self) -> None:
         self._lock, self._numbers = RLock(), numbers_of(self.subject)
-        kind, self._about = kind_of(self.subject), dict[str, Any]()
-        self._key = "preferred" if kind == "pairwise" else "rating"
-        if kind != "pairwise":
+        self._kind, self._about = kind_of(self.subject), dict[str, Any]()
+        self._key = "preferred" if self._kind == "pairwise" else "rating"
+        if self._kind != "pairwise":
             self._about = {"dimension": self.subject.name}
-        if kind == "rating":
+        if self._kind == "rating":
             self._about["rating_scale"] = f"{min(self._numbers)}-{max(self._numbers)}"
         chance, documents = random.Random(self.seed), dict[str, list[Mapping[str, Any]]]()
         for row in self.rows:
             documents.setdefault(row["group"], []).append(row)
-        groups = chance.sample([*documents.values()], len(documents))
-        self.rows = [row for group in groups for row in chance.sample(group, len(group))]
+        order = chance.sample([*documents.values()], len(documents))
+        groups = [chance.sample(group, len(group)) for group in order]
+        self.rows = [row for group in groups for row in group]
         names = "document", "documents", "place", "of_document"
         self._places = [
             dict(zip(names, (number, len(groups), place, len(group)), strict=True))
@@ -140,11 +148,15 @@ class Session:
             for place in range(1, len(group) + 1)
         ]
         self._index = {row["id"]: item for item, row in enumerate(self.rows)}
-        self._given: dict[str, _Given] = {}
+        self._labels: dict[str, _Labels] = {}
         self._read()
 
     def _read(self) -> None:
-        """Open the file with its labels; a last line that a kill cut off is removed. LabelError."""
+        """Open the file and read its labels; drop a last line that was cut off.
+
+        Raises:
+            LabelError: A line is not a label of this page.
+        """
         *lines, last = claim_file(self.path).read_bytes().split(b"\n")
         is_whole = not b'{"id": '.startswith(last[:7])
         with suppress(ValueError, RecursionError):
@@ -160,12 +172,12 @@ class Session:
             self._file.truncate(self._size)
             self.notes.append("a last line that was cut off is removed")
         if others:
-            what = "of other outputs or another dimension"
-            self.notes.append(f"{count(others, 'line')} {what}: left as they are")
+            subject = "of other outputs or another dimension"
+            self.notes.append(f"{count(others, 'line')} {subject}: left as they are")
 
-    def _take(self, line: bytes, number: int = 0) -> bool:
-        """Remember a line; False where it is about something else."""
-        fault = "is no label of this page"
+    def _take(self, line: bytes, number: int) -> bool:
+        """Add the label of a line; return False if the line is about something else."""
+        fault: str | None = "is no label of this page"
         try:
             row = msgspec.json.decode(line)
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
@@ -173,28 +185,33 @@ class Session:
             item = self._index.get(row["id"])
             if row.get("dimension") != self._about.get("dimension"):
                 return False
-            own = {**self._about, **({} if item is None else self.rows[item])}
-            shared = own.keys() & row.keys() - {*SAMPLING}
-            if differing := [name for name in shared if row[name] != own[name]]:
-                name = min(differing)
-                fault = f"{name} is {row[name]!r:.40}, and here {own[name]!r:.40}"
-                raise LookupError
-            if label.value is not None and label.value not in self._numbers:
-                fault = f"{label.value!r:.40} is no answer here"
-                raise LookupError
+            fault = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):
-            fault = f"{self.path}, line {number}: {fault}; name another file by --out"
-            raise LabelError(fault) from None
+            pass
+        if fault:
+            text = f"{self.path}, line {number}: {fault}; name another file by --out"
+            raise LabelError(text)
         if item is not None:
-            self._given.setdefault(label.annotator, _Given()).add(item, label)
+            self._labels.setdefault(label.annotator, _Labels()).add(item, label)
         return item is not None
 
+    def _fault(self, row: Mapping[str, Any], label: Label, item: int | None) -> str | None:
+        """Where a line contradicts this session; None if it does not."""
+        own = {**self._about, **({} if item is None else self.rows[item])}
+        common = own.keys() & row.keys() - {*SAMPLING}
+        if names := [name for name in common if row[name] != own[name]]:
+            name = min(names)
+            return f"{name} is {row[name]!r:.40}, and here {own[name]!r:.40}"
+        if label.value is not None and label.value not in self._numbers:
+            return f"{label.value!r:.40} is no answer here"
+        return None
+
     def _append(self, item: int, label: Label) -> None:
-        """Write a line and remember it; RefusedError, and the file is as it was."""
-        said = msgspec.to_builtins(label)
-        said[self._key] = said.pop("value")
-        said = {name: of for name, of in said.items() if of or name == self._key}
-        row = {**self.rows[item], **self._about, **said}
+        """Write a label to the file; RefusedError, with the file unchanged, if that fails."""
+        cells = msgspec.to_builtins(label)
+        cells[self._key] = cells.pop("value")
+        cells = {name: value for name, value in cells.items() if value or name == self._key}
+        row = {**self.rows[item], **self._about, **cells}
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         try:
             if self._file.write(line) < len(line):
@@ -204,142 +221,145 @@ class Session:
             self._file.truncate(self._size)
             raise RefusedError(f"not saved: {self.path}: {error.strerror}", 507) from None
         self._size += len(line)
-        self._given.setdefault(label.annotator, _Given()).add(item, label)
+        self._labels.setdefault(label.annotator, _Labels()).add(item, label)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One thread at a time; RefusedError where the file is not as it was left."""
+        """Hold the lock; RefusedError if another program has changed the file."""
         with self._lock:
             try:
-                left, now = os.fstat(self._file.fileno()), self.path.stat()
-                is_as_left = os.path.samestat(left, now) and now.st_size == self._size
+                own, now = os.fstat(self._file.fileno()), self.path.stat()
+                is_unchanged = os.path.samestat(own, now) and now.st_size == self._size
             except (OSError, ValueError):  # it is gone, or closed
-                is_as_left = False
-            if not is_as_left:
+                is_unchanged = False
+            if not is_unchanged:
                 fault = "another program changed it, or the command has ended; start it again"
                 raise RefusedError(f"{self.path}: {fault}", 507)
             yield
 
     def close(self) -> int:
-        """How many labels stand, after the one that is being saved; no more are taken."""
+        """Close the file after the label that is being saved; return how many labels count."""
         with self._lock, closing(self._file), self._locked():
-            n_labels = sum(len(given.standing) for given in self._given.values())
+            n_labels = sum(len(labels.latest) for labels in self._labels.values())
         if not self._size:
-            self.path.unlink()  # which no command could read
+            self.path.unlink()  # no command can read an empty file
         return n_labels
 
-    def _of(self, annotator: str) -> _Given:
-        return self._given.get(self._spelled(annotator), _Given())
+    def _of(self, annotator: str) -> _Labels:
+        return self._labels.get(self._spelling(annotator), _Labels())
 
-    def _spelled(self, annotator: str) -> str:
-        """A name as the file has it, however it is written this time."""
+    def _spelling(self, annotator: str) -> str:
+        """The annotator's name as in the file, whatever its case and spaces here."""
         name = unicodedata.normalize("NFC", " ".join(annotator.split()))
-        names = (own for own in self._given if own.casefold() == name.casefold())
-        return name if name in self._given else next(names, name)
+        names = (own for own in self._labels if own.casefold() == name.casefold())
+        return name if name in self._labels else next(names, name)
 
     def _name_of(self, annotator: str) -> str:
-        name = self._spelled(annotator)
+        name = self._spelling(annotator)
         if says_nothing(name) or len(name) > LONGEST_NAME or not name.isprintable():
             raise RefusedError(f"give a name of 1 to {LONGEST_NAME} letters")
         return name
 
-    def _shown(self, item: int) -> State:
-        """An item as the page has it."""
+    def _content(self, item: int) -> State:
+        """The texts and the place of an item, for the page."""
         row = self.rows[item]
         texts = [{"name": name, "text": row[name]} for name in self.texts]
-        judged = [{"name": name, "text": row[key]} for name, key in self.judged.items()]
-        return {"item": item, **self._places[item], "texts": texts, "judged": judged}
+        outputs = [{"name": name, "text": row[key]} for name, key in self.outputs.items()]
+        return {"item": item, **self._places[item], "texts": texts, "judged": outputs}
 
     def state(self, annotator: str, item: int | None = None, undone: Label | None = None) -> State:
-        """What the page shows this annotator: this item, or the next one without a label."""
+        """The page's state for an annotator, with this item or the next one without a label."""
         with self._locked():
-            annotator = self._spelled(annotator)
-            standing, n = self._of(annotator).standing, len(self.rows)
+            annotator = self._spelling(annotator)
+            labels, n = self._of(annotator).latest, len(self.rows)
             if item is None:
-                item = next((at for at in range(n) if at not in standing), None)
-            times = [label.labelled_at for label in [*standing.values()][-RECENT - 1 :]]
-            gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-            known = len(gaps) >= FEWEST
-            shown = {} if item is None else self._shown(item) | {"undone": undone and undone.said}
+                item = next((at for at in range(n) if at not in labels), None)
+            content = {"undone": undone and undone.content}
+            disagreements = self._disagreements(annotator)
+            if item is not None:  # the judge's answers stay hidden until every item has a label
+                disagreements = [pair for pair in disagreements if pair[1] != "judge"]
             return {
                 "task": _task(self.subject),
                 "outputs": n,
-                "done": len(standing),
-                "seconds_left": round(median(gaps) * (n - len(standing))) if known else None,
+                "done": len(labels),
+                "seconds_left": _seconds_left([*labels.values()], n - len(labels)),
                 "agreement": self._agreement(annotator),
-                "annotators": sorted(self._given),
-                # Of the judge nothing shows while labels are given.
-                "disagreements": sum(
-                    item is None or after != "judge" for _, after in self._disagreements(annotator)
-                ),
+                "annotators": sorted(self._labels),
+                "disagreements": len(disagreements),
                 "has_judge": self.judge is not None,
-                "item": shown or None,
+                "item": None if item is None else self._content(item) | content,
             }
 
     def label(self, click: Click) -> State:
-        """Save a label, and return the next state; one that stands already is not written again."""
+        """Save a label unless it repeats the annotator's latest, and return the next state."""
         with self._locked():
             who, item, comment = self._name_of(click.annotator), click.item, click.comment.strip()
             if click.value not in self._numbers or not 0 <= item < len(self.rows):
-                raise RefusedError(f"{click.value!r:.40} is no answer, or the item is none")
-            stands = self._of(who).standing.get(item)
-            if stands is None or (stands.value, stands.comment) != (click.value, comment):
-                if (stands and stands.value) != click.before:
+                raise RefusedError(
+                    f"{click.value!r:.40} is not an answer, or the item does not exist"
+                )
+            latest = self._of(who).latest.get(item)
+            if latest is None or (latest.value, latest.comment) != (click.value, comment):
+                if (latest and latest.value) != click.before:
                     message = "this label was given or changed in another window meanwhile"
                     raise RefusedError(message, 409, self.state(who))
                 self._append(item, Label(who, self.now(), click.value, comment, click.after))
             return self.state(who)
 
     def undo(self, click: Click) -> State:
-        """Take back the annotator's last label that stands; the state, with its item again."""
+        """Take back the annotator's newest label, and return the state with its item."""
         with self._locked():
             who = self._name_of(click.annotator)
-            item, label = next(reversed(self._of(who).standing.items()), (None, None))
+            item, label = next(reversed(self._of(who).latest.items()), (None, None))
             if item is not None:
                 self._append(item, Label(who, self.now(), None))
             return self.state(who, item, label)
 
     def review(self, annotator: str) -> State:
-        """The items of this annotator's disagreements, with others first, then with the judge."""
+        """The items on which the annotator disagrees with others, then those with the judge."""
         with self._locked():
-            annotator = self._spelled(annotator)
-            own, items = self._of(annotator).standing, []
-            others = sorted(self._given.keys() - {annotator})
+            annotator = self._spelling(annotator)
+            own, items = self._of(annotator).latest, []
+            others = sorted(self._labels.keys() - {annotator})
             for item, after in self._disagreements(annotator):
                 theirs = [
-                    {"annotator": name, **label.said}
+                    {"annotator": name, **label.content}
                     for name in others
-                    if after == "annotators" and (label := self._given[name].standing.get(item))
+                    if after == "annotators" and (label := self._labels[name].latest.get(item))
                 ]
                 judge = None if after == "annotators" else self._judge_of(item)
-                about = {"own": own[item].said, "others": theirs, "judge": judge, "after": after}
-                items.append(self._shown(item) | about)
+                about = {"own": own[item].content, "others": theirs, "judge": judge, "after": after}
+                items.append(self._content(item) | about)
             return {"items": items}
 
     def _judge_of(self, item: int) -> State | None:
         return (self.judge or {}).get(self.rows[item]["id"])
 
     def _disagreements(self, annotator: str) -> list[tuple[int, After]]:
-        """The items of which the annotator and others, or else the judge, say different things."""
-        gap = 2 if len(self._numbers) > 3 else 1
-        found: list[tuple[int, After]] = []
-        others = [of.standing for name, of in self._given.items() if name != annotator]
-        for item, label in sorted(self._of(annotator).standing.items()):
-            own = self._numbers[label.value]
-            theirs = (self._numbers[of[item].value] for of in others if item in of)
-            if any(abs(own - number) >= gap for number in theirs):
-                found.append((item, "annotators"))
-            elif judge := self._judge_of(item):
-                rates = kind_of(self.subject) == "rating"
-                number = judge["score"] if rates else self._numbers[judge["value"]]
-                found += [(item, "judge")] if abs(own - number) >= 1 else []
-        return sorted(found, key=lambda one: one[1])
+        """The annotator's disagreements, with others first, then those with the judge alone."""
+        others = [labels.latest for name, labels in self._labels.items() if name != annotator]
+        latest = sorted(self._of(annotator).latest.items())
+        parties = ((item, self._opponent(item, label, others)) for item, label in latest)
+        return sorted(((item, after) for item, after in parties if after), key=lambda pair: pair[1])
+
+    def _opponent(
+        self, item: int, label: Label, others: Sequence[Mapping[int, Label]]
+    ) -> After | None:
+        """Who disagrees with a label: another annotator, or else the judge."""
+        gap, own = 2 if len(self._numbers) > 3 else 1, self._numbers[label.value]
+        numbers = (self._numbers[labels[item].value] for labels in others if item in labels)
+        if any(abs(own - number) >= gap for number in numbers):
+            return "annotators"
+        if not (judge := self._judge_of(item)):
+            return None
+        number = judge["score"] if self._kind == "rating" else self._numbers[judge["value"]]
+        return "judge" if abs(own - number) >= 1 else None
 
     def _agreement(self, annotator: str) -> list[State]:
-        """How far this one and each other said the same before they saw each other's labels."""
+        """The agreement of the annotator's blind labels with those of each other annotator."""
         numbers, own, rows = self._numbers, self._of(annotator).blind, list[State]()
-        for name in sorted(self._given.keys() - {annotator}):
-            theirs = self._given[name].blind
+        for name in sorted(self._labels.keys() - {annotator}):
+            theirs = self._labels[name].blind
             items = [i for i in own if own[i] in numbers and theirs.get(i) in numbers]
             if items:
                 a, b = np.array([[numbers[of[i]] for i in items] for of in (own, theirs)])
@@ -350,15 +370,22 @@ class Session:
 
 
 def numbers_of(subject: Subject) -> dict[Any, float]:
-    """The answers that there are, the good word first, and what each counts."""
+    """The number that each answer counts; of two words, the good one is first."""
     if isinstance(subject, Comparison):
         return {**VOTES}
     good, bad = subject.words or ("", "")
     return {good: 1, bad: 0} if good else {rating: rating for rating in subject.scale}
 
 
+def _seconds_left(labels: Sequence[Label], n_left: int) -> int | None:
+    """How long the remaining labels take at the recent pace; None if that is not known yet."""
+    times = [label.labelled_at for label in labels[-RECENT - 1 :]]
+    gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
+    return round(median(gaps) * n_left) if len(gaps) >= FEWEST else None
+
+
 def _task(subject: Subject) -> State:
-    """What the page says of the task; where two keys are alike, answers are numbered."""
+    """The task for the page; answers get numbers as keys if their letters clash."""
     numbers, kind = numbers_of(subject), kind_of(subject)
     keys = [str(answer)[-1 if kind == "rating" else 0].casefold() for answer in numbers]
     # The page's own keys are c, u and r.

@@ -1,4 +1,4 @@
-"""A candidate is an instruction with demonstrations: what it holds, and which may be tried."""
+"""Candidates: an instruction with demonstrations, how they are drawn, and which may be tried."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
 import numpy as np
 
@@ -27,9 +27,9 @@ from judges.prompt import (
 from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
-# So many words in a row that stand in a labelled text are copied.
+# An instruction that shares this many consecutive words with a labelled text copies it.
 COPIED_WORDS = 8
-# How a set of demonstrations was chosen that shows every label.
+# The kind of a set of demonstrations that shows every labelled output.
 EVERYTHING = "all"
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
 
@@ -38,9 +38,10 @@ Demo = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSet:
-    """Demonstrations with the ids and documents of their items; `kind` is how they were chosen.
+    """Demonstrations with the ids and documents of their items; `kind` says how they were drawn.
 
-    `comments` are people's on each, which stand for the reason where a judge writes one.
+    `comments` has people's comment on each demonstration ("" for none). A judge that writes a
+    reason is shown the comment as the reason.
     """
 
     demos: tuple[Demo, ...] = ()
@@ -52,11 +53,11 @@ class DemoSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What may become the tuned judge; its scores on documents that it shows do not count.
+    """A judge that may become the tuned one; its scores on documents that it shows do not count.
 
-    `round` is the one that proposed the instruction; 0 where nobody did. `reasoning` is what the
-    judge writes before its answer (None: as the untuned judge does), `threshold` the score from
-    which on an output passes.
+    `round` is the round that proposed the instruction, 0 for the untuned one. `reasoning` is what
+    the judge writes before its answer, None for what the untuned judge writes. An output passes
+    with a score of `threshold` or more.
     """
 
     instruction: str
@@ -69,32 +70,30 @@ class Candidate:
     def documents(self) -> frozenset[str]:
         return self.demo_set.documents
 
-    # Kept, since a thousand demonstrations take a while to hash.
+    # Cached, because hashing a thousand demonstrations takes a while.
     @cached_property
     def id(self) -> str:
-        """A digest of the prompt, whatever way led to it."""
-        shown = self.demo_set
-        parts: list[object] = [self.instruction, [dict(demo) for demo in shown.demos]]
-        if any(shown.comments):
-            parts.append(shown.comments)
+        """A digest of the prompt: candidates with the same prompt have the same id."""
+        parts: list[object] = [self.instruction, [dict(demo) for demo in self.demo_set.demos]]
+        if any(self.demo_set.comments):
+            parts.append(self.demo_set.comments)
         if self.reasoning is not None:
             parts.append(self.reasoning)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, untuned: Prompt) -> Prompt:
-        """The untuned prompt with this candidate's parts."""
-        shown = self.demo_set
-        prompt = replace(untuned, instruction=self.instruction, demos=shown.demos)
+        """The untuned prompt with this candidate's instruction, demonstrations and reasoning."""
+        prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
         reasons = [field.name for field in prompt.outputs if not field.choices]
         demos = (
-            {**demo, **dict.fromkeys(reasons if said else (), said)}
-            for demo, said in zip(prompt.demos, shown.comments, strict=True)
+            {**demo, **dict.fromkeys(reasons if comment else (), comment)}
+            for demo, comment in zip(prompt.demos, self.demo_set.comments, strict=True)
         )
         return replace(prompt, demos=tuple(demos))
 
 
-def fault(text: str, runs: set[int], known: Iterable[str]) -> str | None:
+def fault(text: str, runs: set[int], earlier: Iterable[str]) -> str | None:
     """Why an instruction may not be tried; None if it may. `runs` are the labelled texts'."""
     if not text:
         return "empty"
@@ -102,7 +101,7 @@ def fault(text: str, runs: set[int], known: Iterable[str]) -> str | None:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
     if not runs.isdisjoint(word_runs(text)):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
-    if _words(text) in map(_words, known):
+    if _words(text) in map(_words, earlier):
         return "known already"
     return None
 
@@ -112,7 +111,7 @@ def _words(text: str) -> list[str]:
 
 
 def word_runs(text: str) -> Iterator[int]:
-    """A number for each run of so many words; a clash of two is less likely than a bad disk."""
+    """Yield a hash of each run of `COPIED_WORDS` consecutive words."""
     words = _words(text)
     for start in range(len(words) - COPIED_WORDS + 1):
         yield hash(tuple(words[start : start + COPIED_WORDS]))
@@ -128,51 +127,62 @@ def draw_demo_set(
     share: float = 1.0,
     reasons: Mapping[str, str] | None = None,
 ) -> DemoSet:
-    """At most `size` demonstrations of at most so many characters, every level in turn.
+    """Draw at most `size` demonstrations, every level in turn, people's clearest cases first.
 
-    They come from a `share` of the documents. `reasons` are what a judge wrote before the right
-    answer, by item id. `kind` is EVERYTHING where each different output is shown.
+    They come from a `share` of the documents, and their texts and comments have at most
+    `max_characters`. `reasons` has what a judge wrote before the right answer, by item id. The
+    set's `kind` is EVERYTHING if it shows each distinct output.
     """
-    if prompt.answer.choices == LETTERS:  # what people left undecided teaches neither letter
+    if prompt.answer.choices == LETTERS:  # a pair on which people are tied teaches neither letter
         items = Items(tuple(item for item in items.items if item.human != 0))
-    most_documents = max(1, int(len(items.documents) * share))
-    demos: dict[int, Demo] = {}
-    documents: set[str] = set()
-    shown: set[tuple[str, ...]] = set()
-    characters_left, bytes_left, secrets = max_characters, MAX_DEMO_BYTES, Redactor()
-    for index in _order_by_level(items, prompt, rng):
-        if len(demos) == min(size, MAX_DEMOS):
-            break
-        item = items.items[index]
-        texts = tuple(item.texts.values())
-        length = sum(map(len, texts)) + len(agreed_comment(item))
-        full = item.document_id not in documents and len(documents) >= most_documents
-        if full or texts in shown or length > characters_left:
-            continue
-        demo = _demonstration(item, prompt, (reasons or {}).get(item.id))
-        n_bytes = demo_bytes(prompt, {**demo, "comment": agreed_comment(item)}, secrets)
-        if n_bytes is None or n_bytes > bytes_left:
-            continue
-        demos[index] = demo
-        documents.add(item.document_id)
-        shown.add(texts)
-        characters_left, bytes_left = characters_left - length, bytes_left - n_bytes
-    chosen = list(demos)
-    rng.shuffle(chosen)
-    different = {tuple(item.texts.values()) for item in items.items}
+    demos = _fitting_demos(items, prompt, rng, max_characters, share, reasons or {})
+    selection = list(islice(demos, min(size, MAX_DEMOS)))
+    rng.shuffle(selection)
+    n_distinct = len({tuple(item.texts.values()) for item in items.items})
+    is_everything = selection and len(selection) == n_distinct
     return DemoSet(
-        demos=tuple(demos[index] for index in chosen),
-        comments=tuple(agreed_comment(items.items[index]) for index in chosen),
-        ids=tuple(items.items[index].id for index in chosen),
-        kind=EVERYTHING if chosen and len(chosen) == len(different) else f"levels {size}",
-        documents=frozenset(documents),
+        demos=tuple(demo for _, demo in selection),
+        comments=tuple(agreed_comment(item) for item, _ in selection),
+        ids=tuple(item.id for item, _ in selection),
+        kind=EVERYTHING if is_everything else f"levels {size}",
+        documents=frozenset(item.document_id for item, _ in selection),
     )
 
 
-def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
-    """The rating or word nearest to a mean or score, or the letter that a margin is on the side of.
+def _fitting_demos(
+    items: Items,
+    prompt: Prompt,
+    rng: np.random.Generator,
+    characters_left: int,
+    share: float,
+    reasons: Mapping[str, str],
+) -> Iterator[tuple[Item, Demo]]:
+    """Yield distinct items with their demonstrations, skipping those that exceed a bound."""
+    max_documents = max(1, int(len(items.documents) * share))
+    documents: set[str] = set()
+    contents: set[tuple[str, ...]] = set()
+    bytes_left, secrets = MAX_DEMO_BYTES, Redactor()
+    for index in _order_by_level(items, prompt, rng):
+        item = items.items[index]
+        content, comment = tuple(item.texts.values()), agreed_comment(item)
+        n_characters = sum(map(len, content)) + len(comment)
+        is_full = item.document_id not in documents and len(documents) >= max_documents
+        if is_full or content in contents or n_characters > characters_left:
+            continue
+        demo = _demonstration(item, prompt, reasons.get(item.id))
+        n_bytes = demo_bytes(prompt, {**demo, "comment": comment}, secrets)
+        if n_bytes is None or n_bytes > bytes_left:
+            continue
+        yield item, demo
+        documents.add(item.document_id)
+        contents.add(content)
+        characters_left, bytes_left = characters_left - n_characters, bytes_left - n_bytes
 
-    What lies in the middle is the lower one.
+
+def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
+    """The rating or word nearest to a mean or score; of a margin, the letter that it favours.
+
+    A value halfway between two choices gets the lower one.
     """
     if choices == LETTERS:
         return "A" if value > 0 else "B"
@@ -185,12 +195,12 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 
 
 def agreed_comment(item: Item) -> str:
-    """What people wrote of a label, where all gave the same; else whoever wrote it may differ."""
+    """People's comment where all gave the same label; else "", as its author may disagree."""
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 
 def _demonstration(item: Item, prompt: Prompt, reason: str | None) -> Demo:
-    """One item with people's answer."""
+    """An item's texts with people's answer, and the reason where the judge writes one."""
     values: dict[str, Value] = {name: encodable(text) for name, text in item.texts.items()}
     values[prompt.answer.name] = nearest_choice(prompt.answer.choices or (), item.human)
     values |= {field.name: reason or NOT_GIVEN for field in prompt.outputs if not field.choices}
@@ -198,7 +208,7 @@ def _demonstration(item: Item, prompt: Prompt, reason: str | None) -> Demo:
 
 
 def _order_by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> list[int]:
-    """Every level in turn, people's clearest cases first."""
+    """The rows of the items, every level in turn, people's clearest cases first."""
     choices = prompt.answer.choices or ()
     levels: dict[Value, list[int]] = {}
     for index in rng.permutation(len(items)):
@@ -206,7 +216,7 @@ def _order_by_level(items: Items, prompt: Prompt, rng: np.random.Generator) -> l
         levels.setdefault(level, []).append(int(index))
     for level, members in levels.items():
         exact = {"A": 1, "B": -1}[str(level)] if choices == LETTERS else rating_of(level, choices)
-        # To the half, so that chance still decides among cases about as clear.
+        # Rounded to halves, so that chance decides among cases that are about as clear.
         members.sort(key=lambda index: round(2 * abs(float(items.human[index]) - exact)))
     turns = zip_longest(*(levels[level] for level in sorted(levels, key=str)))
     return [index for turn in turns for index in turn if index is not None]

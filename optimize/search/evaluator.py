@@ -1,7 +1,7 @@
-"""What a search works with: labels, a judge of candidates, a budget in one unit, the objective.
+"""What a search works with: labels, an evaluator of candidates, a budget, the objective.
 
-A judgement always has a price: dollars; tokens read where no price is known; or 1 a call of a model
-that costs nothing. Each item is asked for once a candidate.
+Each judgement has a cost in the budget's unit: dollars; tokens read, where no price is known; or 1
+for each call of a model that costs nothing. An evaluator judges each item once for a candidate.
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, Client, Price
+from judges.client.prices import FREE
 from judges.judgement import AnyJudgement, Preference
 from judges.prompt import Prompt, Reasoning
 from judges.scoring import reply_tokens
@@ -32,23 +33,22 @@ from optimize.statistics.balanced import (
 from optimize.statistics.correlations import Level, contrast_judges, rho
 from optimize.statistics.intervals import Contrast
 
-# After so many items a candidate's cost is what they took, and no estimate.
+# From this many items on, a candidate's cost is measured instead of estimated.
 ITEMS_MEASURED = 12
 
 # What a search maximises: Spearman's rho at a level, or balanced accuracy over all outputs.
 Goal = Level | Literal["balanced"]
 Unit = Literal["calls", "dollars", "tokens"]
-FREE = Price(per_token_in=0, per_token_out=0)
-# A race of candidates meets at most so many documents of train.
+# Upper bound on the documents of train in a race of candidates.
 MAX_RACE_DOCUMENTS = 48
-# Documents of the commoner label for each of the rarer: with more the error of balanced accuracy
-# falls by 6 % or less.
+# Documents of the commoner label for each of the rarer label: more of them lower the error of
+# balanced accuracy by 6 % at most.
 N_COMMONER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A judgement, and the tokens that it took, whoever paid for them."""
+class ItemJudgement:
+    """An item's judgement and the tokens that it took, whether or not they were paid for again."""
 
     judgement: AnyJudgement
     tokens_in: int = 0
@@ -56,25 +56,25 @@ class Judged:
 
 
 def reason_of(judgement: AnyJudgement) -> str:
-    """What the judge wrote before its answer."""
+    """What the judge wrote before its answer; "" if it wrote nothing."""
     reason = judgement.comparison if isinstance(judgement, Preference) else judgement.rationale
     return reason or ""
 
 
 # Judges the items with the prompt, in order.
-JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[Judged]]
+JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 
 class SearchBudgetSpentError(JudgesError):
-    """The search may not spend what it would need next."""
+    """The next step of the search costs more than its budget has left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
-    """What judging an item costs: its tokens, and `per_call` for each call.
+    """What judging an item costs: the price of its tokens, and `per_call` for each call.
 
-    `tokens_in` and `tokens_out` are the untuned judge's for one item, over all of its `calls` and
-    `replies`.
+    `tokens_in` and `tokens_out` are what the untuned judge takes for one item, over all of its
+    `calls` and `replies`.
     """
 
     price: Price = FREE
@@ -85,35 +85,36 @@ class Pricing:
     replies: int = 1
 
     @property
-    def of_seed(self) -> float:
+    def untuned_cost(self) -> float:
+        """What an item costs with the untuned judge."""
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """What judging an item costs with so many tokens."""
+        """What judging an item costs that takes these tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
-        """What an item costs under the prompt, by its length beside the untuned one's."""
+        """What an item costs with the prompt, estimated from its length beside `untuned`'s."""
         characters = (_static_characters(prompt) - _static_characters(untuned)) * self.calls
         tokens = (reply_tokens(prompt) - reply_tokens(untuned)) * self.replies
         extra = self.price.cost(characters / CHARACTERS_PER_TOKEN, tokens)
-        return max(self.of_seed / 2, self.of_seed + extra)
+        return max(self.untuned_cost / 2, self.untuned_cost + extra)
 
 
 def _static_characters(prompt: Prompt) -> int:
-    """The characters of what a prompt says of every item: all but the texts."""
+    """How many characters of a prompt are the same for every item."""
     demos = sum(len(str(value)) for demo in prompt.demos for value in demo.values())
     return len(prompt.instruction) + demos + sum(len(field.description) for field in prompt.fields)
 
 
 @dataclass(slots=True)
 class SearchBudget:
-    """What a search may spend, in `unit`; replies of an earlier start count too.
+    """What a search may spend, in `unit`. Replies kept from an earlier start count as well.
 
-    `set_aside` keeps so much of what the models' own budget really has left for what comes after.
-    `slack` is by how much more may be spent, since what a call will cost is an estimate; `proposal`
-    is what having an instruction proposed may cost, and `proposal_price` what its tokens do (None:
-    it counts 1); `calls` counts the calls of both models.
+    The limit may be exceeded by `slack`, because the cost of a call is only estimated. A request
+    for an instruction is expected to cost `proposal`; `proposal_price` is the price of its tokens,
+    None if a request counts 1. `set_aside` reserves an amount in the models' own budget. So far
+    `total_cost` has been spent, on `calls` of both models.
     """
 
     limit: float
@@ -122,32 +123,33 @@ class SearchBudget:
     proposal: float = 1
     proposal_price: Price | None = None
     set_aside: Callable[[float], None] = lambda cost: None
-    spent: float = 0
+    total_cost: float = 0
     calls: int = 0
 
     @property
-    def left(self) -> float:
-        return self.limit - self.spent
+    def remaining(self) -> float:
+        return self.limit - self.total_cost
 
     def check(self, cost: float) -> None:
-        """Raise SearchBudgetSpentError where so much is not left."""
-        if cost > self.left + self.slack:
+        """Raise SearchBudgetSpentError if the cost exceeds what remains."""
+        if cost > self.remaining + self.slack:
             raise SearchBudgetSpentError(
-                f"{cost:.4g} {self.unit} are needed and {max(0, self.left):.4g} left"
+                f"the next step takes {cost:.4g} {self.unit}, and {max(0, self.remaining):.4g} "
+                "are left"
             )
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
-        """Count a request to a proposer that was answered: it is paid, whatever was left."""
+        """Count a request that the proposer answered. It is paid for, even beyond the limit."""
         price = self.proposal_price
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
-        self.spent += min(max(0, self.left), cost)
+        self.total_cost += min(max(0, self.remaining), cost)
         self.calls += 1
-        # Some proposers think for longer than was expected of them.
+        # Some proposers think for longer than was estimated.
         self.proposal = max(self.proposal, cost)
 
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
-        """Keep so much for what comes after."""
+        """Lower the limit by this cost inside the block, to keep it for what comes after."""
         self.limit -= cost
         self.set_aside(cost)
         try:
@@ -159,68 +161,71 @@ class SearchBudget:
 
 @dataclass(kw_only=True)
 class Evaluator:
-    """Where candidates meet items; `untuned` is the prompt before tuning."""
+    """Judges items with candidates and keeps the judgements; `untuned` is the untuned prompt."""
 
     untuned: Prompt
     judge: JudgeItems
     budget: SearchBudget
     pricing: Pricing
-    _judged: dict[str, dict[str, Judged]] = field(default_factory=dict, init=False)
+    _judgements: dict[str, dict[str, ItemJudgement]] = field(default_factory=dict, init=False)
 
     def item_cost(self, candidate: Candidate) -> float:
-        """What an item costs with the candidate: as measured, else by the prompt's length."""
-        judged = self._judged.get(candidate.id, {}).values()
-        if len(judged) >= ITEMS_MEASURED:
-            return self._cost_of(judged) / len(judged)
+        """What an item costs with the candidate: measured, or estimated from its prompt."""
+        judgements = self._judgements.get(candidate.id, {}).values()
+        if len(judgements) >= ITEMS_MEASURED:
+            return self._cost_of(judgements) / len(judgements)
         return self.pricing.estimate(candidate.prompt(self.untuned), self.untuned)
 
     def cost(self, candidate: Candidate, items: Items) -> float:
-        """What scoring these items would cost; those that have been scored are free."""
-        known = self._judged.get(candidate.id, {})
-        n_fresh = sum(item.id not in known for item in items.items)
+        """What scoring these items would cost; items that have been scored cost nothing."""
+        earlier = self._judgements.get(candidate.id, {})
+        n_fresh = sum(item.id not in earlier for item in items.items)
         return n_fresh * self.item_cost(candidate) if n_fresh else 0
 
     def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order; raises SearchBudgetSpentError where they cannot be paid."""
-        known = self._judged.setdefault(candidate.id, {})
-        fresh = [item for item in items.items if item.id not in known]
+        """Return scores in the items' order, NaN where the judge failed.
+
+        Raises:
+            SearchBudgetSpentError: The items without a score cost more than remains.
+        """
+        judgements = self._judgements.setdefault(candidate.id, {})
+        fresh = [item for item in items.items if item.id not in judgements]
         if fresh:
             self.budget.check(len(fresh) * self.item_cost(candidate))
-            judged = self.judge(candidate.prompt(self.untuned), fresh)
-            for item, one in zip(fresh, judged, strict=True):
-                known[item.id] = one
-                self.budget.spent += self._cost_of([one])
+            replies = self.judge(candidate.prompt(self.untuned), fresh)
+            for item, one in zip(fresh, replies, strict=True):
+                judgements[item.id] = one
+                self.budget.total_cost += self._cost_of([one])
                 self.budget.calls += self.pricing.calls
-        return self.known_scores(candidate, items)
+        return self.scores_so_far(candidate, items)
 
-    def _cost_of(self, judged: Iterable[Judged]) -> float:
-        """What these judgements have cost."""
-        return sum(self.pricing.cost(one.tokens_in, one.tokens_out) for one in judged)
+    def _cost_of(self, judgements: Iterable[ItemJudgement]) -> float:
+        return sum(self.pricing.cost(one.tokens_in, one.tokens_out) for one in judgements)
 
-    def known(self, candidate: Candidate, items: Items) -> Items:
+    def scored_items(self, candidate: Candidate, items: Items) -> Items:
         """Those of the items that the candidate has been scored on."""
-        known = self._judged.get(candidate.id, {})
-        return Items(tuple(item for item in items.items if item.id in known))
+        earlier = self._judgements.get(candidate.id, {})
+        return Items(tuple(item for item in items.items if item.id in earlier))
 
-    def known_scores(self, candidate: Candidate, items: Items) -> Vector:
-        """The scores so far, NaN where there is none; asks nothing."""
-        known = self._judged.get(candidate.id, {})
-        scores = {name: one.judgement.score for name, one in known.items()}
+    def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
+        """The scores in the items' order, NaN where there is none yet; no model is called."""
+        earlier = self._judgements.get(candidate.id, {})
+        scores = {name: one.judgement.score for name, one in earlier.items()}
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The judgements behind the scores, in the items' order; all have been scored."""
-        known = self._judged[candidate.id]
-        return tuple(known[item.id].judgement for item in items.items)
+        """The judgements of items that have all been scored, in their order."""
+        earlier = self._judgements[candidate.id]
+        return tuple(earlier[item.id].judgement for item in items.items)
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The documents that can tell judges apart, in an order whose beginnings can, too.
+    """The documents that can tell judges apart, ordered so that any first part of them can, too.
 
-    At summary level those that people do not rate alike. Of documents that all pass or all fail,
-    either in turn, until the rarer have run out and twice as many of the commoner are in: balanced
-    accuracy rests on the rarer. All documents where there is none, so that a search ends for
-    another reason.
+    At summary level these are the documents whose outputs people do not all rate alike. For
+    balanced accuracy, if each document has one label, documents of both labels alternate, and there
+    are at most twice as many of the commoner label, because balanced accuracy rests on the rarer.
+    If no document can tell judges apart, all are returned.
     """
     varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
     if goal == "summary":
@@ -236,10 +241,10 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
 
 
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
-    """The level's Spearman rho, as `optimize.summary_level` and its like; NaN where undefined.
+    """Spearman's rho at the level of the goal, or balanced accuracy; NaN where undefined.
 
-    Balanced accuracy takes scores that are no verdicts yet at the threshold that is best for these
-    very items, which is right on train alone.
+    For balanced accuracy, scores other than 0 and 1 become verdicts at the threshold that is best
+    for these very items. That is honest only on train.
     """
     if goal == "balanced":
         return balanced_accuracy(_verdicts(scores, items), items.human)
@@ -247,19 +252,19 @@ def objective(scores: Vector, items: Items, goal: Goal) -> float:
 
 
 def contrast(scores: Vector, base: Vector, items: Items, goal: Goal) -> Contrast:
-    """How much better the scores are than `base`, where both have a score (see `objective`)."""
+    """The objective of `scores` less that of `base`, on the items on which both have a score."""
     if goal == "balanced":
-        passes, of_base = _verdicts(scores, items), _verdicts(base, items)
-        return balanced_contrast(passes, of_base, items.human, items.document_ids)
+        sides = _verdicts(scores, items), _verdicts(base, items)
+        return balanced_contrast(*sides, items.human, items.document_ids)
     return contrast_judges(
         scores, base, items.human, items.document_ids, items.system_ids, level=goal
     )
 
 
 def is_reliable(scores: Vector, base: Vector) -> bool:
-    """Whether a judge fails on few of the outputs, or on no more than `base`."""
-    failed, base_failed = (np.isnan(side).mean() if len(side) else 0.0 for side in (scores, base))
-    return bool(failed <= max(MOST_FAILED, base_failed))
+    """Whether a judge fails on a small share of the outputs, or on no more of them than `base`."""
+    share, base_share = (np.isnan(side).mean() if len(side) else 0.0 for side in (scores, base))
+    return bool(share <= max(MOST_FAILED, base_share))
 
 
 def _verdicts(scores: Vector, items: Items) -> Vector:
@@ -270,11 +275,14 @@ def _verdicts(scores: Vector, items: Items) -> Vector:
 class SearchOptions:
     """How wide and how long to search.
 
-    A set of demonstrations holds at most `max_demos` and so many characters of texts: every later
-    call pays for them again. `max_item_cost` is what an item may cost with the dearest candidate,
-    in the budget's unit; `reasoning` are the forms that may be tried beside the untuned judge's
-    own. A search has at most so many `rounds`. `risk` is the chance that a judge ships which is no
-    better than the untuned one.
+    Attributes:
+        rounds: Upper bound on the rounds of the rank search.
+        proposals: How many instructions a round asks for.
+        max_demos: Upper bound on the demonstrations in a prompt.
+        longest_demos: Upper bound on their characters, since every later call pays for them.
+        max_item_cost: What an item may cost with a candidate, in the budget's unit.
+        reasoning: Forms of reasoning to try besides the untuned judge's own.
+        risk: The chance that a judge ships that is no better than the untuned one.
     """
 
     seed: int = 0
@@ -289,11 +297,14 @@ class SearchOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchProblem:
-    """Find instructions and demonstrations on `train` that judge `dev` as people do.
+    """The task of an optimizer: find, on `train`, a prompt that judges `dev` as people do.
 
-    An optimizer spends the evaluator's budget. `proposer` is a language model that writes
-    instructions (None: only demonstrations are tried). `record_trial` takes each trial's fields as
-    it is made, and `print_line` a line for the user.
+    Attributes:
+        evaluator: Judges items with candidates, within its budget.
+        proposer: The language model that writes instructions; None if there is none.
+        goal: What to maximise.
+        record_trial: Takes each trial's fields when it is made.
+        print_line: Takes a line for the user.
     """
 
     evaluator: Evaluator
@@ -306,10 +317,10 @@ class SearchProblem:
     print_line: Callable[[str], object] = lambda line: None
 
     def threshold(self, candidate: Candidate, items: Items) -> float:
-        """What its scores of the items, so far as they are known, teach of where a pass begins."""
+        """The threshold that is best for the candidate's scores of these items so far."""
         if self.goal != "balanced":
             return candidate.threshold
-        return best_threshold(self.evaluator.known_scores(candidate, items), items.human)
+        return best_threshold(self.evaluator.scores_so_far(candidate, items), items.human)
 
     @cached_property
     def untuned(self) -> Candidate:
@@ -323,18 +334,18 @@ class SearchProblem:
 
     @cached_property
     def runs(self) -> set[int]:
-        """The labelled texts' runs of words, which no instruction may copy."""
+        """Hashes of the word runs of all labelled texts, which no instruction may copy."""
         texts = {text for item in self.labelled.items for text in item.texts.values()}
         return {run for text in texts for run in word_runs(text)}
 
     def record(self, stage: str, round_number: int | None = None, **fields: Any) -> None:
-        """Write a trial down, with the calls spent by then."""
+        """Record a trial with the number of calls so far."""
         self.record_trial(stage, round_number, **fields, calls=self.evaluator.budget.calls)
 
     def record_candidate(
         self, stage: str, candidate: Candidate, round_number: int | None = None, **figures: float
     ) -> None:
-        """Write down what a candidate reached; a figure that does not exist is null."""
+        """Record a candidate with its figures; a figure that is NaN or infinite becomes null."""
         self.record(
             stage,
             round_number,

@@ -1,40 +1,38 @@
 """The gate: whether the judge that a search finds ships in place of the untuned one.
 
-Every labelled document of train and dev decides, and none is judged there by a judge that learned
-from it. A search therefore runs twice, on train for dev to judge and on dev for train to judge (a
-judge that shows all labels has versions that leave a document out). If the judges it finds are no
-better than the untuned one, swapping the two on any document is as likely as not, and the test
-rests on that (`optimize.statistics.intervals`). It is made once, of the mean gain of either half's
-finalists: the mean is more certain than any one of them, and choosing none needs no correction.
-Test labels have no part in it.
+Every labelled document of train and dev takes part, and no judge is tested on a document that it
+learned from. A search therefore runs twice: on train, tested on dev, and on dev, tested on train.
+(A judge that shows all labels has versions that leave out a fold of the documents.) If the judges
+that a search finds are no better than the untuned one, swapping the two judges on a document is as
+likely to raise the gain as to lower it. The test rests on that (`optimize.statistics.intervals`).
+
+There is one test, of the mean gain of the finalists of both halves: the mean is more certain than
+the gain of any one finalist, and since none is chosen, no correction is needed. Test labels take no
+part.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from optimize.figures.as_json import DIGITS, json_number
+from optimize.figures.as_json import DIGITS, value_cell
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    Goal,
-    SearchProblem,
-    contrast,
-    is_reliable,
-)
+from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import verdicts
-from optimize.statistics.intervals import Contrast, stream
+from optimize.statistics.intervals import Contrast, Interval, stream
 
 SWAPS = 2000
-# A rho over all outputs takes the means and spreads of ranks from the documents as well, which
-# swaps leave out of account: without this correction up to .136 ship at a risk of .10.
+# The ranks of a rho over all outputs depend on the documents as well, which swaps ignore. Without
+# this correction up to .136 of judges that are no better ship at a risk of .10.
 RANKS_LEARNED = 3
-# What a judge has to gain for each further multiple of the untuned judge's price: one of 2.5 times
-# the price has to gain .03.
+# The gain that a judge needs for each further multiple of the untuned judge's price: at 2.5 times
+# the price it needs .03.
 GAIN_FOR_COST = 0.02
 UNTUNED = "Shipped: the untuned judge."
 GOES_ON = "The same command again with a larger limit goes on from there."
@@ -42,9 +40,9 @@ GOES_ON = "The same command again with a larger limit goes on from there."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finalist:
-    """A candidate beside the untuned judge on items that taught it nothing.
+    """A candidate's scores beside the untuned judge's, on items that it did not learn from.
 
-    Where balanced accuracy is the goal, their scores are verdicts.
+    If the goal is balanced accuracy, both are verdicts.
     """
 
     candidate: Candidate
@@ -52,15 +50,19 @@ class Finalist:
     scores: Vector
     untuned: Vector
 
+    @property
+    def is_reliable(self) -> bool:
+        return is_reliable(self.scores, self.untuned)
+
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.untuned, self.items, goal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """A gain on another judge and its interval.
+    """The gain of a judge over another, with an interval.
 
-    The interval lies above zero exactly where the test says that the gain is real.
+    The interval lies above zero exactly if the test says that the gain is real.
     """
 
     value: float
@@ -75,9 +77,10 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShipDecision:
-    """The gate's decision, with `why` in a sentence; `gain` is what it rests on.
+    """Whether the tuned judge ships, and why, in a sentence.
 
-    `limit_reached`: a larger limit may change it.
+    `gain` is the gain that was tested, None where there was no test. `limit_reached` says that a
+    larger limit may change the decision.
     """
 
     ship: bool
@@ -90,55 +93,61 @@ def decide(
     problem: SearchProblem,
     halves: Sequence[Sequence[Finalist]],
     n_tried: int,
-    prevented: ShipDecision | None = None,
+    fallback: ShipDecision | None = None,
 ) -> tuple[Candidate, ShipDecision]:
-    """The tuned judge of the finalists of either half, and whether it ships.
+    """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
-    The test is of the reliable finalists, unless the budget has `prevented` it. Of all with a
-    gain the tuned judge is the one that is worth most for its cost, and it ships only if its gain
-    on the untuned judge is worth its cost, too: a judge is paid for again with every row.
+    The reliable finalists are tested, unless the budget has prevented the test: then `fallback` is
+    the decision. The tuned judge is the finalist with a gain that is worth most for its cost, and
+    it ships only if its gain over the untuned judge is worth its cost as well, because every later
+    row pays for it again.
     """
-    goal, options, item_cost = problem.goal, problem.options, problem.evaluator.item_cost
-    reliable = [
-        [each for each in half if is_reliable(each.scores, each.untuned)] for half in halves
-    ]
-    if not any(reliable):
+    goal, options = problem.goal, problem.options
+    reliable = [[each for each in half if each.is_reliable] for half in halves]
+    finalists = list(chain(*reliable))
+    if not finalists:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
-        return problem.untuned, prevented or ShipDecision(ship=False, why=why)
+        return problem.untuned, fallback or ShipDecision(ship=False, why=why)
     rng = stream(options.seed, "gate")
     contrasts = [[each.gain(goal) for each in half] for half in reliable]
-    decision = prevented or decision_on(contrasts, goal, rng, options.risk)
-    gains = mean_gains([each for half in reliable for each in half], goal)
-    finalists = [each.candidate for half in reliable for each in half]
-    gainers = [candidate for candidate in finalists if gains[candidate.id] > 0]
-    tuned = worth_most(problem, gainers or finalists)
-    ratio = item_cost(tuned) / item_cost(problem.untuned)
-    needed = GAIN_FOR_COST * (ratio - 1)
-    if decision.ship and gains[tuned.id] < needed:
-        why = (
-            f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, and a gain of "
-            f"{gains[tuned.id]:.3f} {figure_of(goal)} is not worth that: at this price it would "
-            f"have to be {needed:.3f}. --ship tuned ships it all the same."
+    decision = fallback or decision_on(contrasts, goal, rng, options.risk)
+    gains = mean_gains(finalists, goal)
+    candidates = [each.candidate for each in finalists]
+    gainers = [candidate for candidate in candidates if gains[candidate.id] > 0]
+    tuned = worth_most(problem, gainers or candidates)
+    if decision.ship:
+        decision = _weigh_cost(problem, decision, tuned, gains[tuned.id])
+    if gain := decision.gain:
+        problem.record(
+            "gate",
+            candidate=tuned.id,
+            figures=value_cell(gain.value, Interval(gain.low, gain.high), DIGITS),
+            n_documents=gain.n_documents,
+            risk=options.risk,
+            ship=decision.ship,
         )
-        decision = replace(decision, ship=False, why=why)
-    if decision.gain is None:
-        return tuned, decision
-    problem.record(
-        "gate",
-        candidate=tuned.id,
-        figures={
-            name: json_number(getattr(decision.gain, name), DIGITS)
-            for name in ("value", "low", "high")
-        },
-        n_documents=decision.gain.n_documents,
-        risk=options.risk,
-        ship=decision.ship,
-    )
     return tuned, decision
 
 
+def _weigh_cost(
+    problem: SearchProblem, decision: ShipDecision, tuned: Candidate, gain: float
+) -> ShipDecision:
+    """The decision to ship, taken back where the judge's gain is not worth its cost."""
+    item_cost = problem.evaluator.item_cost
+    ratio = item_cost(tuned) / item_cost(problem.untuned)
+    least = GAIN_FOR_COST * (ratio - 1)
+    if gain >= least:
+        return decision
+    why = (
+        f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, and a gain of {gain:.3f} "
+        f"{figure_of(problem.goal)} is not worth that: at this price it would have to be "
+        f"{least:.3f}. --ship tuned ships it all the same."
+    )
+    return replace(decision, ship=False, why=why)
+
+
 def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
-    """Each candidate's gain by its id, over the documents of both halves where both end with it."""
+    """Each candidate's gain by its id, averaged over the documents of all halves that it is in."""
     totals: dict[str, tuple[float, int]] = {}
     for each in finalists:
         gain, (total, n) = each.gain(goal), totals.get(each.candidate.id, (0.0, 0))
@@ -150,21 +159,21 @@ def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
 def decision_on(
     halves: Sequence[Sequence[Contrast]], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> ShipDecision:
-    """Whether judges that were found without these documents rank them better than the untuned one.
+    """Whether judges that learned nothing from these documents beat the untuned judge on them.
 
-    `halves` are of different documents; each holds a contrast for every finalist. `risk` is the
-    chance that the judges ship though they are no better.
+    `halves` have no document in common, and a contrast with the untuned judge for each finalist.
+    `risk` is the chance, in (0, 1), that the judges ship although they are no better.
     """
     gain = gain_of(halves, rng, risk)
     fewest = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
-    tried = (
+    prompts = (
         "Prompts tuned the same way, each tried on documents that it was tuned without "
         f"({gain.n_documents} in all),"
     )
     share, by = f"{100 * risk:g}% of such runs", f"{abs(gain.value):.3f} {figure_of(goal)}"
     if gain.is_clear:
         why = (
-            f"Shipped: the tuned judge. {tried} beat the untuned judge by {by}. If tuning did "
+            f"Shipped: the tuned judge. {prompts} beat the untuned judge by {by}. If tuning did "
             f"nothing, {share} would ship all the same."
         )
     elif np.isnan(gain.value) or gain.n_documents < fewest:
@@ -180,38 +189,38 @@ def decision_on(
             "rarer labels."
         )
     elif gain.value <= 0:
-        why = f"{UNTUNED} {tried} fall short of the untuned judge by {by}."
+        why = f"{UNTUNED} {prompts} fall short of the untuned judge by {by}."
     else:
         why = (
-            f"{UNTUNED} {tried} beat the untuned judge by {by}. If tuning did nothing, over "
+            f"{UNTUNED} {prompts} beat the untuned judge by {by}. If tuning did nothing, over "
             f"{100 * risk:g}% of runs would show as much."
         )
     return ShipDecision(ship=gain.is_clear, why=why, gain=gain)
 
 
 def figure_of(goal: Goal) -> str:
-    """What is compared, in words."""
+    """The name of the figure that the goal compares."""
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
 def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
     """The candidate whose figure less its cost is the highest (see `GAIN_FOR_COST`).
 
-    Two are compared on all labels known to both that neither shows.
+    Two candidates are compared on all items that both have scored and neither shows.
     """
     evaluator = problem.evaluator
 
     def is_worth_more(one: Candidate, other: Candidate) -> bool:
-        known = evaluator.known(one, evaluator.known(other, problem.labelled))
-        shown = one.documents | other.documents
-        known = known.of_documents([name for name in known.documents if name not in shown])
-        scores = [evaluator.known_scores(each, known) for each in (one, other)]
+        items = evaluator.scored_items(one, evaluator.scored_items(other, problem.labelled))
+        demo_documents = one.documents | other.documents
+        items = items.of_documents(set(items.documents) - demo_documents)
+        scores = [evaluator.scores_so_far(each, items) for each in (one, other)]
         if problem.goal == "balanced":
             pairs = zip(scores, (one, other), strict=True)
             scores = [verdicts(side, each.threshold) for side, each in pairs]
         dearer = evaluator.item_cost(one) - evaluator.item_cost(other)
         cost = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.untuned)
-        return contrast(scores[0], scores[1], known, problem.goal).value > cost
+        return contrast(scores[0], scores[1], items, problem.goal).value > cost
 
     best = candidates[0]
     for candidate in candidates[1:]:
@@ -221,27 +230,27 @@ def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candi
 
 
 def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
-    """Why there is none to decide about."""
+    """Why there is no finalist to decide about."""
     if not n_tried:
         return "No candidate could be tried."
-    failed = [float(np.isnan(each.scores).mean()) for half in halves for each in half]
-    if failed:
-        return f"Every finalist fails on {min(failed):.0%} of the outputs or more."
+    failure_rates = [float(np.isnan(each.scores).mean()) for each in chain(*halves)]
+    if failure_rates:
+        return f"Every finalist fails on {min(failure_rates):.0%} of the outputs or more."
     return f"None of {n_tried} candidates did better on train."
 
 
-def stopped(why: str) -> ShipDecision:
-    """The decision where the limit has kept the documents held out from deciding."""
+def out_of_budget(why: str) -> ShipDecision:
+    """The decision where the limit was reached before the finalists could be tested."""
     return ShipDecision(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 
 def untuned_reason(decision: ShipDecision) -> str:
-    """Why the untuned judge ships, without saying that it does."""
+    """The reason why the untuned judge ships, without the sentence that it does."""
     return decision.why.removeprefix(UNTUNED).strip()
 
 
-def as_asked(decision: ShipDecision) -> ShipDecision:
-    """The choice of a user who ships the tuned judge whatever the gate says."""
+def ship_anyway(decision: ShipDecision) -> ShipDecision:
+    """The decision of a user who ships the tuned judge whatever the gate decides."""
     if decision.ship:
         return decision
     why = f"Shipped: the tuned judge, by --ship tuned. {untuned_reason(decision)}"
@@ -251,37 +260,44 @@ def as_asked(decision: ShipDecision) -> ShipDecision:
 def gain_of(
     halves: Sequence[Sequence[Contrast]], rng: np.random.Generator, risk: float = RISK
 ) -> Gain:
-    """The mean gain of halves with different documents, each by how many documents enter it.
+    """The mean gain over halves with different documents, each weighted by its documents.
 
-    A half's gain is the mean of its contrasts, which are swapped together. The low end lies above
-    zero where fewer than `risk` of the swaps do as well. It is infinite for fewer than two
-    documents, and where too few are untied to tell what a rho over all outputs is.
+    A half's gain is the mean of its contrasts. The low end of the interval lies above zero if fewer
+    than `risk` of the swaps reach the gain. The interval is infinite for fewer than two documents,
+    and for a rho over all outputs that rests on too few untied documents.
     """
-    halves = [[each for each in half if each.documents] for half in halves]
-    halves = [half for half in halves if half]
-    names = [sorted({name for each in half for name in each.documents}) for half in halves]
-    sizes = [len(each) for each in names]
-    n, half_width = sum(sizes), np.inf
-    shares = np.array(sizes) / max(n, 1)
-    value = float(shares @ [np.mean([each.value for each in half]) for half in halves])
-    value = value if n else np.nan
-    untied = sum(min(each.n_untied for each in half) for half in halves)
+    defined = ([each for each in half if each.documents] for half in halves)
+    means = [_mean_contrast(half) for half in defined if half]
+    sizes = np.array([len(mean.documents) for mean in means])
+    n, half_width = int(sizes.sum()), np.inf
+    if not n:
+        return Gain(value=np.nan, low=np.nan, high=np.nan, n_documents=0)
+    shares = sizes / n
+    value = float(shares @ [mean.value for mean in means])
+    untied = sum(mean.n_untied for mean in means)
     if n > 1 and untied >= FEWEST_UNTIED:
-        swapped = []
-        for half, documents in zip(halves, names, strict=True):
-            signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
-            columns = [np.searchsorted(documents, each.documents) for each in half]
-            gains = [each.swapped(signs[:, own]) for each, own in zip(half, columns, strict=True)]
-            swapped.append(np.mean(gains, axis=0))
-        # The documents as they are, too, are one of the draws.
-        largest = np.sort([value, *(shares @ swapped)])[::-1]
-        # A little more, because what equals it by the order of a sum is not beyond it. At a risk
-        # of .5 it is about 0, and may not lie below.
-        half_width = max(0.0, float(largest[int(risk * len(largest))])) * (1 + 1e-9)
+        signs = (rng.choice([-1.0, 1.0], (SWAPS, size)) for size in sizes)
+        swaps = [mean.swapped(draw) for mean, draw in zip(means, signs, strict=True)]
+        # The documents as they are count as one of the draws.
+        draws = np.sort([value, *(shares @ swaps)])[::-1]
+        # A little larger, so that a draw that equals the gain but for rounding does not exceed it.
+        # At a risk of .5 the draw is about 0 and may be negative.
+        half_width = max(0.0, float(draws[int(risk * len(draws))])) * (1 + 1e-9)
         half_width *= 1 + RANKS_LEARNED / (untied - RANKS_LEARNED)
-    return Gain(
-        value=value,
-        low=value - half_width,
-        high=value + half_width,
-        n_documents=n,
+    return Gain(value=value, low=value - half_width, high=value + half_width, n_documents=n)
+
+
+def _mean_contrast(contrasts: Sequence[Contrast]) -> Contrast:
+    """The mean of the contrasts of one half, which are swapped together."""
+    documents = sorted({name for each in contrasts for name in each.documents})
+    columns = [np.searchsorted(documents, each.documents) for each in contrasts]
+    pairs = list(zip(contrasts, columns, strict=True))
+    return Contrast(
+        value=float(np.mean([each.value for each in contrasts])),
+        error=np.nan,
+        documents=tuple(documents),
+        terms=np.empty(0),
+        interval=None,
+        swapped=lambda signs: np.mean([each.swapped(signs[:, own]) for each, own in pairs], axis=0),
+        n_untied=min(each.n_untied for each in contrasts),
     )

@@ -1,8 +1,8 @@
-"""GEPA, the reflective optimizer that DSPy has too, on the search's own objective.
+"""GEPA, the reflective optimizer that DSPy also has, run on the search's own objective.
 
-To it an example is a document. What it evaluates together is scored together: documents get scores
-whose mean is the objective of them all. It proposes by its own reflection on lessons from judged
-documents; what that asks is counted in the search's budget at what it took.
+An example for GEPA is a document. Documents that GEPA evaluates together are scored together: they
+get scores whose mean is their common objective. GEPA writes instructions by its own reflection on
+lessons from judged documents, and the search's budget pays for that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,22 +33,23 @@ from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import document_terms, midranks, read_rows
 from optimize.statistics.intervals import stream
 
-# A proposal is made from, and first tried on, at least so many documents and about so many outputs:
-# the objective of fewer says little.
+# The fewest documents, and about the fewest outputs, in the minibatch that a proposal is made from
+# and first scored on: the objective of fewer says little.
 FEWEST_DOCUMENTS, FEWEST_OUTPUTS = 6, 30
-# Requests of two runs' proposers are drawn with seeds so far apart.
+# The distance between the proposer seeds of two runs; it exceeds the requests of any run.
 PROPOSER_SEED = 10_000
-# Replies in a row that brought no new instruction: GEPA would ask without end.
+# The search ends after this many replies in a row without a new instruction; GEPA never would.
 MOST_FRUITLESS = 25
-# The name of the only text that GEPA writes.
+# The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
+SPENT = SearchBudgetSpentError, BudgetSpentError
 
 
 class Adapter:
-    """What GEPA asks: for judgements of documents, for instructions, for documents to learn from.
+    """Lets GEPA score documents with an instruction, draw minibatches and ask for instructions.
 
-    `values` has the objective on the documents that choose, for each candidate judged on all of
-    them; `ended` is what ended the proposals, which GEPA takes for one bad reply.
+    `values` has the objective of each candidate that was scored on all documents for choosing.
+    `fatal_error` ends the search; GEPA itself would take it for one bad reply.
     """
 
     propose_new_texts = None  # GEPA's own prompt
@@ -56,12 +57,12 @@ class Adapter:
     def __init__(self, problem: SearchProblem, choosing: Sequence[str], n_parts: int) -> None:
         self.problem, self.choosing, self.n_parts = problem, set(choosing), n_parts
         self.values: dict[Candidate, float] = {}
-        self.tried: set[str] = set()
-        self.ended: JudgesError | None = None
-        self.n_asked = self.n_fruitless = 0
+        self.candidate_ids: set[str] = set()
+        self.fatal_error: JudgesError | None = None
+        self.n_requests = self.n_fruitless = 0
 
     def next_minibatch_ids(self, loader: Any, state: Any) -> list[int]:
-        """One of the parts into which the documents that teach are dealt, anew for each epoch."""
+        """The next minibatch of the documents to learn from, which are dealt anew each epoch."""
         epoch, part = divmod(state.i, self.n_parts)
         order = stream(self.problem.options.seed, "minibatches", epoch).permutation(len(loader))
         return [int(index) for index in np.array_split(order, self.n_parts)[part]]
@@ -69,45 +70,45 @@ class Adapter:
     def evaluate(
         self, batch: Sequence[str], texts: Mapping[str, str], capture_traces: bool = False
     ) -> Any:
-        """The documents' scores, in order; raises SearchBudgetSpentError."""
+        """Score the documents of the batch, in order; raises SearchBudgetSpentError."""
         candidate, problem = Candidate(instruction=texts[INSTRUCTION]), self.problem
         items = problem.train.of_documents(batch)
         scores = problem.evaluator.scores(candidate, items)
-        if candidate.id not in self.tried:
-            self.tried.add(candidate.id)
+        if candidate.id not in self.candidate_ids:
+            self.candidate_ids.add(candidate.id)
             self.n_fruitless = 0
         if self.choosing == set(batch) and candidate not in self.values:
             value = self.values[candidate] = objective(scores, items, problem.goal)
             problem.record_candidate("stock", candidate, value=value)
-        of_document = document_scores(scores, items, problem.goal)
-        # Reflection is on all documents together.
+        by_document = document_scores(scores, items, problem.goal)
+        # Every document has all items as its trajectory, since a lesson is about all of them.
         return EvaluationBatch(
             outputs=list(batch),
-            scores=[of_document[name] for name in batch],
+            scores=[by_document[name] for name in batch],
             trajectories=[items] * len(batch) if capture_traces else None,
         )
 
     def make_reflective_dataset(
-        self, texts: Mapping[str, str], evaluated: Any, components: Sequence[str]
+        self, texts: Mapping[str, str], evaluation: Any, components: Sequence[str]
     ) -> dict[str, list[dict[str, str]]]:
-        """A lesson on the documents, which GEPA puts into its prompt."""
-        items: Items = evaluated.trajectories[0]
+        """A lesson from the documents, for GEPA's prompt."""
+        items: Items = evaluation.trajectories[0]
         problem, evaluator, goal = self.problem, self.problem.evaluator, self.problem.goal
         judgements = evaluator.judgements(Candidate(instruction=texts[INSTRUCTION]), items)
-        rng = stream(problem.options.seed, "lesson", self.n_asked)
+        rng = stream(problem.options.seed, "lesson", self.n_requests)
         (lesson,) = JudgedItems(items, judgements, evaluator.untuned).lessons([rng])
         measure = "balanced accuracy" if goal == "balanced" else f"Spearman's rho, {goal} level"
-        score = f"{np.mean(evaluated.scores):.2f} (1 is best): {measure} on {len(items)} outputs"
+        score = f"{np.mean(evaluation.scores):.2f} (1 is best): {measure} on {len(items)} outputs"
         return {INSTRUCTION: [{"Score": score, "Evidence": lesson}]}
 
     def reflect(self, prompt: str) -> str:
-        """The instruction that the proposer writes, in the fence that GEPA reads."""
+        """Ask the proposer for an instruction, and return it in the fence that GEPA reads."""
         assert self.problem.proposer is not None
-        if self.ended is not None:
-            raise self.ended
+        if self.fatal_error is not None:
+            raise self.fatal_error
         budget = self.problem.evaluator.budget
-        seed = PROPOSER_SEED * (1 + self.problem.options.seed) + self.n_asked
-        self.n_asked, self.n_fruitless = self.n_asked + 1, self.n_fruitless + 1
+        seed = PROPOSER_SEED * (1 + self.problem.options.seed) + self.n_requests
+        self.n_requests, self.n_fruitless = self.n_requests + 1, self.n_fruitless + 1
         request = Request(
             [Message(role="user", content=prompt)],
             Sampling(temperature=1.0, max_tokens=REPLY_TOKENS, seed=seed),
@@ -116,8 +117,8 @@ class Adapter:
         try:
             budget.check(budget.proposal)
             response = self.problem.proposer.ask(request)
-        except (SearchBudgetSpentError, BudgetSpentError, FatalModelError) as error:
-            self.ended = error
+        except (*SPENT, FatalModelError) as error:
+            self.fatal_error = error
             raise
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.error is not None:
@@ -126,66 +127,69 @@ class Adapter:
 
 
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:
-    """What each document adds to the objective, which is their mean; 0 where that is undefined.
+    """Each document's part of the objective; their mean is the objective, or 0 if it is undefined.
 
     At summary level it is the document's own rho. At dataset level an output adds 1 less half its
-    squared distance in standardised mid-ranks, and for balanced accuracy what a right verdict of
-    its class is worth. Where no document's part can be told, all have the whole.
+    squared distance in standardised mid-ranks. For balanced accuracy an output adds what a right
+    verdict on its class is worth. At system level, and if one side is constant, each document has
+    the whole objective.
     """
     value = float(np.nan_to_num(objective(scores, items, goal)))
-    known = np.flatnonzero(~np.isnan(scores))
-    judged, human = scores[known], items.human[known]
+    rows = np.flatnonzero(~np.isnan(scores))
+    judge, human = scores[rows], items.human[rows]
     if goal == "summary":
-        names = np.array(items.document_ids)[known]
-        terms = document_terms(read_rows(judged, human, names), goal)
+        names = np.array(items.document_ids)[rows]
+        terms = document_terms(read_rows(judge, human, names), goal)
         own = dict(zip(np.unique(names).tolist(), terms.tolist(), strict=True))
         parts = [value if np.isnan(own.get(name, np.nan)) else own[name] for name in items.places]
-    elif goal == "system" or not known.size or min(np.ptp(judged), np.ptp(human)) == 0:
+    elif goal == "system" or not rows.size or min(np.ptp(judge), np.ptp(human)) == 0:
         parts = [value] * len(items.places)
     else:
         added = np.zeros(len(items))
         if goal == "balanced":
-            is_right = verdicts(judged, best_threshold(judged, human)) == human
-            added[known] = is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
+            is_right = verdicts(judge, best_threshold(judge, human)) == human
+            added[rows] = is_right / np.where(human == 1, human.mean(), 1 - human.mean()) / 2
         else:
-            ranks = midranks(np.array([judged, human]))
+            ranks = midranks(np.array([judge, human]))
             ranks -= ranks.mean(axis=1, keepdims=True)
             ranks /= ranks.std(axis=1, keepdims=True)
-            added[known] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-        added *= len(items.places) / known.size
-        parts = [float(added[rows].sum()) for rows in items.places.values()]
+            added[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
+        added *= len(items.places) / rows.size
+        parts = [float(added[own].sum()) for own in items.places.values()]
     return dict(zip(items.places, parts, strict=True))
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run GEPA on train: proposals from one half of its documents, chosen by the other.
+    """Run GEPA on train: it learns from half of the documents and chooses on the other half.
 
-    Dev gets its share of the budget first. Raises JudgesError where no language model can write
-    instructions.
+    The cost of dev is reserved first.
+
+    Raises:
+        JudgesError: There is no language model that can write instructions.
     """
     if problem.proposer is None:
         raise JudgesError(
-            "GEPA writes instructions, for which it needs a language model: name one (--lm), or "
-            "use --optimizer rank"
+            "GEPA needs a language model to write instructions: name one (--lm), or use "
+            "--optimizer rank"
         )
     evaluator, budget = problem.evaluator, problem.evaluator.budget
     documents = list(informative_documents(problem.train, problem.goal))
     if n_alike := len(problem.train.documents) - len(documents):
         problem.print_line(
-            f"GEPA: {n_alike} documents tell no judges apart, or have too common a label"
+            f"GEPA leaves out {n_alike} documents, which tell no judges apart or have too common a "
+            "label"
         )
     stream(problem.options.seed, "stock").shuffle(documents)
     half = len(documents) // 2
     teaching, choosing = documents[:half], documents[half:]
-    each = len(problem.train) / max(1, len(problem.train.documents))
-    n_parts = max(1, half // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / each)))
+    outputs = len(problem.train) / max(1, len(problem.train.documents))
+    n_parts = max(1, half // max(FEWEST_DOCUMENTS, round(FEWEST_OUTPUTS / outputs)))
     adapter = Adapter(problem, choosing, n_parts)
-    # What the next proposal takes until it is chosen or not.
+    # What the next proposal costs until GEPA has accepted or rejected it.
     item_cost = evaluator.item_cost(problem.untuned)
-    cost = budget.proposal + (half / n_parts + len(choosing)) * each * item_cost
+    cost = budget.proposal + (half / n_parts + len(choosing)) * outputs * item_cost
     dev_cost = (1 + N_FINALISTS) * item_cost * len(problem.dev)
-    spent = SearchBudgetSpentError, BudgetSpentError
-    with budget.reserving(min(dev_cost, budget.left / 2)), suppress(*spent):
+    with budget.reserving(min(dev_cost, budget.remaining / 2)), suppress(*SPENT):
         if half:
             gepa.optimize(
                 seed_candidate={INSTRUCTION: problem.untuned.instruction},
@@ -196,18 +200,18 @@ def explore(problem: SearchProblem) -> Exploration:
                 reflection_lm=adapter.reflect,
                 skip_perfect_score=False,
                 stop_callbacks=lambda state: (
-                    adapter.ended is not None
+                    adapter.fatal_error is not None
                     or adapter.n_fruitless >= MOST_FRUITLESS
-                    or budget.left < cost
+                    or budget.remaining < cost
                 ),
                 logger=SimpleNamespace(log=lambda message: None),
                 seed=problem.options.seed,
             )
-    if isinstance(adapter.ended, FatalModelError):
-        raise adapter.ended
+    if isinstance(adapter.fatal_error, FatalModelError):
+        raise adapter.fatal_error
     values = adapter.values
     better = [each for each, value in values.items() if value > values[problem.untuned]]
     return Exploration(
         finalists=sorted(better, key=lambda each: (-values[each], each.id))[:N_FINALISTS],
-        tried=adapter.tried,
+        candidate_ids=adapter.candidate_ids,
     )

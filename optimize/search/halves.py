@@ -1,4 +1,4 @@
-"""The search on either half of the labels, and the test of what it finds on the other half."""
+"""The search on each half of the labels, with a test of its finalists on the other half."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,17 +15,17 @@ from optimize.search.evaluator import (
     informative_documents,
     objective,
 )
-from optimize.search.gate import Finalist, ShipDecision, decide, stopped
+from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
 from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer
 from optimize.statistics.balanced import best_threshold, verdicts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search ends with: the tuned judge, whether to ship it, and why.
+    """The result of a search: the tuned judge, whether it ships, and why.
 
-    `tuned` is the untuned judge where there is no other; `untuned` has its threshold.
-    `last_rounds` are of either half, where rounds are counted.
+    `tuned` is the untuned judge if no candidate was better. `untuned` has its threshold.
+    `last_rounds` has the last round of each half, if the optimizer counts rounds.
     """
 
     tuned: Candidate
@@ -36,36 +36,29 @@ class SearchResult:
 
 
 def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
-    """Search with an optimizer on either half of the labels, and decide what ships."""
+    """Run the optimizer on each half of the labels, and decide which judge ships."""
     budget = problem.evaluator.budget
-    everything = budget.limit
+    limit = budget.limit
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
     with suppress(BudgetSpentError, SearchBudgetSpentError):
         for half in halves:
-            budget.limit = everything if explorations else budget.spent + budget.left / 2
+            budget.limit = limit if explorations else budget.total_cost + budget.remaining / 2
             explorations.append(optimizer(half))
-            budget.limit = everything
+            budget.limit = limit
             finalists.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_fit:
                 break
-    budget.limit = everything
-    tried = {name for each in explorations for name in each.tried}
-    n_tried = len(tried.union(each.candidate.id for half in finalists for each in half))
-    prevented = None
-    if len(finalists) < len(explorations):
-        why = f"The budget ended before the best of {n_tried} candidates had been judged on "
-        prevented = stopped(f"{why}documents held out from them.")
-    elif not any(finalists) and (n_too_dear := sum(each.n_too_dear for each in explorations)):
-        why = f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
-        prevented = stopped(f"{why}with any of them costs more than the limit.")
-    tuned, decision = decide(problem, finalists, n_tried, prevented)
-    taught = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
-    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, taught))
-    tuned = untuned if tuned.id == untuned.id else tuned
+    budget.limit = limit
+    ids = {name for each in explorations for name in each.candidate_ids}
+    n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
+    fallback = _untested(explorations, finalists, n_tried)
+    tuned, decision = decide(problem, finalists, n_tried, fallback)
+    lessons = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
+    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, lessons))
     return SearchResult(
-        tuned=tuned,
+        tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
         decision=decision,
         n_tried=n_tried,
@@ -73,32 +66,50 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     )
 
 
-def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
-    """Score the finalists and the untuned judge on what taught them nothing, and write it down.
+def _untested(
+    explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
+) -> ShipDecision | None:
+    """The decision where the budget prevented the test of the finalists; None where it did not."""
+    if len(finalists) < len(explorations):
+        return out_of_budget(
+            f"The budget ended before the best of {n_tried} candidates had been judged on "
+            "documents held out from them."
+        )
+    n_too_dear = sum(each.n_too_dear for each in explorations)
+    if n_too_dear and not any(finalists):
+        return out_of_budget(
+            f"{n_too_dear} of {n_tried} candidates did better on train, but judging dev and test "
+            "with any of them costs more than the limit."
+        )
+    return None
 
-    As many finalists as can all be scored on dev, but the first always, on as many documents as the
-    budget reaches for: those that can tell judges apart come first.
+
+def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Finalist]:
+    """Score and record the finalists and the untuned judge on items that they did not learn from.
+
+    There are as many finalists as the budget can score on all of dev, and at least one. If the
+    budget does not reach for all documents, those that can tell judges apart come first.
     """
     if not exploration.finalists:
         return []
     evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
 
-    def needed(judge: Candidate) -> float:
-        taught = taught_by(problem, judge)
-        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, taught)
+    def cost(judge: Candidate) -> float:
+        lessons = threshold_items(problem, judge)
+        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, lessons)
 
-    left = evaluator.budget.left - needed(problem.untuned)
+    remaining = evaluator.budget.remaining - cost(problem.untuned)
     affordable: list[Candidate] = []
     for candidate in exploration.finalists:
-        if needed(candidate) <= left or not affordable:
+        if cost(candidate) <= remaining or not affordable:
             affordable.append(candidate)
-            left -= needed(candidate)
+            remaining -= cost(candidate)
     judges = [problem.untuned, *affordable]
     for judge in judges if not cross_fit else ():
-        taught = taught_by(problem, judge)
-        # Where a limit is small, what tests them comes first, and thresholds stay where they are.
-        if evaluator.cost(judge, taught) <= evaluator.budget.left / 2:
-            evaluator.scores(judge, taught)
+        lessons = threshold_items(problem, judge)
+        # With a small limit the test comes first, and thresholds stay where they are.
+        if evaluator.cost(judge, lessons) <= evaluator.budget.remaining / 2:
+            evaluator.scores(judge, lessons)
     dev = problem.labelled if cross_fit else problem.dev
     part = affordable_documents(evaluator, judges, dev, goal)
     untuned = evaluator.scores(problem.untuned, part)
@@ -129,38 +140,37 @@ def at_threshold(
     items: Items,
     cross_fit: CrossFit | None,
 ) -> tuple[Candidate, Vector]:
-    """For balanced accuracy the candidate with its threshold, and its verdicts.
+    """The candidate with its threshold, and its verdicts; both unchanged for other goals.
 
-    The threshold is learned on what teaches and is not shown, never on the items themselves.
+    The threshold is never learned on the items themselves, or on documents that the prompt shows.
     """
     if problem.goal != "balanced":
         return candidate, scores
     if cross_fit:
         threshold = best_threshold(scores, items.human)
         return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
-    threshold = problem.threshold(candidate, taught_by(problem, candidate))
+    threshold = problem.threshold(candidate, threshold_items(problem, candidate))
     return replace(candidate, threshold=threshold), verdicts(scores, threshold)
 
 
-def taught_by(problem: SearchProblem, candidate: Candidate) -> Items:
-    """What teaches a threshold: of train what races have met, or all where they have not met it."""
+def threshold_items(problem: SearchProblem, candidate: Candidate) -> Items:
+    """The items of train that teach a threshold: those scored in races, or all if none was."""
     if problem.goal != "balanced":
         return Items(())
     names = [name for name in problem.train.documents if name not in candidate.documents]
     items = problem.train.of_documents(names)
-    known = problem.evaluator.known(candidate, items)
-    return known if len(known) else items
+    return problem.evaluator.scored_items(candidate, items) or items
 
 
 def affordable_documents(
     evaluator: Evaluator, judges: Sequence[Candidate], items: Items, goal: Goal
 ) -> Items:
-    """The items of the documents that all these judges can be scored on within the budget."""
-    affordable, left = [], evaluator.budget.left
+    """The items of as many documents as the budget can score with all of these judges."""
+    affordable, remaining = [], evaluator.budget.remaining
     for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
         part = items.of_documents([document])
-        left -= sum(evaluator.cost(judge, part) for judge in judges)
-        if left < 0:
+        remaining -= sum(evaluator.cost(judge, part) for judge in judges)
+        if remaining < 0:
             break
         affordable.append(document)
     return items.of_documents(affordable)

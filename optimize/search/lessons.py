@@ -1,14 +1,14 @@
-"""What a language model is shown of a judge at work, to write a better instruction from.
+"""Lessons: what a language model sees of a judge's work in order to write a better instruction.
 
-A lesson holds documents, each with several outputs: how people rated them, how they differ, what
-the judge gave, and where both place them. Texts stand in JSON's quotes on one line, so that none of
-them can pass for a line of ours.
+A lesson shows documents with several outputs each: people's ratings, the judge's score, and the
+place of each output in both orders. Texts are JSON strings on one line, so that no text can pass
+for a line of the lesson.
 """
 
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,26 +20,28 @@ from optimize.search.evaluator import reason_of
 from optimize.statistics.correlations import Level, midranks
 from optimize.statistics.plain import order_agreement
 
-# Documents and outputs in one lesson, where documents have several outputs or one each.
+# Documents in a lesson, outputs of a document, and outputs in a lesson if documents have few.
 DOCUMENTS_SHOWN, OUTPUTS_SHOWN, MAX_OUTPUTS = 12, 5, 36
-# Of the documents no more than this share, so that another lesson has others.
+# The largest share of the documents in one lesson, so that another lesson has others.
 LARGEST_SHARE = 2 / 3
-# A lesson has no more characters than these, and long texts lose their middle.
+# Upper bounds on characters: a lesson ends there, and longer texts lose their middle.
 LESSON_CHARACTERS, TEXT_LENGTH, REASON_LENGTH, COMMENT_LENGTH = 60_000, 2400, 300, 1200
 MAX_RATINGS_LISTED = 6
-# A document that the judge orders rightly is drawn this much as often as one it turns around.
+# How often a document that the judge orders rightly is drawn, relative to one that it reverses.
 RIGHT_WEIGHT = 0.35
-# What people explain counts as so many misplacements that nobody does.
+# The weight of an output that carries a comment.
 EXPLAINED_WEIGHT = 2
-# Places that differ by less than this share of the outputs are called the same.
+# Two places count as the same if they differ by less than this share of the outputs.
 SAME_PLACE = 0.05
 
 
 class JudgedItems:
-    """Items with the judgements of one judge on them, in the items' order.
+    """Items with one judge's judgements of them, in the items' order.
 
-    Outputs are ranked within documents, or over all items where documents have fewer than three.
-    `places` are people's and the judge's places, from 1 for the best; NaN where the judge failed.
+    Outputs are ranked within documents, or over all items if no document has three. `places` has
+    shape (2, items): people's and the judge's places, 1 for the best, NaN where the judge failed.
+    `gaps` says by how much the judge ranks an output too high, in standard deviations of ranks (of
+    pairs, in margins), and `telling` is the same, larger where people explained their label.
     """
 
     def __init__(self, items: Items, judgements: Sequence[AnyJudgement], prompt: Prompt) -> None:
@@ -47,40 +49,40 @@ class JudgedItems:
         self.scores: Vector = np.array([judgement.score for judgement in judgements], float)
         self.choices = prompt.answer.choices or ()
         self.is_pairwise, self.words = self.choices == LETTERS, words_of(self.choices)
-        # The two that a pair is of stand with it, whatever else it shares with others.
+        # The two outputs of a pair are shown with it, even if other pairs have the same ones.
         names = [field.name for field in prompt.inputs]
-        self.never_shared = frozenset(names[-2:] if self.is_pairwise else ())
+        self.own_texts = frozenset(names[-2:] if self.is_pairwise else ())
         documents = list(items.places.values())
         within = not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3
         self.groups: list[Indices] = documents if within else [np.arange(len(items))]
         self.places = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
         for rows in self.groups:
-            ranked = rows[~np.isnan(self.scores[rows])]
-            self.n_ranked[rows] = max(1, len(ranked))
-            self.places[:, ranked] = midranks(-np.array([items.human, self.scores])[:, ranked])
-        # By how much the judge ranks each too high: in standardised ranks, of pairs in margins.
+            own = rows[~np.isnan(self.scores[rows])]
+            self.n_ranked[rows] = max(1, len(own))
+            self.places[:, own] = midranks(-np.array([items.human, self.scores])[:, own])
         gaps = self.scores - items.human
         if not self.is_pairwise:
             gaps = (self.places[0] - self.places[1]) * math.sqrt(12) / self.n_ranked
         self.gaps: Vector = np.nan_to_num(gaps)
-        explained = [EXPLAINED_WEIGHT if item.comment else 1 for item in items.items]
-        self.telling: Vector = self.gaps * explained
+        weights = [EXPLAINED_WEIGHT if item.comment else 1 for item in items.items]
+        self.telling: Vector = self.gaps * weights
 
     def lessons(self, draws: Sequence[np.random.Generator]) -> list[str]:
-        """One lesson for each generator, in plain text, each of documents drawn anew."""
+        """One lesson in plain text for each generator, which draws its documents."""
         overview = self._pair_overview() if self.is_pairwise else self._overview()
         weights = self._weights()
         lessons = []
         documents = list(self.items.places.values())
         for rng in draws:
-            # The greatest of weights times exponential noise: a draw without replacement.
+            # The order by log weight plus Gumbel noise is a weighted draw without replacement.
             order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
-            lesson, drawn = overview, [documents[index] for index in order]
-            for number, rows in enumerate(drawn[: _n_documents(documents)], start=1):
-                shown = self._outputs_shown(rows)
-                part = f" ({len(shown)} of {len(rows)})" if len(shown) < len(rows) else ""
-                block = f"\n\nDocument {number}{part}:\n{self.document(shown)}"
+            lesson = overview
+            for number, index in enumerate(order[: _n_documents(documents)], start=1):
+                outputs = self._select_outputs(documents[index])
+                n, size = len(outputs), len(documents[index])
+                part = f" ({n} of {size})" if n < size else ""
+                block = f"\n\nDocument {number}{part}:\n{self.document(outputs)}"
                 if number > 1 and len(lesson) + len(block) > LESSON_CHARACTERS:
                     break
                 lesson += block
@@ -88,33 +90,33 @@ class JudgedItems:
         return lessons
 
     def document(self, rows: Sequence[int]) -> str:
-        """These outputs of one document; what they share stands above them."""
-        shared = self._shared(rows)
-        lines = [f"{name}: {_quoted(text)}" for name, text in shared.items()]
+        """The lines on these outputs of one document, with the texts that all share on top."""
+        common = self._common_texts(rows)
+        lines = [f"{name}: {_quote(text)}" for name, text in common.items()]
         for row in rows:
             judgement, item = self.judgements[row], self.items.items[row]
             lines.append(self._pair_line(row) if self.is_pairwise else self._rating_line(row))
-            own = {name: text for name, text in item.texts.items() if name not in shared}
-            lines += [f"  {name}: {_quoted(text)}" for name, text in own.items()]
+            own = {name: text for name, text in item.texts.items() if name not in common}
+            lines += [f"  {name}: {_quote(text)}" for name, text in own.items()]
             if reason := reason_of(judgement):
-                lines.append(f"  the judge's reason: {_quoted(reason, REASON_LENGTH)}")
+                lines.append(f"  the judge's reason: {_quote(reason, REASON_LENGTH)}")
             if item.comment:
-                lines.append(f"  people's comment: {_quoted(item.comment, COMMENT_LENGTH)}")
+                lines.append(f"  people's comment: {_quote(item.comment, COMMENT_LENGTH)}")
         return "\n".join(lines)
 
-    def _shared(self, rows: Sequence[int]) -> dict[str, str]:
-        """The texts that these outputs have in common; none of a single output."""
+    def _common_texts(self, rows: Sequence[int]) -> dict[str, str]:
+        """The texts that these outputs have in common; {} for a single output."""
         first, *others = [self.items.items[row].texts for row in rows]
         if not others:
             return {}
         return {
             name: text
             for name, text in first.items()
-            if name not in self.never_shared and all(texts[name] == text for texts in others)
+            if name not in self.own_texts and all(texts[name] == text for texts in others)
         }
 
     def _weights(self) -> Vector:
-        """How telling each document is: people tell its outputs apart, and the judge does not."""
+        """Each document's weight, larger if people tell outputs apart that the judge misplaces."""
         human, weights = self.items.human, []
         spread = float(human.std()) or 1.0
         for rows in self.items.places.values():
@@ -124,13 +126,14 @@ class JudgedItems:
             weights.append((0.1 + apart) * (RIGHT_WEIGHT + wrong))
         return np.array(weights)
 
-    def _outputs_shown(self, rows: Indices) -> list[int]:
-        """People's best and worst, those most misplaced, and one that is placed rightly."""
+    def _select_outputs(self, rows: Indices) -> list[int]:
+        """People's best and worst output, the most misplaced ones, and one in its right place."""
         by_people = rows[np.argsort(-self.items.human[rows], kind="stable")]
         telling, gaps = self.telling[rows], np.abs(self.gaps[rows])
         misplaced = [rows[np.argmax(telling)], rows[np.argmin(telling)], rows[np.argmin(gaps)]]
-        chosen = dict.fromkeys(map(int, [by_people[0], by_people[-1], *misplaced, *by_people]))
-        return sorted(list(chosen)[:OUTPUTS_SHOWN], key=lambda row: (-self.items.human[row], row))
+        candidates = [by_people[0], by_people[-1], *misplaced, *by_people]
+        selection = list(dict.fromkeys(map(int, candidates)))[:OUTPUTS_SHOWN]
+        return sorted(selection, key=lambda row: (-self.items.human[row], row))
 
     def _rating_line(self, row: int) -> str:
         item, score = self.items.items[row], self.scores[row]
@@ -142,16 +145,16 @@ class JudgedItems:
         if np.isnan(score):
             return f"{people}; the judge gave no rating"
         if self.words:
-            said = [nearest_choice(self.choices, float(value)) for value in (item.human, score)]
+            label, answer = (nearest_choice(self.choices, float(n)) for n in (item.human, score))
             votes = f" ({ratings.count(1)} of {len(ratings)} say {self.words[0]})"
-            people = f"- people {said[0]}" + votes * (len(ratings) > 1)
-            right = "right" if said[0] == said[1] else "wrong"
-            return f"{people}; judge {said[1]} ({self.words[0]} {score:.0%}): {right}"
-        (place, judged), n = self.places[:, row], self.n_ranked[row]
-        verdict = f"placed too {'low' if judged > place else 'high'}"
-        if abs(judged - place) < SAME_PLACE * n:
+            people = f"- people {label}" + votes * (len(ratings) > 1)
+            right = "right" if label == answer else "wrong"
+            return f"{people}; judge {answer} ({self.words[0]} {score:.0%}): {right}"
+        (place, own), n = self.places[:, row], self.n_ranked[row]
+        verdict = f"placed too {'low' if own > place else 'high'}"
+        if abs(own - place) < SAME_PLACE * n:
             verdict = "placed rightly"
-        return f"{people}, place {place:g} of {n:g}; judge {score:.3g}, place {judged:g}: {verdict}"
+        return f"{people}, place {place:g} of {n:g}; judge {score:.3g}, place {own:g}: {verdict}"
 
     def _pair_line(self, row: int) -> str:
         item, judgement = self.items.items[row], self.judgements[row]
@@ -167,42 +170,51 @@ class JudgedItems:
         return line + (": right" if agreement > 0 else ": wrong" if agreement < 0 else "")
 
     def _overview(self) -> str:
-        """How judge and people use the scale, and how the judge orders what people tell apart."""
-        human, scores = self.items.human, self.scores
-        scored = np.flatnonzero(~np.isnan(scores))
-        n = len(scored)
-        lines = [f"The judge has rated {n} outputs that people rated."]
+        """How judge and people use the scale, and where the judge orders outputs as people do."""
+        rows = np.flatnonzero(~np.isnan(self.scores))
+        lines = [f"The judge has rated {len(rows)} outputs that people rated."]
+        lines += self._shares(self.scores[rows], self.items.human[rows])
+        return "\n".join([*lines, *(self._errors(rows) if self.words else self._order())])
+
+    def _shares(self, scores: Vector, labels: Vector) -> Iterator[str]:
+        """Yield how often the judge and people give each choice, if people stay on the scale."""
         scale = [rating_of(choice, self.choices) for choice in self.choices]
+        human, n = self.items.human, len(scores)
         if n and min(scale) <= human.min() and human.max() <= max(scale):
             judge, people = (
-                Counter(nearest_choice(self.choices, float(value)) for value in side[scored])
-                for side in (scores, human)
+                Counter(nearest_choice(self.choices, float(value)) for value in side)
+                for side in (scores, labels)
             )
-            used = ", ".join(
-                f"{c}: {judge[c] / n:.0%} and {people[c] / n:.0%}" for c in self.choices
+            shares = (f"{c}: {judge[c] / n:.0%} and {people[c] / n:.0%}" for c in self.choices)
+            yield (
+                f"Shares of ratings, the judge's and people's (means rounded): {', '.join(shares)}."
             )
-            lines.append(f"Shares of ratings, the judge's and people's (means rounded): {used}.")
-        if self.words:
-            good, bad = self.words
-            passed, rated = scores[scored] > 0.5, human[scored] > 0.5
-            lines.append(
-                f"Of {np.sum(~rated)} that people call {bad}, the judge says {good} of "
-                f"{np.sum(passed & ~rated)}; of {np.sum(rated)} that people call {good}, it says "
-                f"{bad} of {np.sum(~passed & rated)}."
-            )
-            return "\n".join(lines)
+
+    def _errors(self, rows: Indices) -> Iterator[str]:
+        """Yield how often the judge errs on each of the two words."""
+        assert self.words
+        good, bad = self.words
+        judge, people = self.scores[rows] > 0.5, self.items.human[rows] > 0.5
+        yield (
+            f"Of {np.sum(~people)} that people call {bad}, the judge says {good} of "
+            f"{np.sum(judge & ~people)}; of {np.sum(people)} that people call {good}, it says "
+            f"{bad} of {np.sum(~judge & people)}."
+        )
+
+    def _order(self) -> Iterator[str]:
+        """Yield how often the judge orders two outputs as people do, if people order any."""
         level: Level = "summary" if len(self.groups) > 1 else "dataset"
-        order = order_agreement(scores, human, self.items.document_ids, level=level)
+        documents = self.items.document_ids
+        order = order_agreement(self.scores, self.items.human, documents, level=level)
         if order.n_pairs:
             within = "of one document " if level == "summary" else ""
-            tied = order.n_ties / order.n_pairs
-            right = order.value - tied / 2
-            lines.append(
+            ties = order.n_ties / order.n_pairs
+            right = order.value - ties / 2
+            yield (
                 f"Of {order.n_pairs} pairs of outputs {within}that people tell apart, the judge "
-                f"orders {right:.0%} as people do, {1 - right - tied:.0%} the other way, and ties "
-                f"{tied:.0%}."
+                f"orders {right:.0%} as people do, {1 - right - ties:.0%} the other way, and ties "
+                f"{ties:.0%}."
             )
-        return "\n".join(lines)
 
     def _pair_overview(self) -> str:
         decided = self.items.human != 0
@@ -213,40 +225,43 @@ class JudgedItems:
             f"prefer one, it prefers the same in {(agreement > 0).sum() / n:.0%} of pairs and the "
             f"other in {(agreement < 0).sum() / n:.0%}."
         )
-        follows = [
+        inconsistencies = [
             verdict.order_ab != verdict.order_ba
             for verdict in self.judgements
             if isinstance(verdict, Preference) and verdict.order_ab and verdict.order_ba
         ]
-        if follows:
+        if inconsistencies:
             overview += (
                 f"\nAsked in both orders, it follows the place and not the text in "
-                f"{np.mean(follows):.0%} of pairs."
+                f"{np.mean(inconsistencies):.0%} of pairs."
             )
         return overview
 
 
 def expected_characters(items: Items) -> int:
-    """About how many characters of texts a lesson of these items has."""
+    """About how many characters of texts and comments a lesson from these items has."""
     documents = list(items.places.values())
-    shown = _n_documents(documents) * float(
-        np.mean([min(len(d), OUTPUTS_SHOWN) for d in documents])
-    )
+    n_outputs = _n_documents(documents) * _mean_outputs(documents)
     comments = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
     texts = [sum(map(len, item.texts.values())) for item in items.items]
-    each = float(np.mean(texts) + np.mean(comments))
-    return min(LESSON_CHARACTERS, round(shown * each))
+    length = float(np.mean(texts) + np.mean(comments))
+    return min(LESSON_CHARACTERS, round(n_outputs * length))
+
+
+def _mean_outputs(documents: Sequence[Indices]) -> float:
+    """The mean number of outputs that a lesson shows of a document."""
+    return float(np.mean([min(len(rows), OUTPUTS_SHOWN) for rows in documents]))
 
 
 def _n_documents(documents: Sequence[Indices]) -> int:
-    """How many documents a lesson has: more where there are few outputs of each."""
-    each = float(np.mean([min(len(rows), OUTPUTS_SHOWN) for rows in documents]))
-    number = DOCUMENTS_SHOWN if each >= 3 else round(MAX_OUTPUTS / each)
+    """How many documents a lesson has: more if each has few outputs."""
+    outputs = _mean_outputs(documents)
+    number = DOCUMENTS_SHOWN if outputs >= 3 else round(MAX_OUTPUTS / outputs)
     return max(1, min(number, math.ceil(LARGEST_SHARE * len(documents))))
 
 
-def _quoted(text: str, length: int = TEXT_LENGTH) -> str:
-    """A text in quotes on one line; a long one without its middle."""
+def _quote(text: str, length: int = TEXT_LENGTH) -> str:
+    """The text as a JSON string on one line; a long text loses its middle."""
     half = length // 2
     if len(text) > length:
         text = f"{text[:half]} [...] {text[-half:]}"

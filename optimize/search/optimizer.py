@@ -1,8 +1,8 @@
-"""What an optimizer is: a function that learns from train and ends with finalists.
+"""Optimizers: functions that take a `SearchProblem` and return an `Exploration` with finalists.
 
-It takes a `SearchProblem` and returns an `Exploration`, within the budget of the problem's
-evaluator. It is called twice, once for either half of the labels; what it never sees decides
-whether its finalists ship (`optimize.search.gate`).
+An optimizer learns from the problem's train, within the budget of its evaluator. It is called once
+for each half of the labels. The half that it does not see decides whether its finalists ship
+(`optimize.search.gate`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,30 +16,26 @@ from judges.prompt import Prompt
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
-from optimize.search.evaluator import (
-    Evaluator,
-    SearchOptions,
-    SearchProblem,
-)
+from optimize.search.evaluator import Evaluator, SearchOptions, SearchProblem
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import Mask
 from optimize.statistics.intervals import stream
 
-# How many candidates of a search meet documents held out from them.
+# How many candidates of a search are tested on documents held out from them.
 N_FINALISTS = 3
-# Versions of a judge that shows all labels.
+# How many versions of a judge that shows all labels are tested.
 FOLDS = 4
 
 
 def largest_demo_set(items: Items, untuned: Prompt, options: SearchOptions) -> DemoSet:
-    """All of the items that can be shown, or as many of all levels as a prompt takes."""
+    """All items as demonstrations, or as many of every level as a prompt may show."""
     rng = stream(options.seed, EVERYTHING)
     longest = options.longest_demos
     return draw_demo_set(items, untuned, options.max_demos, rng, max_characters=longest)
 
 
 class CrossFit:
-    """Versions of a judge that shows all labels of train and dev, each without a fold of them."""
+    """Versions of a judge that shows all labels of train and dev, each without one fold."""
 
     def __init__(self, everything: Items, untuned: Prompt, options: SearchOptions) -> None:
         self._everything, self._untuned, self._options = everything, untuned, options
@@ -50,14 +46,14 @@ class CrossFit:
 
     @cached_property
     def is_feasible(self) -> bool:
-        """Whether everything can be shown, and each version shows something."""
+        """Whether a prompt can show everything, and each version has demonstrations."""
         if self.demo_set.kind != EVERYTHING or len(self._everything.documents) < 2 * FOLDS:
             return False
         return all(demo_set.demos for demo_set in self._demo_sets.values())
 
     @cached_property
     def _demo_sets(self) -> dict[int, DemoSet]:
-        """What the version without each fold shows."""
+        """The demonstrations of each version, by the fold that it leaves out."""
         others = (
             (fold, self._everything.of_rows(np.flatnonzero(~own).tolist()))
             for fold, own in self._folds(self._everything)
@@ -65,21 +61,22 @@ class CrossFit:
         return {n: largest_demo_set(rest, self._untuned, self._options) for n, rest in others}
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
-        """Each fold, and which items are of it."""
+        """Yield each fold with a mask of its items."""
         folds = np.array([self._fold_of[name] for name in items.document_ids])
         return ((fold, folds == fold) for fold in set(folds.tolist()))
 
     def verdicts(self, scores: Vector, items: Items) -> Vector:
-        """Verdicts in the items' order, each by the threshold that the other folds teach."""
+        """Verdicts in the items' order, each at the threshold learned on the other folds."""
         passes = np.empty(len(items))
         for _, own in self._folds(items):
             passes[own] = verdicts(scores[own], best_threshold(scores[~own], items.human[~own]))
         return passes
 
     def scores(self, evaluator: Evaluator, candidate: Candidate, items: Items) -> Vector:
-        """Scores in the items' order, each by the version that does not show its document.
+        """Scores in the items' order, each by the version that does not show the item's document.
 
-        Raises SearchBudgetSpentError where they cannot be paid.
+        Raises:
+            SearchBudgetSpentError: They cost more than the budget has left.
         """
         scores = np.empty(len(items))
         for fold, own in self._folds(items):
@@ -90,10 +87,10 @@ class CrossFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastRound:
-    """What a search's last round brought: by how much the best candidate on train became better.
+    """How far the last round of a search improved the best candidate, measured on train.
 
-    `error` is the standard error of its gain there; `cost` is in the budget's unit. `is_final`: the
-    search ended since the round gained less than the error, and not for want of money.
+    `error` is the standard error of the gain, and `cost` is in the budget's unit. `is_final` says
+    that the search ended because a further round would not pay, and not because the budget ended.
     """
 
     gain: float
@@ -104,23 +101,25 @@ class LastRound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration:
-    """What an optimizer ends with: finalists, best first.
+    """The result of an optimizer.
 
-    `tried` are the ids of all candidates scored. `n_too_dear` candidates did better than the
-    untuned judge on train and cost too much to be finalists. With `cross_fit` the one finalist
-    shows labels of dev as well, and versions of it are judged. `last_round` is None where rounds
-    are not counted.
+    Attributes:
+        finalists: Candidates to test on the other half, best first.
+        candidate_ids: The ids of all candidates that were scored.
+        cross_fit: For a finalist that shows labels of dev as well, the versions to test instead.
+        n_too_dear: How many candidates beat the untuned judge on train, but cost too much.
+        last_round: The last round, if the optimizer counts rounds.
     """
 
     finalists: Sequence[Candidate]
-    tried: Collection[str]
+    candidate_ids: Collection[str]
     cross_fit: CrossFit | None = None
     n_too_dear: int = 0
     last_round: LastRound | None = None
 
 
 Optimizer = Callable[[SearchProblem], Exploration]
-# They are imported when they are chosen, since DSPy takes half a second.
+# Imported only on use, since DSPy takes half a second to import.
 OPTIMIZERS = {
     "rank": "optimize.search.rank_search:explore",
     "gepa": "optimize.search.gepa:explore",
@@ -131,7 +130,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
     """Return the name by which `find_optimizer` finds an optimizer again.
 
     Raises:
-        SettingsError: It is a function that no module has at its top.
+        SettingsError: The optimizer is a function that is not at the top of a module.
     """
     if isinstance(optimizer, str):
         return optimizer
@@ -142,7 +141,7 @@ def optimizer_name(optimizer: str | Optimizer) -> str:
 
 
 def find_optimizer(name: str) -> Optimizer:
-    """Return the optimizer of a name, or the function that MODULE:FUNCTION names.
+    """Return the optimizer with this name, or the function that MODULE:FUNCTION names.
 
     Raises:
         SettingsError: There is no such optimizer.

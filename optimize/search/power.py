@@ -1,21 +1,19 @@
-"""How likely a gain ships, before anything is paid for."""
+"""How likely a gain ships, estimated before anything is paid for."""
 
 import itertools
 import math
 
 from optimize.inputs.flags import RISK
 from optimize.items import Items
-from optimize.search.evaluator import (
-    Goal,
-)
+from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import read_rows
 
-# Where rho over all outputs rests on fewer documents, judges that are no better ship too often: in
-# .12 with 6, in up to .29 with any number (benchmarks/gate.py).
+# The fewest documents on which a rho over all outputs may rest. With fewer, judges that are no
+# better ship too often: in .12 of runs with 6, in up to .29 with any number (benchmarks/gate.py).
 FEWEST_UNTIED = 10
-# The gain in rho, or balanced accuracy, that is planned for, and how likely it should ship.
+# The gain in rho or balanced accuracy to plan for, and how likely it should ship.
 GAIN, LIKELY = 0.1, 0.8
-# The share of outputs on which two judges of two values differ.
+# The share of outputs on which two judges that say pass or fail differ.
 DISAGREEMENT = 0.25
 # Standard deviation of the difference of two judges' rho in one document, times the root of its
 # outputs less one: .79 to 1.02 between GPT-4o-mini and Llama 3.1 on SummEval's four dimensions
@@ -25,19 +23,19 @@ SPREAD = 1.0
 
 
 def fewest_documents(risk: float) -> int:
-    """How many documents can show a gain at this risk.
+    """The fewest documents that can show a gain at this risk.
 
-    Of n documents the best swap is one of 2 to the power of n, so the test can give no smaller
-    chance than that: 4 documents give 1/16, which .10 allows, and 6 give 1/64, which .025 does.
+    n documents have 2 to the power of n swaps, so no p-value is smaller than one over that: 4
+    documents give 1/16, which suffices for a risk of .10, and 6 give 1/64, which does for .025.
     """
     return max(2, math.ceil(-math.log2(risk)))
 
 
 def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> float:
-    """How likely a judge ships whose rho is truly higher by `gain`, 0 to 1.
+    """The chance, in [0, 1], that a judge ships whose rho is truly higher by `gain`.
 
-    `n_documents` are those of train and dev. By the t test of differences that have the spread
-    `SPREAD` for each of a document's `outputs`, within documents each beyond the first.
+    It is the power of a t test on the `n_documents` of train and dev. `outputs` is how many outputs
+    of a document count: within documents, all but the first.
     """
     from scipy.special import nctdtr, stdtrit
 
@@ -48,31 +46,34 @@ def power(n_documents: int, outputs: float, gain: float, risk: float = RISK) -> 
     return float(1 - nctdtr(freedom, gain / error, stdtrit(freedom, 1 - risk)))
 
 
-def documents_for(power_wanted: float, outputs: float, gain: float, risk: float) -> int:
-    """The fewest documents of train and dev that have so much power."""
+def documents_for(chance: float, outputs: float, gain: float, risk: float) -> int:
+    """The fewest documents of train and dev with which a gain ships with this chance."""
     sizes = itertools.count(fewest_documents(risk))
-    return next(n for n in sizes if power(n, outputs, gain, risk) >= power_wanted)
+    return next(n for n in sizes if power(n, outputs, gain, risk) >= chance)
 
 
 def chance_of_gain(
-    everything: Items, learned: Items, *, goal: Goal, risk: float = RISK
+    everything: Items, items: Items, *, goal: Goal, risk: float = RISK
 ) -> tuple[str, int]:
-    """How likely a gain ships, in words, and how many documents make it likely."""
-    n_learned, what = len(learned.places), "rho"
-    outputs = len(learned) / n_learned
+    """A sentence on how likely a gain ships, and how many documents make it likely.
+
+    `items` are those of train and dev, `everything` has test as well.
+    """
+    n, figure = len(items.places), "rho"
+    outputs = len(items) / n
     if goal == "balanced":
         # The spread of balanced accuracy is the root of DISAGREEMENT / (4 p (1 - p)) an output.
-        rate, what = float(learned.human.mean()), "balanced accuracy"
+        rate, figure = float(items.human.mean()), "balanced accuracy"
         outputs *= 4 * rate * (1 - rate) / DISAGREEMENT
     elif goal != "dataset":
         outputs = max(1.0, outputs - 1)
-    chance = power(n_learned, outputs, GAIN, risk)
+    chance = power(n, outputs, GAIN, risk)
     likely = documents_for(LIKELY, outputs, GAIN, risk)
     if goal == "dataset":
-        untied = read_rows(learned.human, learned.human, learned.document_ids).n_untied
+        untied = read_rows(items.human, items.human, items.document_ids).n_untied
         chance *= untied >= FEWEST_UNTIED
-        # Where no document has another label than the commonest, at least ten times as many.
-        likely = max(likely, math.ceil(FEWEST_UNTIED * n_learned / max(untied, 1)))
-    likely = math.ceil(likely * len(everything.places) / n_learned)
-    chance_now = f"A gain of {GAIN:g} {what} ships with a chance of {chance:.0%}"
+        # If all documents have the commonest label, plan for at least ten times as many.
+        likely = max(likely, math.ceil(FEWEST_UNTIED * n / max(untied, 1)))
+    likely = math.ceil(likely * len(everything.places) / n)
+    chance_now = f"A gain of {GAIN:g} {figure} ships with a chance of {chance:.0%}"
     return f"{chance_now}; with {likely:,} labelled documents, {LIKELY:.0%}.", likely

@@ -1,7 +1,7 @@
-"""Have a language model write instructions from lessons, within a search's budget.
+"""The proposer: a language model writes instructions from lessons, within the search's budget.
 
-An instruction is read under our header or from the reply's only fence. Where it stands in neither,
-or may not be tried, the model is told so and asked again once.
+The instruction is read from below its header, or from the reply's only fence. If it is in neither
+place, or may not be tried, the model gets the reason and one more try.
 """
 
 import json
@@ -19,15 +19,15 @@ from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault
 from optimize.search.evaluator import SearchProblem
 from optimize.search.lessons import JudgedItems
 
-# Of text alone: models that think first are given several times as many.
+# Tokens of a reply, without thoughts: models that think first get several times as many.
 REPLY_TOKENS = 2048
-# What is shown of a reply that had a fault, beside all that it was written from.
+# How many characters of a faulty reply the model sees again.
 LONGEST_REPLY_SHOWN = 6000
-# After so many rounds without an instruction that may be tried none is asked for.
+# After this many rounds without a usable instruction, no more are asked for.
 FRUITLESS_ROUNDS = 2
 MAX_REASON_LENGTH = 300
 
-# Instructions tried before, with what each reached, best first.
+# Instructions tried before with the objective of each, best first.
 History = Sequence[tuple[str, float]]
 
 _CAUTION = (
@@ -85,7 +85,7 @@ PROPOSER = Prompt(
         ),
     ),
 )
-# Of pass or fail.
+# For judges that say pass or fail.
 VERDICT_PROPOSER = replace(
     PROPOSER,
     instruction=(
@@ -107,24 +107,24 @@ VERDICT_PROPOSER = replace(
 _HEADER = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
-
+# A reply or an instruction, or why there is none.
 Proposal = str | NoScoreError
 
 
 class Proposer:
-    """Asks the search's language model for instructions."""
+    """Asks a language model for instructions, and checks them."""
 
     def __init__(self, problem: SearchProblem, client: Client) -> None:
         self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
-        self._known = [problem.untuned.instruction]
+        self._instructions = [problem.untuned.instruction]
 
     def lessons(
         self, candidate: Candidate, items: Items, draws: Sequence[np.random.Generator]
     ) -> list[str]:
-        """A lesson for each generator, from those items that the candidate has been scored on."""
+        """A lesson for each generator, from the items that the candidate has been scored on."""
         evaluator = self._problem.evaluator
-        items = evaluator.known(candidate, items)
+        items = evaluator.scored_items(candidate, items)
         if not len(items):
             return ["none" for _ in draws]
         judgements = evaluator.judgements(candidate, items)
@@ -133,9 +133,10 @@ class Proposer:
     def propose(
         self, current: str, lessons: Sequence[str], history: History, number: int
     ) -> list[str]:
-        """New instructions, at most one for each lesson; those that may not be tried are recorded.
+        """New instructions in place of `current`, at most one for each lesson, in round `number`.
 
-        Raises SearchBudgetSpentError where they cannot be paid.
+        Raises:
+            SearchBudgetSpentError: The requests cost more than the budget has left.
         """
         if not lessons or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
             return []
@@ -143,15 +144,15 @@ class Proposer:
         budget.check(budget.proposal * len(lessons))
         seed = self._problem.options.seed * 10_000 + number * 100
         prompt = VERDICT_PROPOSER if self._problem.goal == "balanced" else PROPOSER
-        asked = [prompt.messages(self._texts(current, lesson, history)) for lesson in lessons]
-        replies = list(self._replies(asked, seed))
+        prompts = [prompt.messages(self._texts(current, lesson, history)) for lesson in lessons]
+        replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
         again = {
-            place: _with_complaint(asked[place], reply, str(proposals[place]))
+            place: _with_complaint(prompts[place], reply, str(proposals[place]))
             for place, reply in enumerate(replies)
             if isinstance(reply, str) and isinstance(proposals[place], NoScoreError)
         }
-        if budget.left >= budget.proposal * len(again):
+        if budget.remaining >= budget.proposal * len(again):
             replies = list(self._replies(list(again.values()), seed + 50))
             for place, reply in zip(again, replies, strict=True):
                 if isinstance(reply, str):
@@ -168,27 +169,28 @@ class Proposer:
             "history": "\n".join(lines) or "none",
         }
 
-    def _replies(self, asked: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
-        """Yield a reply's text for each of the messages, or why there is none."""
+    def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
+        """Yield the text of the reply to each prompt, or why there is none."""
         how = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(how, seed=seed + place), whole_text)
-            for place, messages in enumerate(asked)
+            for place, messages in enumerate(prompts)
         ]
         n_answered = 0
         try:
             for response in self._client.run(requests):
                 n_answered += 1
-                yield self._counted(response)
+                yield self._charge(response)
         except BudgetSpentError as error:
-            # The worst that all of them may cost did not fit the budget: one at a time may.
+            # The worst case of all requests together exceeds the budget; one at a time may fit.
             for request in requests[n_answered:]:
                 try:
-                    yield self._counted(self._client.ask(request))
+                    yield self._charge(self._client.ask(request))
                 except BudgetSpentError:
                     yield NoScoreError(str(error))
 
-    def _counted(self, response: Response) -> Proposal:
+    def _charge(self, response: Response) -> Proposal:
+        """Charge a response to the budget; return its text, or why there is none."""
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.parsed:
@@ -196,23 +198,23 @@ class Proposer:
         return NoScoreError(" ".join((response.error or "no reply").split()))
 
     def _read(self, reply: Proposal) -> Proposal:
-        """The instruction in a reply, or why there is none that may be tried."""
+        """The instruction in a reply, or why it may not be tried."""
         if isinstance(reply, NoScoreError):
             return reply
         try:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
-        reason = fault(instruction, self._problem.runs, self._known)
+        reason = fault(instruction, self._problem.runs, self._instructions)
         return NoScoreError(reason) if reason else instruction
 
     def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:
-        """The instructions that may be tried, each once; why there is no other is recorded."""
+        """The distinct instructions that may be tried; the faults of the others are recorded."""
         faults = [str(proposal) for proposal in proposals if isinstance(proposal, NoScoreError)]
         for reason in faults:
             self._problem.record("rejected", number, why=reason)
         fresh = list(dict.fromkeys(each for each in proposals if isinstance(each, str)))
-        self._known += fresh
+        self._instructions += fresh
         self._n_fruitless_rounds = 0 if fresh else self._n_fruitless_rounds + 1
         if not fresh:
             self._problem.print_line(
@@ -225,7 +227,7 @@ class Proposer:
 
 
 def describe(prompt: Prompt) -> str:
-    """What a judge reads and writes, for a proposer that has not seen it at work."""
+    """The fields that a judge reads and writes, as a proposer sees them."""
     lines = ["The judge reads:"]
     lines += [f"- {field.name}: {field.description}" for field in prompt.inputs]
     lines += ["It writes:"]
@@ -236,15 +238,16 @@ def describe(prompt: Prompt) -> str:
 
 
 def read_instruction(reply: str) -> str:
-    """The instruction under its header, or in the only fence of a reply without headers.
+    """The instruction below its header, or in the only fence of a reply without headers.
 
-    Raises NoScoreError, in words that a proposer can act on.
+    Raises:
+        NoScoreError: There is no instruction. The proposer gets to read the message.
     """
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError("the reply is a thought without an end")
     text = reply[start:].replace("\r\n", "\n").strip()
-    # What precedes the first header, then names and contents in turn.
+    # The text before the first header, then names and contents in turn.
     _, *parts = _HEADER.split(text)
     sections = dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
     content = sections.get("instruction", "") if parts else text
@@ -259,14 +262,14 @@ def read_instruction(reply: str) -> str:
 
 
 def whole_text(reply: Reply) -> str:
-    """All of a reply; what is cut short is asked again with a higher limit."""
+    """The text of a reply; NoScoreError, so that it is asked for again, if it is cut short."""
     if reply.truncated:
         raise NoScoreError("the reply is cut short")
     return reply.text
 
 
 def _with_complaint(messages: Sequence[Message], reply: str, fault: str) -> list[Message]:
-    """The conversation so far, what is wrong with the reply, and the form of another."""
+    """The conversation so far with a complaint about the reply and a request for another."""
     form = messages[-1]["content"].rpartition("\n\n")[2]
     complaint = f"This cannot be used: {fault}. Write an instruction without this fault.\n\n{form}"
     return [

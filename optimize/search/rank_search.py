@@ -1,15 +1,16 @@
-"""The rank search: write instructions, compare forms of reasoning, show labels, and race it all.
+"""The rank search: races of new instructions, forms of reasoning and sets of demonstrations.
 
-Rounds are planned by what the labels cost to judge, each worth twice the one before. They end when
-one brings less than the labels can tell, or with the limit. Instructions and forms of reasoning
-race without demonstrations, since they cost least; demonstrations come after them, few before many.
-In a race the field is halved again and again, and what is left meets about twice as many documents
-each time (successive halving, arXiv:1502.07943).
+A round's budget depends on what the labels cost to judge, and each round has twice the budget of
+the one before. The search ends with the limit, or when a round gains less than a standard error.
+Instructions and forms of reasoning race first, without demonstrations, because they cost least;
+small sets of demonstrations come before large ones. A race is successive halving
+(arXiv:1502.07943): it drops half of the candidates again and again, and the others are scored on
+about twice as many documents each time.
 
-Where no language model writes instructions (the embedded model), there is nothing to search: the
-judge that shows all labels is compared with the untuned one.
+The embedded model writes no instructions, so there is nothing to search: the judge that shows all
+labels is compared with the untuned one.
 
-The same seed, items and replies make the same trials, whatever was answered before.
+The same seed, items and replies give the same trials, in a run that goes on as well.
 """
 
 import math
@@ -45,57 +46,59 @@ from optimize.search.optimizer import (
 from optimize.search.proposer import Proposer
 from optimize.statistics.intervals import stream
 
-# What the first round may cost: so many times a race of the untuned judge, which runs first on its
-# share, since its mistakes are the first lessons.
-FIRST_ROUND_COST, SEED_BUDGET_SHARE = 5.0, 0.25
-# Of a round so much has to be affordable, or it is not begun; and so much of it races, whatever
-# proposals have cost.
+# The budget of the first round, as a multiple of a race of the untuned judge, and the share of a
+# round for scoring the untuned judge. It comes first, since its mistakes are the first lessons.
+FIRST_ROUND_COST, UNTUNED_BUDGET_SHARE = 5.0, 0.25
+# The share of a round's budget that must remain for the round to begin, and the share that its race
+# gets, whatever proposals have cost.
 MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
-# On fewer documents than these chance decides; no candidate is out before it has met so many, or
-# half of those that it could meet.
+# The fewest documents of a round, since chance decides on fewer, and the fewest before a candidate
+# is dropped (or half of all documents, if that is less).
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
-# The round in which forms of reasoning are compared, on the best instruction of the first.
+# The round that compares forms of reasoning, with the best instruction of the first round.
 REASONING_ROUND = 2
-# Demonstrations race from the third round on: sets of these sizes there, of at most so much of
-# train; later as many as the best so far shows, and twice as many.
+# The sizes of the first sets of demonstrations, which race in the third round, and the share of
+# train that they come from. Later sets are as large as the best so far, or twice as large.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
-LEADERS_RACED_ON, HISTORY_LENGTH = 2, 5
-# So many leaders are compared on the same documents before the finalists are chosen.
+# How many leaders race again in the next round, and how many instructions a proposer sees.
+N_LEADERS, HISTORY_LENGTH = 2, 5
+# How many leaders are compared on the same documents before the finalists are chosen.
 LEADERS_MEASURED = 4
-# Each kind of change has been tried after so many rounds; from then on a round has to pay.
+# After this many rounds each kind of change has been tried, and a further round has to pay.
 FEWEST_ROUNDS = 3
-# A kind of candidates met on so many documents is believed by half.
+# Shrinkage prior of a kind's mean gain, in documents.
 PRIOR_DOCUMENTS = 30
-# How far the gains of two candidates of one kind lie apart: demonstrations of one size do about
-# the same, proposed instructions differ widely.
+# Standard deviation of the gains of candidates of one kind: sets of demonstrations of one size do
+# about the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
-# Dev gets at most so much of the limit. A finalist costs about so many times the untuned judge.
+# Upper bound on dev's share of the limit, and the cost of a finalist relative to the untuned judge.
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Propose and race, round after round, until nothing better comes or the budget ends."""
+    """Run the rank search on train; without a proposer, show all labels instead."""
     if problem.proposer is None:
         return show_labels(problem)
     return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
 
 def show_labels(problem: SearchProblem) -> Exploration:
-    """The judge that shows all labels of train and dev, or as many of train as a prompt takes."""
+    """A judge that shows all labels of train and dev, or as many of train as a prompt may show."""
     prompt, options = problem.evaluator.untuned, problem.options
     cross_fit = CrossFit(problem.labelled, prompt, options)
     if cross_fit.is_feasible:
         shows_all = replace(problem.untuned, demo_set=cross_fit.demo_set)
-        return Exploration(finalists=[shows_all], tried=(), cross_fit=cross_fit)
+        return Exploration(finalists=[shows_all], candidate_ids=(), cross_fit=cross_fit)
     candidate = replace(problem.untuned, demo_set=largest_demo_set(problem.train, prompt, options))
-    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], tried=())
+    return Exploration(finalists=[candidate] if candidate.demo_set.demos else [], candidate_ids=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceResult:
-    """A candidate's objective, and its mean gain on the untuned judge over its documents.
+    """A candidate's objective, and its gain over the untuned judge on the same documents.
 
-    `reliable`: it fails on no more outputs than a judge may that ships.
+    `error` is the standard error of the gain. `reliable` says that the candidate fails on few
+    enough outputs to ship.
     """
 
     candidate: Candidate
@@ -107,7 +110,7 @@ class RaceResult:
 
 
 class Race:
-    """Where candidates meet the untuned judge: documents of train in the order of a seed."""
+    """Compares candidates with the untuned judge on documents of train, in an order by the seed."""
 
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
@@ -115,33 +118,33 @@ class Race:
         order = stream(problem.options.seed, "order").permutation(len(names))
         shuffled = [names[place] for place in order]
         self._of_document = {name: train.of_documents([name]).items for name in shuffled}
-        # The documents that can tell judges apart, in the order in which candidates meet them.
+        # The documents that can tell judges apart, in the order in which they are used.
         self.order = informative_documents(self.items(shuffled), self.goal)
         half = min(MAX_RACE_DOCUMENTS, len(self.order)) // 2
         self.fewest = max(1, min(MIN_RACE_DOCUMENTS, half))
 
     def documents(self, candidate: Candidate, size: int) -> list[str]:
-        """The first documents of the order that the candidate does not show."""
+        """The first `size` documents that the candidate does not show."""
         return [name for name in self.order if name not in candidate.documents][:size]
 
     def items(self, documents: Iterable[str]) -> Items:
         return Items(tuple(item for name in documents for item in self._of_document[name]))
 
     def cost(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of so many documents for each candidate, and of these for the untuned judge."""
+        """The cost of `size` documents for each candidate, and of all these for the untuned one."""
         documents = [self.documents(candidate, size) for candidate in candidates]
-        met = {name for names in documents for name in names} or self.order[:size]
-        return self.evaluator.cost(self._untuned, self.items(met)) + sum(
+        union = {name for names in documents for name in names} or self.order[:size]
+        return self.evaluator.cost(self._untuned, self.items(union)) + sum(
             self.evaluator.cost(candidate, self.items(names))
             for candidate, names in zip(candidates, documents, strict=True)
         )
 
     def affordable(self, cost: Callable[[int], float], limit: float) -> int:
-        """The most documents whose cost, which grows with their number, is within the limit."""
+        """The largest number of documents with a cost within the limit; `cost` must not fall."""
         return max(0, bisect_right(range(len(self.order) + 1), limit, key=cost) - 1)
 
     def compare(self, candidate: Candidate, size: int, base: Candidate | None = None) -> RaceResult:
-        """Score candidate and base (the untuned judge) on the first documents not shown."""
+        """Score a candidate and `base` (else the untuned judge) on `size` documents."""
         items = self.items(self.documents(candidate, size))
         judges = candidate, base or self._untuned
         scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
@@ -156,52 +159,52 @@ class Race:
         )
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
-        """Spend at most so much; best first, those that went furthest before all others.
+        """Race the candidates within a limit on the cost, and return their results, best first.
 
-        Where not even the fewest documents can be paid for all, the first candidates run.
+        If the limit does not pay for the fewest documents for all, only the first candidates race.
         """
-        budget, remaining = self.evaluator.budget, list(candidates)
-        spent_at_end = budget.spent + limit
-        while len(remaining) > 1 and self.cost(remaining, self.fewest) > limit:
-            remaining.pop()
+        budget, entrants = self.evaluator.budget, list(candidates)
+        final_cost = budget.total_cost + limit
+        while len(entrants) > 1 and self.cost(entrants, self.fewest) > limit:
+            entrants.pop()
         latest: dict[str, tuple[int, RaceResult]] = {}
         rung, n_documents = 0, 0
-        while remaining:
-            left = spent_at_end - budget.spent
-            size = self.affordable(partial(self._cost_of_race, remaining), left)
-            if not rung and size < self.fewest and self.cost(remaining, self.fewest) <= left:
-                # The better half will not go far; but all of them have run.
+        while entrants:
+            remaining = final_cost - budget.total_cost
+            size = self.affordable(partial(self._cost_of_race, entrants), remaining)
+            if not rung and size < self.fewest and self.cost(entrants, self.fewest) <= remaining:
+                # The better half will not come far, but every candidate has raced.
                 size = self.fewest
             if size <= n_documents:
                 break
-            results = [self.compare(candidate, size) for candidate in remaining]
+            results = [self.compare(candidate, size) for candidate in entrants]
             latest |= {result.candidate.id: (rung, result) for result in results}
             results.sort(key=lambda result: (-result.gain, result.candidate.id))
             half = results[: math.ceil(len(results) / 2)]
-            remaining = [result.candidate for result in half if result.reliable]
+            entrants = [result.candidate for result in half if result.reliable]
             rung, n_documents = rung + 1, size
-        # They met different documents: by their gains less a standard error.
-        ranked = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
-        return [result for _, result in ranked]
+        # Those that came further are first; gains are less a standard error, as documents differ.
+        order = sorted(latest.values(), key=lambda pair: (-pair[0], pair[1].error - pair[1].gain))
+        return [result for _, result in order]
 
     def _cost_of_race(self, candidates: Sequence[Candidate], size: int) -> float:
-        """The cost of a race whose next set has `size` documents, its halves twice as many, ...
+        """The cost of a race on `size` documents, on twice as many after each halving.
 
-        Which half goes on is not known yet; the first stand for it.
+        Which half stays is not known yet, so it is taken to be the first.
         """
         cost = self.cost(candidates, size)
         while len(candidates) > 1 and size < len(self.order):
             candidates = candidates[: math.ceil(len(candidates) / 2)]
-            paid, size = self.cost(candidates, size), min(2 * size, len(self.order))
-            cost += self.cost(candidates, size) - paid
+            earlier, size = self.cost(candidates, size), min(2 * size, len(self.order))
+            cost += self.cost(candidates, size) - earlier
         return cost
 
 
 class RankSearch:
-    """One search: each round's candidates are made from what the best one so far gets wrong.
+    """One search, whose rounds each improve on the best candidate so far.
 
-    `results` holds how each candidate did in its last race, by id; `best_reasoning` is the form of
-    reasoning that has done best (None: the untuned judge's own).
+    `results` has each candidate's result in its last race, by id. `best_reasoning` is the best form
+    of reasoning so far, None for the untuned judge's own.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
@@ -211,10 +214,10 @@ class RankSearch:
         self.last_round: LastRound | None = None
         self.n_rounds = 0
         self.race = Race(problem)
-        raced = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
+        items = self.race.items(self.race.order[:MAX_RACE_DOCUMENTS])
         item_cost = problem.evaluator.item_cost(problem.untuned)
-        self.first_round = FIRST_ROUND_COST * item_cost * len(raced)
-        self.most_for_dev = DEV_SHARE * problem.evaluator.budget.left
+        self.first_round_budget = FIRST_ROUND_COST * item_cost * len(items)
+        self.max_dev_cost = DEV_SHARE * problem.evaluator.budget.remaining
 
     def explore(self) -> Exploration:
         with suppress(BudgetSpentError, SearchBudgetSpentError):
@@ -223,16 +226,16 @@ class RankSearch:
             self._measure_leaders()
         return Exploration(
             finalists=self._finalists(),
-            tried=self.results.keys(),
+            candidate_ids=self.results.keys(),
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
             last_round=self.last_round,
         )
 
     def _run_rounds(self) -> None:
-        """Run rounds until one brings less than a standard error: the labels tell no more."""
+        """Run rounds until one gains less than a standard error: the labels can show no more."""
         budget = self.problem.evaluator.budget
         for number in range(1, self.problem.options.rounds + 1):
-            before, spent, self.n_rounds = self._parent().id, budget.spent, number
+            before, cost_before, self.n_rounds = self._parent().id, budget.total_cost, number
             with budget.reserving(self._dev_cost()):
                 has_raced = self._run_round(number)
             if not has_raced:
@@ -240,13 +243,13 @@ class RankSearch:
             gain, error = self._gain_since(before)
             pays = number < FEWEST_ROUNDS or gain > error
             is_final = not pays or number == self.problem.options.rounds
-            cost = budget.spent - spent
+            cost = budget.total_cost - cost_before
             self.last_round = LastRound(gain=gain, error=error, cost=cost, is_final=is_final)
             if is_final:
                 break
 
     def _measure_leaders(self) -> None:
-        """Score the leaders on as many documents as the longest race: some left theirs early."""
+        """Score the leaders on as many documents as the longest race had."""
         longest = max((result.n_documents for result in self.results.values()), default=0)
         with self.problem.evaluator.budget.reserving(self._dev_cost()):
             leaders = list(filter(self._is_affordable, self._above_untuned()))
@@ -254,9 +257,10 @@ class RankSearch:
                 self._record(self.n_rounds, self.race.compare(candidate, longest))
 
     def _gain_since(self, before: str) -> tuple[float, float]:
-        """The likely gain of the best candidate on the one `before` (its id), and its error.
+        """The expected gain of the best candidate over the earlier one with this id, and its error.
 
-        Both as they are known now, since a race makes earlier candidates better known, too.
+        Both gains are estimated from all results, since later races say more about earlier
+        candidates as well.
         """
         gains, leader = gains_by_kind(self.results.values()), self._parent().id
 
@@ -267,38 +271,38 @@ class RankSearch:
         return gain(leader) - gain(before), error
 
     def _dev_cost(self) -> float:
-        """What a round leaves for dev: the untuned judge and the finalists, as far as is known."""
+        """What a round reserves for dev: the cost of the untuned judge and of the finalists."""
         item_cost, untuned = self.problem.evaluator.item_cost, self.problem.untuned
-        known = sum(map(item_cost, [untuned, *self._finalists()]))
-        planned = item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
-        return min(self.most_for_dev, max(known, planned) * len(self.problem.dev))
+        current = sum(map(item_cost, [untuned, *self._finalists()]))
+        usual = item_cost(untuned) * (1 + N_FINALISTS * FINALIST_COST)
+        return min(self.max_dev_cost, max(current, usual) * len(self.problem.dev))
 
     def _run_round(self, number: int) -> bool:
-        """Compare forms of reasoning, or propose, show and race; False where nothing raced."""
+        """Compare forms of reasoning, or race new candidates; False if nothing could race."""
         budget, race = self.problem.evaluator.budget, self.race
-        # Each is worth twice the one before, but forms of reasoning take no more than the first.
-        planned = self.first_round * (1 if number == REASONING_ROUND else 2 ** (number - 1))
-        share = min(planned, budget.left)
-        end = budget.spent + share
-        # First the untuned judge, on its part of the round.
-        size = race.affordable(partial(race.cost, []), SEED_BUDGET_SHARE * share)
-        if share < MIN_ROUND_SHARE * planned or size < min(FEWEST_DOCUMENTS, len(race.order)):
+        # A round has twice the budget of the one before; the one on reasoning has the first's.
+        full = self.first_round_budget * (1 if number == REASONING_ROUND else 2 ** (number - 1))
+        share = min(full, budget.remaining)
+        end = budget.total_cost + share
+        # The untuned judge comes first, on its share of the round.
+        size = race.affordable(partial(race.cost, []), UNTUNED_BUDGET_SHARE * share)
+        if share < MIN_ROUND_SHARE * full or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
         race.compare(self.problem.untuned, size)
         if number == REASONING_ROUND and self.problem.options.reasoning:
             self._compare_reasoning(number, end)
             return True
         parent = self._parent()
-        leaders = self._above_untuned()[:LEADERS_RACED_ON]
+        leaders = self._above_untuned()[:N_LEADERS]
         instructions = self._propose_instructions(number, parent)
         candidates = self._candidates(number, parent, instructions, self._demo_sets(number, parent))
-        limit = max(end - budget.spent, min(MIN_RACE_SHARE * share, budget.left))
-        raced = [self._record(number, each) for each in race.run([*leaders, *candidates], limit)]
-        # Where nothing could be proposed, forms of reasoning and demonstrations may come yet.
-        return not candidates or any(candidate.id in raced for candidate in candidates)
+        limit = max(end - budget.total_cost, min(MIN_RACE_SHARE * share, budget.remaining))
+        ids = [self._record(number, each) for each in race.run([*leaders, *candidates], limit)]
+        # Without a new candidate, later rounds may still bring reasoning and demonstrations.
+        return not candidates or any(candidate.id in ids for candidate in candidates)
 
     def _record(self, number: int, result: RaceResult) -> str:
-        """Keep what a candidate has reached, and write it down; its id."""
+        """Keep and record a candidate's result; return its id."""
         self.results[result.candidate.id] = result
         self.problem.record_candidate(
             "race",
@@ -312,7 +316,7 @@ class RankSearch:
         return result.candidate.id
 
     def _leaders(self) -> list[RaceResult]:
-        """The reliable ones, the greatest likely gain first."""
+        """The results of reliable candidates, the largest expected gain first."""
         reliable = [result for result in self.results.values() if result.reliable]
         gains = gains_by_kind(self.results.values())
         return sorted(
@@ -326,12 +330,12 @@ class RankSearch:
         return next(iter(self._above_untuned()), self.problem.untuned)
 
     def _propose_instructions(self, number: int, parent: Candidate) -> list[str]:
-        """New instructions, each from its own draw of documents, as many as are affordable."""
+        """New instructions, as many as the budget allows, each from its own draw of documents."""
         budget, options = self.problem.evaluator.budget, self.problem.options
         n_proposals = options.proposals
-        if budget.left < budget.proposal * n_proposals:
-            # Fewer, so that half of what is left can race them.
-            n_proposals = int(budget.left / 2 / budget.proposal)
+        if budget.remaining < budget.proposal * n_proposals:
+            # Fewer of them, so that half of the budget remains for their race.
+            n_proposals = int(budget.remaining / 2 / budget.proposal)
         draws = [stream(options.seed, "lesson", number, draw) for draw in range(n_proposals)]
         lessons = self.proposer.lessons(parent, self.problem.train, draws)
         best: dict[str, float] = {}
@@ -348,11 +352,10 @@ class RankSearch:
             return []
         with_demos = [result for result in self._leaders() if result.candidate.demo_set.demos]
         n_best = len(with_demos[0].candidate.demo_set.demos) if with_demos else 0
-        planned = (n_best, 2 * n_best) if n_best else FIRST_DEMO_SIZES
-        sizes = sorted({min(size, options.max_demos) for size in planned})
+        sizes = {n_best, 2 * n_best} if n_best else {*FIRST_DEMO_SIZES}
         reasons = {} if parent.reasoning else right_reasons(evaluator, parent, train)
         rng = stream(options.seed, "demos", number)
-        drawn = [
+        sets = [
             draw_demo_set(
                 train,
                 evaluator.untuned,
@@ -362,21 +365,23 @@ class RankSearch:
                 share=DEMO_DOCUMENTS_SHARE,
                 reasons=reasons,
             )
-            for size in sizes
+            for size in sorted({min(size, options.max_demos) for size in sizes})
         ]
-        return [demo_set for demo_set in drawn if demo_set.demos]
+        return [demo_set for demo_set in sets if demo_set.demos]
 
     def _candidates(
         self, number: int, parent: Candidate, instructions: Sequence[str], sets: Sequence[DemoSet]
     ) -> list[Candidate]:
-        """The parent without demonstrations, then in turn instructions, forms, demonstrations."""
-        # An instruction has to show what it does without demonstrations.
+        """The parent without demonstrations, then new instructions, reasoning, demonstrations.
+
+        The three kinds alternate, so that a small budget tries some of each.
+        """
+        # Instructions race without demonstrations, to show what they do by themselves.
         base = replace(parent, demo_set=DemoSet())
         forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.problem.options.reasoning:
-            # Sub-questions are akin to steps, and are tried where these have done best.
+            # Sub-questions resemble steps, so they are tried if steps have done best.
             forms.append("questions")
-        # In turn, so that a small budget tries some of each.
         turns = zip_longest(
             [replace(base, instruction=text, round=number) for text in instructions],
             [replace(parent, reasoning=form) for form in forms if form != parent.reasoning],
@@ -385,29 +390,29 @@ class RankSearch:
         candidates = [base, *(each for turn in turns for each in turn if each is not None)]
         return self._affordable(candidates, self.results.keys() | {self.problem.untuned.id})
 
-    def _affordable(self, candidates: Iterable[Candidate], known: Set[str]) -> list[Candidate]:
-        """Each candidate once, in order, without the known ones and those that cost too much."""
-        fresh = {each.id: each for each in candidates if each.id not in known}
+    def _affordable(self, candidates: Iterable[Candidate], earlier: Set[str]) -> list[Candidate]:
+        """The distinct candidates that cost little enough and have no id among `earlier`."""
+        fresh = {each.id: each for each in candidates if each.id not in earlier}
         return list(filter(self._is_affordable, fresh.values()))
 
     def _is_affordable(self, candidate: Candidate) -> bool:
-        """Whether an item costs no more than the limit pays for on dev and on test."""
+        """Whether the limit can pay for the candidate on dev and on test."""
         return self.problem.evaluator.item_cost(candidate) <= self.problem.options.max_item_cost
 
     def _compare_reasoning(self, number: int, end: float) -> None:
-        """Score the leader with each form of reasoning, all on the same documents, and choose.
+        """Score the leader with each form of reasoning on the same documents, and choose a form.
 
-        Nobody is out before: what a form does shows on many documents. The dearest forms stand back
-        where the limit does not pay for all. The best form is the one that gains most over none,
-        unless one within an error is cheaper.
+        None is dropped early, because the effect of a form shows only on many documents. If the
+        limit does not pay for all, the dearest forms are left out. The form with the largest gain
+        is chosen, or the cheapest one within a standard error of it.
         """
         race, item_cost = self.race, self.problem.evaluator.item_cost
         budget, leader = self.problem.evaluator.budget, self._parent()
         forms = [form for form in self.problem.options.reasoning if form != "questions"]
-        tried = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
-        entrants, size = [leader, *sorted(tried, key=item_cost)], 0
+        others = filter(self._is_affordable, (replace(leader, reasoning=form) for form in forms))
+        entrants, size = [leader, *sorted(others, key=item_cost)], 0
         while len(entrants) > 1 and size < race.fewest:
-            size = race.affordable(partial(race.cost, entrants), end - budget.spent)
+            size = race.affordable(partial(race.cost, entrants), end - budget.total_cost)
             entrants = entrants if size >= race.fewest else entrants[:-1]
         for candidate in entrants[1:]:
             self._record(number, race.compare(candidate, size))
@@ -417,10 +422,10 @@ class RankSearch:
         self.best_reasoning = min(as_good, key=item_cost).reasoning
 
     def _finalists(self) -> list[Candidate]:
-        """The leader, what it is without what costs, and who comes next.
+        """The leader, its cheaper versions, and the next leaders.
 
-        Without its demonstrations, with the best form of reasoning and without any: what is paid
-        for with every row has to show on dev what it is worth.
+        The cheaper versions have no demonstrations, with and without the best form of reasoning:
+        every row pays for these again, so dev has to show what they are worth.
         """
         leaders = list(filter(self._is_affordable, self._above_untuned()))
         if not leaders:
@@ -432,17 +437,17 @@ class RankSearch:
 
 
 def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
-    """What each kind of candidate gains on average, towards nothing when seldom met."""
+    """The mean gain of each kind of candidate, shrunk towards 0 for a kind with few documents."""
     totals: dict[str, tuple[float, float]] = {}
     for result in results:
-        gain, n = totals.get(kind_of(result.candidate), (0.0, 0))
-        weighted = gain + result.n_documents * result.gain
-        totals[kind_of(result.candidate)] = weighted, n + result.n_documents
-    return {kind: gain / (n + PRIOR_DOCUMENTS) for kind, (gain, n) in totals.items()}
+        total, n = totals.get(kind_of(result.candidate), (0.0, 0))
+        total += result.n_documents * result.gain
+        totals[kind_of(result.candidate)] = total, n + result.n_documents
+    return {kind: total / (n + PRIOR_DOCUMENTS) for kind, (total, n) in totals.items()}
 
 
 def expected_gain(result: RaceResult, gains: Mapping[str, float]) -> float:
-    """A gain measured with error, drawn towards what its kind gains: luck alone seldom repeats."""
+    """A candidate's gain, shrunk towards the mean gain of its kind by its error."""
     kind_gain = gains[kind_of(result.candidate)]
     spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
     weight = spread**2 / (spread**2 + result.error**2)
@@ -450,17 +455,17 @@ def expected_gain(result: RaceResult, gains: Mapping[str, float]) -> float:
 
 
 def kind_of(candidate: Candidate) -> str:
-    """How much it shows, whether its instruction was proposed, and its form of reasoning."""
+    """The kind of a candidate: its instruction, its set of demonstrations, its reasoning."""
     proposed = "proposed" if candidate.round else "untuned"
     return f"{proposed}, {candidate.demo_set.kind}, {candidate.reasoning}"
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:
-    """What the candidate wrote beside the answers that people gave too, by item id."""
+    """What the candidate wrote before answers that agree with people's, by item id."""
     choices = evaluator.untuned.answer.choices or ()
-    known = evaluator.known(candidate, items)
+    items = evaluator.scored_items(candidate, items)
     reasons = {}
-    for item, judgement in zip(known.items, evaluator.judgements(candidate, known), strict=True):
+    for item, judgement in zip(items.items, evaluator.judgements(candidate, items), strict=True):
         decided = not math.isnan(judgement.score) and (judgement.score or choices != LETTERS)
         answers = {nearest_choice(choices, value) for value in (judgement.score, item.human)}
         if decided and len(answers) == 1 and (reason := reason_of(judgement)):

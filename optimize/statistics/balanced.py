@@ -1,7 +1,8 @@
-"""Balanced accuracy of verdicts, its difference between two judges, and the threshold for it.
+"""Balanced accuracy of verdicts, its difference between two judges, and the best threshold.
 
-It is the mean of two shares: of people's passes those that the judge passes, and of their fails
-those that it fails. A judge that always says the same has .5, however rare fails are.
+Balanced accuracy is the mean of two shares: the share of people's passes that the judge passes, and
+the share of their fails that it fails. A judge that always says the same has .5, however rare fails
+are.
 """
 
 from dataclasses import replace
@@ -11,9 +12,10 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import Contrast, Vector, mean_of_differences
 
-# An interval takes so many outputs of either class, and learning a threshold so many.
+# The fewest outputs of each class for an interval, and for learning a threshold.
 FEWEST_FOR_INTERVAL, FEWEST_TO_LEARN = 10, 5
-# Five documents on which judges differ are all of one sign in one of 16 draws, six in one of 32.
+# The fewest documents on which judges differ: by chance, five of them have the same sign in one of
+# 16 cases, six in one of 32.
 FEWEST_DIFFERENT = 6
 THRESHOLD = 0.5
 
@@ -25,24 +27,28 @@ def verdicts(scores: ArrayLike, threshold: float = THRESHOLD) -> Vector:
 
 
 def balanced_accuracy(passes: ArrayLike, human: ArrayLike) -> float:
-    """Of verdicts beside people's (1 and 0); NaN where people's are all alike."""
-    judged, labels = np.asarray(passes, dtype=float), np.asarray(human, dtype=float)
-    known = ~np.isnan(judged)
-    return float(0.5 + judged[known] @ _worth(labels[known]))
+    """Balanced accuracy, in [0, 1], of verdicts against people's; NaN if people's are all the same.
+
+    Both have shape (outputs,) and hold 1 for a pass and 0 for a fail. Verdicts are NaN where the
+    judge failed; these outputs are left out.
+    """
+    judge, labels = np.asarray(passes, dtype=float), np.asarray(human, dtype=float)
+    valid = ~np.isnan(judge)
+    return float(0.5 + judge[valid] @ _worth(labels[valid]))
 
 
 def best_threshold(scores: ArrayLike, human: ArrayLike) -> float:
-    """The midpoint of two scores that gives the best balanced accuracy; of several, next to .5.
+    """The midpoint between two scores with the best balanced accuracy; of several, that nearest .5.
 
-    It is .5 for scores that are verdicts already, and with fewer than five outputs of a class.
+    It is .5 if the scores are verdicts already, or a class has fewer than five outputs.
     """
     values, labels = np.asarray(scores, dtype=float), np.asarray(human, dtype=float)
-    known = ~np.isnan(values)
-    values, labels = values[known], labels[known]
+    valid = ~np.isnan(values)
+    values, labels = values[valid], labels[valid]
     levels, places = np.unique(values, return_inverse=True)
     if set(levels.tolist()) <= {0.0, 1.0} or _fewest(labels) < FEWEST_TO_LEARN:
         return THRESHOLD
-    # What each level adds by passing; all levels above a threshold pass.
+    # What the scores above each midpoint add to balanced accuracy by passing.
     passing = np.cumsum(np.bincount(places, _worth(labels))[::-1])[::-1][1:]
     midpoints = (levels[:-1] + levels[1:]) / 2
     best = midpoints[passing >= passing.max(initial=-np.inf) - 1e-12]
@@ -54,22 +60,22 @@ def balanced_contrast(
 ) -> Contrast:
     """Judge A's balanced accuracy less judge B's, on the outputs that both judged.
 
-    What a document adds is a sum over its outputs, so that swapping the judges there turns its
-    sign. No interval with fewer than ten outputs of a class, or documents that differ than six.
+    A document's term is a sum over its outputs, so that swapping the judges there changes its sign.
+    There is no interval if a class has fewer than ten outputs, or fewer than six documents differ.
     """
     a, b, labels = (np.asarray(side, dtype=float) for side in (passes_a, passes_b, human))
-    known = ~np.isnan(a) & ~np.isnan(b)
-    names, codes = np.unique(np.asarray(document)[known], return_inverse=True)
-    added = (a - b)[known] * _worth(labels[known])
+    both = ~np.isnan(a) & ~np.isnan(b)
+    names, codes = np.unique(np.asarray(document)[both], return_inverse=True)
+    added = (a - b)[both] * _worth(labels[both])
     terms: Vector = names.size * np.bincount(codes, added, names.size).astype(float)
     contrast = mean_of_differences(terms, tuple(str(name) for name in names))
     few = np.count_nonzero(terms) < FEWEST_DIFFERENT
-    few |= _fewest(labels[known]) < FEWEST_FOR_INTERVAL
+    few |= _fewest(labels[both]) < FEWEST_FOR_INTERVAL
     return replace(contrast, interval=None) if few else contrast
 
 
 def _worth(labels: Vector) -> Vector:
-    """What passing each output adds to balanced accuracy; NaN where people's are all alike."""
+    """What passing each output adds to balanced accuracy; NaN if all labels are the same."""
     passes = labels == 1
     n = int(passes.sum())
     if not 0 < n < labels.size:

@@ -1,21 +1,21 @@
-"""What people would say on average, from few human labels and many judgements.
+"""The mean rating that people would give, estimated from few human labels and many judgements.
 
-Prediction-powered inference (arXiv:2301.09633, arXiv:2311.01453): the mean of the judge's scores
-corrected by how far the judge is off where somebody labelled. The interval is valid however bad the
-judge is; a good judge makes it narrow. Weighting the judge's part by what it is worth (the power
-tuning of the second paper) means it is hardly ever wider than labels alone.
+This is prediction-powered inference (arXiv:2301.09633, arXiv:2311.01453): the mean of the judge's
+scores, corrected by the judge's error on the labelled outputs. The interval is valid however bad
+the judge is, and a good judge makes it narrow. The judge's part is weighted by what it is worth
+(the power tuning of the second paper), so the interval is hardly ever wider than that of labels.
 
-Documents may be drawn with unequal chances (active inference, arXiv:2403.03208). Labels then weigh
-one over their chance, and the judge's mean is over all outputs, since those without a label do not
-stand for all. With equal chances it is the same but for the order of 1 / n.
+Documents may be drawn with unequal chances (active inference, arXiv:2403.03208). Labels are then
+weighted by one over the chance, and the judge's mean is over all outputs, since those without a
+label do not represent all. With equal chances that makes a difference of the order of 1 / n.
 
-Sixteen labels that all pass do not show that all outputs do, and twenty that the judge got right
-not that it errs nowhere. So three documents are added for the interval, a quarter of them at each
-end of the labels' scale with the judge's lowest score and with its highest, as Agresti and Min
+Sixteen labels that all pass do not show that all outputs do, and twenty labels on which the judge
+is right do not show that it never errs. So the interval adds three documents, a quarter of them for
+each end of the labels' scale with the judge's lowest and with its highest score, as Agresti and Min
 (2005) add to the four cells of paired shares.
 
-Own code, because ppi-python takes outputs as independent (here they share documents); where they
-are independent the tests hold both against each other.
+The code is our own, because ppi-python takes outputs as independent, and here they share documents.
+The tests compare both on independent outputs.
 """
 
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ from optimize.statistics.intervals import (
     student_quantile,
 )
 
-# So many documents are added.
+# How many documents are added for the interval.
 ADDED = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A mean by human standards, and what it was computed from.
+    """An estimate of the mean human rating, with its counts.
 
-    `labels_only` is what the labels alone give, `judge_only` what the judge alone would claim,
-    without any guarantee. `weight` is the judge's, in [0, 1]; `label_sd` and `agreement` (the
-    correlation of label and score that the estimate profits from) serve `labels_needed`.
+    `labels_only` is the mean of the labels; `judge_only` is the mean of the judge's scores, without
+    any guarantee. `weight` is the judge's weight, in [0, 1]. `label_sd` and `agreement`, the
+    correlation in [0, 1] of labels and scores that narrows the interval, are for `labels_needed`.
     """
 
     value: float
@@ -66,32 +66,40 @@ def mean_score(
     weight: ArrayLike | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Estimate:
-    """The mean human rating of outputs like these; `label` is NaN where nobody labelled.
+    """Estimate the mean human rating of outputs like these.
 
-    `score` is NaN where the judgement failed: such outputs are left out and counted. Labelled
-    outputs must be a random part, or have the `weight` that undoes the chance with which their
-    document was drawn (those without a label have none that counts). `bounds` are the ends of the
-    labels' scale; without them skewed labels have intervals that are too narrow. Raises ValueError
-    with fewer than two labelled documents.
+    Args:
+        label: (outputs,) ratings, NaN for outputs without a label. Labelled outputs must be a
+            random part of all, or have a weight.
+        score: (outputs,) the judge's scores, NaN where it failed; such outputs are left out.
+        document: (outputs,) document labels. By default each output is its own document.
+        weight: (outputs,) one over the chance with which the output's document was drawn.
+        bounds: The ends of the labels' scale. Without them, intervals of skewed labels are too
+            narrow.
+
+    Returns:
+        The estimate.
+
+    Raises:
+        ValueError: Fewer than two documents have a label.
     """
     labels, scores = np.asarray(label, dtype=float), np.asarray(score, dtype=float)
     documents = np.arange(labels.size) if document is None else np.asarray(document)
     weights = np.ones(labels.size) if weight is None else np.asarray(weight, dtype=float)
-    judged = ~np.isnan(scores)
-    labels, scores, weights = labels[judged], scores[judged], weights[judged]
-    codes = np.unique(documents[judged], return_inverse=True)[1]
-    labelled = ~np.isnan(labels)
-    own = weights[labelled][np.unique(codes[labelled], return_index=True)[1]]
+    valid = ~np.isnan(scores)
+    labels, scores, weights = labels[valid], scores[valid], weights[valid]
+    codes = np.unique(documents[valid], return_inverse=True)[1]
+    has_label = ~np.isnan(labels)
+    own = weights[has_label][np.unique(codes[has_label], return_index=True)[1]]
     if own.size < 2:
         raise ValueError(
-            f"{int(labelled.sum())} labels on {own.size} documents: label "
-            "outputs for two documents or more (twenty, for an interval of use)"
+            f"{int(has_label.sum())} labels on {own.size} documents: label "
+            "outputs of at least two documents (twenty for a useful interval)"
         )
-    total, n, n_effective = labels.size, int(labelled.sum()), effective_number(own)
-    weights, labels = np.where(labelled, weights, 0), np.nan_to_num(labels)
+    total, n, n_effective = labels.size, int(has_label.sum()), effective_number(own)
+    weights, labels = np.where(has_label, weights, 0), np.nan_to_num(labels)
     weights *= n / weights.sum()
-    # What is summed over outputs in each document: weight, label and score of those with a label,
-    # then one and the score of all.
+    # Sums over each document: weight, label and score of labelled outputs; number and score of all.
     columns = [weights, weights * labels, weights * scores, np.ones(total), scores]
     sums: Matrix = np.stack([np.bincount(codes, column) for column in columns])
     labels_only, correction = _means(sums)
@@ -100,7 +108,7 @@ def mean_score(
     centre, shift = _means(sums)
     errors = _errors(sums)
     power = float((errors[1] ** 2).sum())
-    # Times this the correction is the judge's mean elsewhere less its mean over the labels.
+    # With this weight the correction is the judge's mean elsewhere less its mean over the labels.
     most = total / max(total - n, 1)
     of_judge = float(np.clip(-(errors[0] @ errors[1]) / power, 0, most)) if power > 0 else 0.0
     freedom = n_effective + added.shape[1] - 1
@@ -109,11 +117,11 @@ def mean_score(
     # Tuning the weight costs one degree of freedom, as fitting a slope does.
     freedom_left = freedom - (1 if of_judge > 0 else 0)
     wider = error * np.sqrt(freedom / max(freedom_left, 1))
-    # The r for which 1 - r^2 (total - n) / total is the variance left.
+    # The r for which the judge reduces the variance by r^2 (total - n) / total.
     agreement = 0.0
     if label_error > 0 and n < total:
-        saved = (1 - (error / label_error) ** 2) * total / (total - n)
-        agreement = float(np.sqrt(np.clip(saved, 0, 1)))
+        reduction = (1 - (error / label_error) ** 2) * total / (total - n)
+        agreement = float(np.sqrt(np.clip(reduction, 0, 1)))
     low, high = bounds or (-np.inf, np.inf)
     value = float(np.clip(labels_only + of_judge * correction, low, high))
     return Estimate(
@@ -126,38 +134,37 @@ def mean_score(
         n_labels=n,
         n_judgements=total - n,
         n_documents=np.unique(codes).size,
-        n_failed=int((~judged).sum()),
+        n_failed=int((~valid).sum()),
         label_sd=label_error * np.sqrt(n),
         agreement=agreement,
     )
 
 
 def labels_needed(estimate: Estimate, width: float) -> int | None:
-    """How many labels in all an interval of this width takes; None if all outputs are too few.
+    """How many labels in all give an interval of this width; None if no number of them does.
 
-    Labelling an output takes it from the merely judged ones: with r the agreement, n labels of N
-    outputs leave a variance of sd^2 / n * (1 - r^2 (N - n) / N).
+    With r the agreement, n labels of N outputs have a variance of sd^2 / n * (1 - r^2 (N - n) / N).
     """
     from scipy.special import stdtrit
 
     total = estimate.n_labels + estimate.n_judgements
     n = np.arange(2, total + 1)
-    left = 1 - estimate.agreement**2 * (total - n) / total
+    share = 1 - estimate.agreement**2 * (total - n) / total
     quantiles = stdtrit(np.maximum(n - 2, 1), 0.975)
-    sufficient = n[2 * quantiles * estimate.label_sd * np.sqrt(left / n) <= width]
+    sufficient = n[2 * quantiles * estimate.label_sd * np.sqrt(share / n) <= width]
     return int(sufficient[0]) if sufficient.size and estimate.interval else None
 
 
 def _means(sums: Matrix) -> tuple[float, float]:
-    """The mean label, and the judge's correction of it."""
+    """The mean label, and its correction by the judge."""
     n, labels, scores, total, of_all = sums.sum(axis=1)
     return float(labels / n), float(of_all / total - scores / n)
 
 
 def _errors(sums: Matrix) -> Matrix:
-    """(2, documents): what each document adds to the errors of the mean label and the correction.
+    """(2, documents): each document's part of the errors of the mean label and the correction.
 
-    The factor makes their squares unbiased.
+    A factor makes the sum of their squares unbiased.
     """
     n, labels, scores, total, of_all = sums
 
@@ -174,11 +181,11 @@ def _errors(sums: Matrix) -> Matrix:
 def _added_documents(
     sums: Matrix, labels: Vector, weights: Vector, scores: Vector, bounds: tuple[float, float]
 ) -> Matrix:
-    """The documents in which either end of the scale meets the judge's lowest and highest score.
+    """Sums of the added documents, which combine each end of the scale with each extreme score.
 
-    Labels of a document are partly alike, so that it counts as the root of their number. It counts
-    less the further the labels are from being all at the ends, where few say little of the spread:
-    by their variance over the largest that their mean allows.
+    Labels of a document are similar, so that it counts as the root of their number. It counts less
+    if labels are not at the ends of the scale: by their variance over the largest variance that
+    their mean allows.
     """
     low, high = bounds
     together, weights = np.append(labels, bounds), np.append(weights, [1, 1])
@@ -195,7 +202,7 @@ def _added_documents(
 def _interval(
     value: float, centre: float, error: float, freedom: float, low: float, high: float
 ) -> Interval | None:
-    """Around the centre, within the scale, with the value always in it."""
+    """The interval around the centre, clipped to the scale and widened to contain the value."""
     if freedom < 1:
         return None
     reach = student_quantile(freedom) * error

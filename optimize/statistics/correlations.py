@@ -1,16 +1,16 @@
-"""How far a judge ranks outputs as people do: one correlation at each of three levels.
+"""Rank correlation of a judge's scores with people's ratings, at three levels.
 
-All functions take parallel vectors, one entry an output: the judge's scores (NaN: a failed
-judgement, left out and counted), people's mean ratings (no NaN), and document or system labels of
-any kind. `weight` is what each output's document counts, where documents were drawn with unequal
-chances. Intervals need no generator; they are for documents like these, at system level for
-systems like these. `contrast_judges` compares two judges on the same outputs.
+All functions take parallel vectors of shape (outputs,): the judge's scores (NaN: the judge failed;
+such outputs are left out and counted), people's mean ratings (no NaN), and document or system
+labels of any type. `weight` is the weight of each output's document, if documents were drawn with
+unequal chances. Intervals are in closed form. They hold for documents like these, at system level
+for systems like these. `contrast_judges` compares two judges on the same outputs.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,25 +33,31 @@ Undefined = Literal["judge_zero", "left_out"]
 Codes = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# What every figure means that names no other convention: people who rate a document alike leave it
-# without a rho; a judge that rates it alike has said nothing of it and gets 0.
+# The convention unless another is named: a document that people rate alike has no rho; a judge that
+# rates alike what people do not gets 0.
 PRIMARY: Undefined = "judge_zero"
-# Random swaps of two judges, whose differences have the standard error over documents.
+# Random swaps of two judges, for the standard error of a difference at system level.
 SWAPS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """A rank correlation and everything it was computed from.
+    """A rank correlation with its interval and its counts.
 
-    `interval` is None where it is withheld: below 15 documents (at system level 15 systems), where
-    nearly all labels or scores are one and the rho is over all outputs, for a perfect or undefined
-    value, and over all outputs or systems for other coefficients than Spearman's. `undefined` is
-    the convention on what has no value (see `summary_level`). `n_outputs` counts outputs with a
-    score; `n_documents` the documents that entered the value; `n_undefined`, at summary level,
-    those with no value of their own, as one side is constant or fewer than two outputs have a
-    score, and `n_zero` those of them that entered as 0; `n_failed` outputs that the judge gave no
-    score.
+    Attributes:
+        value: The correlation, in [-1, 1]; NaN if it is undefined.
+        coefficient: A name of `COEFFICIENTS`, such as "spearman".
+        level: "dataset", "summary" or "system".
+        interval: At 95 % confidence. None below 15 documents (at system level 15 systems), for a
+            perfect or undefined value, at dataset level if nearly all labels or scores are the
+            same, and at dataset and system level for coefficients other than Spearman's.
+        n_outputs: Outputs with a score.
+        n_documents: Documents that entered the value.
+        n_undefined: At summary level, documents without a value of their own, because one side is
+            constant or fewer than two outputs have a score.
+        n_failed: Outputs that the judge gave no score.
+        n_zero: How many of the undefined documents entered the value as 0.
+        undefined: The convention for undefined values (see `summary_level`).
     """
 
     value: float
@@ -75,27 +81,28 @@ def dataset_level(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """One correlation over all outputs; `document` matters to the interval only.
+    """The correlation over all outputs.
 
-    A judge that gives every output the same score has no correlation. With "judge_zero", the
-    default, it gets 0 if the human ratings vary, and NaN if these are constant too; with
-    "left_out" it gets NaN. Without `document` each output is its own.
+    A judge that gives every output the same score has no correlation.
+
+    Args:
+        judge: (outputs,) scores, NaN where the judge failed.
+        human: (outputs,) people's mean ratings.
+        document: (outputs,) document labels, which affect the interval only. By default each
+            output is its own document.
+        coefficient: "spearman", "kendall" or "pearson".
+        undefined: With "judge_zero" a constant judge gets 0 if people's ratings vary; with
+            "left_out" it gets NaN.
+        weight: (outputs,) weights of the outputs' documents.
+
+    Returns:
+        The correlation.
+
+    Raises:
+        ValueError: As `read_rows`, or the coefficient has no weighted form.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    interval = None
-    value = _over_all(rows, coefficient, undefined)
-    if coefficient == "spearman" and rows.n_untied >= FEW_DOCUMENTS:
-        interval = correlation_interval(value, document_terms(rows, "dataset"))
-    return Correlation(
-        value=value,
-        coefficient=coefficient,
-        level="dataset",
-        interval=interval,
-        n_outputs=rows.judge.size,
-        n_documents=rows.n_documents,
-        n_failed=rows.n_failed,
-        undefined=undefined,
-    )
+    return _correlation("dataset", rows, coefficient, undefined)
 
 
 def summary_level(
@@ -107,35 +114,29 @@ def summary_level(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """Mean over documents of the correlation across the outputs of each (arXiv:2010.07100).
+    """The mean over documents of the correlation across each one's outputs (arXiv:2010.07100).
 
-    A document on which either side is constant has no correlation. `undefined` says what it adds:
-    "judge_zero", the primary convention: 0 where people saw a difference and the judge saw none,
-    nothing where people saw none; "left_out": nothing, as in most published tables. Documents with
-    fewer than two scored outputs are missing, and left out in both.
+    A document on which one side is constant has no correlation. Documents with fewer than two
+    scored outputs are left out.
+
+    Args:
+        judge: (outputs,) scores, NaN where the judge failed.
+        human: (outputs,) people's mean ratings.
+        document: (outputs,) document labels.
+        coefficient: "spearman", "kendall" or "pearson".
+        undefined: With "judge_zero" a document counts 0 if only the judge is constant on it, and
+            is left out if people are. With "left_out" both are left out, as in most published
+            tables.
+        weight: (outputs,) weights of the outputs' documents.
+
+    Returns:
+        The correlation.
+
+    Raises:
+        ValueError: As `read_rows`.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    own = _document_coefficients(rows, coefficient)
-    values = _by_convention(own, rows, undefined)
-    defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
-    values, weights = values[defined], rows.weight[rows.first_rows][defined]
-    value = np.nan
-    if values.size:
-        value = float(np.average(values, weights=weights))
-        # Their mean is then the value; equal weights leave them as they are, to the last digit.
-        values += (weights / weights.mean() - 1) * (values - value)
-    return Correlation(
-        value=value,
-        coefficient=coefficient,
-        level="summary",
-        interval=correlation_interval(value, values),
-        n_outputs=rows.judge.size,
-        n_documents=values.size,
-        n_undefined=rows.n_documents - n_defined + rows.n_unscored_documents,
-        n_failed=rows.n_failed,
-        n_zero=values.size - n_defined,
-        undefined=undefined,
-    )
+    return _correlation("summary", rows, coefficient, undefined)
 
 
 def system_level(
@@ -148,23 +149,25 @@ def system_level(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """One correlation over per-system means, both sides' over the outputs that the judge scored.
+    """The correlation over systems' means, on both sides over the outputs that the judge scored.
 
-    The interval is for systems like these, measured on as many documents; Spearman's rho alone has
-    one. A judge whose means are all equal gets 0, as at dataset level.
+    Args:
+        judge: (outputs,) scores, NaN where the judge failed.
+        human: (outputs,) people's mean ratings.
+        system: (outputs,) system labels.
+        document: (outputs,) document labels, which are only counted.
+        coefficient: "spearman", "kendall" or "pearson". Only Spearman's rho has an interval.
+        undefined: What a judge with equal means gets (see `dataset_level`).
+        weight: (outputs,) weights of the outputs' documents.
+
+    Returns:
+        The correlation. Its interval is for systems like these, measured on as many documents.
+
+    Raises:
+        ValueError: As `read_rows`.
     """
     rows = read_rows(judge, human, document, system, weight)
-    value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
-    return Correlation(
-        value=value,
-        coefficient=coefficient,
-        level="system",
-        interval=system_interval(value, rows.n_systems) if coefficient == "spearman" else None,
-        n_outputs=rows.judge.size,
-        n_documents=rows.n_documents,
-        n_failed=rows.n_failed,
-        undefined=undefined,
-    )
+    return _correlation("system", rows, coefficient, undefined)
 
 
 def correlation(
@@ -178,14 +181,48 @@ def correlation(
     undefined: Undefined = PRIMARY,
     weight: ArrayLike | None = None,
 ) -> Correlation:
-    """The correlation of a level by its name; ValueError at system level without `system`."""
-    how: Any = {"coefficient": coefficient, "undefined": undefined, "weight": weight}
-    if level == "system":
-        if system is None:
-            raise ValueError("the system level needs each output's system")
-        return system_level(judge, human, system, document, **how)
-    of_level = summary_level if level == "summary" else dataset_level
-    return of_level(judge, human, document, **how)
+    """The correlation at a level; ValueError at system level without `system`."""
+    if level == "system" and system is None:
+        raise ValueError("the system level needs each output's system")
+    rows = read_rows(judge, human, document, system if level == "system" else None, weight)
+    return _correlation(level, rows, coefficient, undefined)
+
+
+def _correlation(level: Level, rows: "Rows", coefficient: str, undefined: Undefined) -> Correlation:
+    is_spearman, interval = coefficient == "spearman", None
+    n_documents, n_undefined, n_zero = rows.n_documents, 0, 0
+    if level == "summary":
+        own = _document_coefficients(rows, coefficient)
+        values = _by_convention(own, rows, undefined)
+        defined, n_defined = ~np.isnan(values), int((~np.isnan(own)).sum())
+        values, weights = values[defined], rows.weight[rows.first_rows][defined]
+        value = np.nan
+        if values.size:
+            value = float(np.average(values, weights=weights))
+            # So that their mean is the value; equal weights leave them the same to the last digit.
+            values += (weights / weights.mean() - 1) * (values - value)
+        interval = correlation_interval(value, values)
+        n_documents, n_zero = values.size, values.size - n_defined
+        n_undefined = rows.n_documents - n_defined + rows.n_unscored_documents
+    elif level == "system":
+        value = _over_all(read_rows(*_system_means(rows)), coefficient, undefined)
+        interval = system_interval(value, rows.n_systems) if is_spearman else None
+    else:
+        value = _over_all(rows, coefficient, undefined)
+        if is_spearman and rows.n_untied >= FEW_DOCUMENTS:
+            interval = correlation_interval(value, document_terms(rows, "dataset"))
+    return Correlation(
+        value=value,
+        coefficient=coefficient,
+        level=level,
+        interval=interval,
+        n_outputs=rows.judge.size,
+        n_documents=n_documents,
+        n_undefined=n_undefined,
+        n_failed=rows.n_failed,
+        n_zero=n_zero,
+        undefined=undefined,
+    )
 
 
 def rho(
@@ -195,7 +232,7 @@ def rho(
     document: ArrayLike | None = None,
     system: ArrayLike | None = None,
 ) -> float:
-    """Spearman's rho of a level by its name, by the primary convention, without an interval."""
+    """Spearman's rho at a level, by the primary convention and without an interval."""
     rows = read_rows(judge, human, document, system if level == "system" else None)
     if level == "summary":
         terms = document_terms(rows, level)
@@ -207,10 +244,10 @@ def rho(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Outputs with a score, sorted by document; the failed ones are counted.
+    """Outputs with a score, sorted by document, and counts of the others.
 
-    `n_documents` have at least one score; `n_unscored_documents` further ones have none. The mean
-    `weight` is 1.
+    `document` and `system` are codes from 0. The mean `weight` is 1. `n_documents` have at least
+    one score, and `n_unscored_documents` others have none.
     """
 
     judge: Vector
@@ -225,14 +262,14 @@ class Rows:
 
     @property
     def first_rows(self) -> Codes:
-        """Where each document begins."""
+        """The first row of each document."""
         return np.flatnonzero(np.diff(self.document, prepend=-1))
 
     @property
     def n_untied(self) -> int:
-        """How many documents have another label, or score if these are fewer, than the commonest.
+        """How many documents have a label other than the commonest, or a score, if that is fewer.
 
-        Of 30 outputs of which 27 pass, 3 say what rho over all outputs is.
+        If 27 of 30 outputs pass, rho over all outputs rests on the other 3.
         """
 
         def of_side(side: Vector) -> int:
@@ -249,10 +286,12 @@ def read_rows(
     system: ArrayLike | None = None,
     weight: ArrayLike | None = None,
 ) -> Rows:
-    """Check parallel vectors, set failed outputs (NaN in `judge`) aside and number the documents.
+    """Check parallel vectors, drop failed outputs (NaN in `judge`) and number the documents.
 
-    Without `document` every output is a document of its own. Raises ValueError where shapes
-    differ, `human` is not finite or `judge` is infinite.
+    Without `document` each output is its own document.
+
+    Raises:
+        ValueError: The shapes differ, `human` is not finite, or `judge` is infinite.
     """
     scores, ratings = np.asarray(judge, dtype=float), np.asarray(human, dtype=float)
     documents = np.arange(scores.size) if document is None else np.asarray(document)
@@ -272,21 +311,21 @@ def read_rows(
                 f"{name}[{place}] is {(ratings if name == 'human' else scores)[place]}: every "
                 "output needs a rating, and a failed judgement is NaN"
             )
-    scored = ~np.isnan(scores)
+    valid = ~np.isnan(scores)
     all_names, all_codes = np.unique(documents, return_inverse=True)
-    present, document_codes = np.unique(all_codes[scored], return_inverse=True)
-    system_names, system_codes = np.unique(systems[scored], return_inverse=True)
+    present, document_codes = np.unique(all_codes[valid], return_inverse=True)
+    system_names, system_codes = np.unique(systems[valid], return_inverse=True)
     order = np.argsort(document_codes, kind="stable")
-    weights = weights[scored][order]
+    weights = weights[valid][order]
     return Rows(
-        judge=scores[scored][order],
-        human=ratings[scored][order],
+        judge=scores[valid][order],
+        human=ratings[valid][order],
         weight=weights / weights.mean() if weights.size else weights,
         document=document_codes[order],
         system=system_codes[order],
         n_documents=present.size,
         n_systems=system_names.size,
-        n_failed=int((~scored).sum()),
+        n_failed=int((~valid).sum()),
         n_unscored_documents=all_names.size - present.size,
     )
 
@@ -300,7 +339,7 @@ def correlate(x: Matrix, y: Matrix, coefficient: str = "spearman") -> Vector:
 
 
 def midranks(x: Matrix) -> Matrix:
-    """Mid-ranks within each row, from 1: ties share the mean of the places they take."""
+    """Mid-ranks within each row, from 1: tied values share the mean of their places."""
     order = np.argsort(x, axis=-1, kind="stable")
     ascending = np.take_along_axis(x, order, -1)
     place = np.broadcast_to(np.arange(1.0, x.shape[-1] + 1), x.shape)
@@ -322,7 +361,7 @@ def _pearson(x: Matrix, y: Matrix) -> Vector:
 def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
     """Each row with mean 0 and sum of squares 1."""
     centred = x - np.average(x, axis=-1, weights=weight, keepdims=True)
-    # Divided first, because squares of very large or small scores leave the range of floats.
+    # Divided first, because squares of very large or small scores overflow or vanish.
     largest = np.abs(centred).max(axis=-1, keepdims=True)
     centred = centred / np.where(largest > 0, largest, 1)
     squares = centred**2 if weight is None else centred**2 * weight
@@ -333,7 +372,8 @@ def _standard(x: Matrix, weight: Vector | None = None) -> Matrix:
 
 def _kendall(x: Matrix, y: Matrix) -> Vector:
     """Each row's tau-b, without scipy.stats, which takes a second to import."""
-    sums = np.zeros((3, len(x)))  # of pairs: ordered alike less otherwise, untied in x, in y
+    # Over pairs: concordant less discordant ones, those untied in x, those untied in y.
+    sums = np.zeros((3, len(x)))
     with np.errstate(over="ignore", invalid="ignore"):
         for apart in range(1, x.shape[-1]):
             a, b = (np.sign(side[:, apart:] - side[:, :-apart]) for side in (x, y))
@@ -357,7 +397,7 @@ def _weighted_spearman(x: Vector, y: Vector, weight: Vector) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """A coefficient of two sides, as a declaration.
+    """Declares a correlation coefficient.
 
     Attributes:
         of_rows: Takes two matrices of one shape and returns the coefficient between each row of
@@ -379,7 +419,7 @@ COEFFICIENTS = {
 
 
 def _over_all(rows: Rows, coefficient: str, undefined: Undefined) -> float:
-    """One coefficient over all entries, 0 for a constant judge where `undefined` says so."""
+    """The coefficient over all rows; 0 for a constant judge under the convention "judge_zero"."""
     sides, weight = (rows.judge, rows.human), rows.weight
     if not weight.size:
         return np.nan
@@ -403,16 +443,17 @@ def _system_means(rows: Rows) -> tuple[Vector, Vector]:
 
 
 def _rounded(means: Matrix) -> Matrix:
-    """Means to 12 digits, because the order of a sum must not break a tie."""
+    """Means rounded to 12 digits, since the order of summation must not break a tie."""
     scale = float(np.abs(means).max(initial=0.0)) or 1.0
     return np.round(means / scale, 12)
 
 
 def document_terms(rows: Rows, level: Level) -> Vector:
-    """What each document adds to Spearman's rho by the primary convention; their mean is rho.
+    """A term for each document, whose mean is Spearman's rho by the primary convention.
 
-    At summary level a document's own rho, at dataset level the rho over all outputs and the
-    document's influence on it. NaN: the document is left out, as people tell nothing in it apart.
+    At summary level it is the document's own rho. At dataset level it is the rho over all outputs
+    plus the document's influence on it. It is NaN for a document that is left out, because people
+    rate its outputs alike.
     """
     if level == "summary":
         return _by_convention(_document_coefficients(rows, "spearman"), rows, PRIMARY)
@@ -424,7 +465,7 @@ def document_terms(rows: Rows, level: Level) -> Vector:
 
 
 def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
-    """Each document's coefficient; NaN where a side is constant, or but one output has a score."""
+    """Each document's coefficient; NaN if a side is constant or fewer than two have a score."""
     sizes = np.bincount(rows.document, minlength=rows.n_documents)
     values = np.full(sizes.size, np.nan)
     for size in np.unique(sizes[sizes > 1]):
@@ -435,7 +476,7 @@ def _document_coefficients(rows: Rows, coefficient: str) -> Vector:
 
 
 def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Vector:
-    """Documents' coefficients, with 0 in place of NaN where the convention says so."""
+    """The documents' coefficients, with 0 in place of NaN as the convention says."""
     if undefined == "left_out" or not rows.n_documents:
         return coefficients
     highest, lowest = (
@@ -445,10 +486,10 @@ def _by_convention(coefficients: Vector, rows: Rows, undefined: Undefined) -> Ve
 
 
 def _dataset_terms(rows: Rows) -> Vector:
-    """Spearman's rho over all outputs and the influence of each document on it.
+    """Spearman's rho over all outputs plus the influence of each document on it.
 
-    With x and y both sides' mid-ranks less their means and divided by their SD, an output moves
-    r = E xy by xy - r (xx + yy) / 2, and by its effect on the ranks of all others.
+    Let x and y be both sides' standardised mid-ranks, and r = E xy. An output moves r by
+    xy - r (xx + yy) / 2, and by its effect on the ranks of the others.
     """
     n, weight = rows.n_documents, rows.weight
     x, y = (_unit(_ranks(side, weight), weight) for side in (rows.judge, rows.human))
@@ -469,12 +510,12 @@ def _unit(values: Vector, weight: Vector) -> Vector:
 
 
 def _ranks(side: Vector, weight: Vector) -> Vector:
-    """Mid-ranks in which an output counts as `weight` outputs, less what all have in common."""
+    """Mid-ranks, up to a constant, in which an output counts as `weight` outputs."""
     return -_sums_above(side, weight)
 
 
 def _sums_above(side: Vector, values: Vector) -> Vector:
-    """The sum of `values` over all outputs that are higher, and half of those that are equal."""
+    """The sum of `values` over all higher outputs, plus half of it over equal ones."""
     order = np.argsort(side, kind="stable")
     ascending, total = side[order], np.concatenate([[0.0], np.cumsum(values[order])])
     first = total[np.searchsorted(ascending, side, "left")]
@@ -484,10 +525,10 @@ def _sums_above(side: Vector, values: Vector) -> Vector:
 
 
 def _on_others(side: Vector, slope: Vector, weight: Vector) -> Vector:
-    """What each output adds by its effect on the ranks of the others, at mean 0.
+    """What each output adds to r by its effect on the ranks of the others, with mean 0.
 
-    It raises the rank of all that are higher by one, of those equal by a half; `slope` is what each
-    of these adds to r by a standardised rank.
+    An output raises the rank of higher outputs by one and of equal ones by a half; `slope` is how
+    much r changes with each one's standardised rank.
     """
     ranks = _ranks(side, weight)
     centred = ranks - np.average(ranks, weights=weight)
@@ -506,20 +547,32 @@ def contrast_judges(
     *,
     level: Level = "summary",
 ) -> Contrast:
-    """Judge A's Spearman less judge B's, by the primary convention, on the outputs both scored.
+    """Judge A's Spearman's rho less judge B's, on the outputs that both scored.
 
-    Where people rate all alike, there is no document to compare on. Raises ValueError without
-    `system` at system level.
+    Args:
+        judge_a: (outputs,) scores of judge A, NaN where it failed.
+        judge_b: (outputs,) scores of judge B, NaN where it failed.
+        human: (outputs,) people's mean ratings.
+        document: (outputs,) document labels.
+        system: (outputs,) system labels, for the system level.
+        level: "dataset", "summary" or "system".
+
+    Returns:
+        The difference, in [-2, 2], by the primary convention. It has no documents if people rate
+        everything alike.
+
+    Raises:
+        ValueError: As `read_rows`, or `system` is missing at system level.
     """
     if level == "system" and system is None:
         raise ValueError("the system level needs each output's system")
     a, b = np.asarray(judge_a, dtype=float), np.asarray(judge_b, dtype=float)
-    failed = np.isnan(a) | np.isnan(b)
-    only_systems = system if level == "system" else None
+    both = ~np.isnan(a) & ~np.isnan(b)
+    systems = system if level == "system" else None
     rows_a, rows_b = (
-        read_rows(np.where(failed, np.nan, side), human, document, only_systems) for side in (a, b)
+        read_rows(np.where(both, side, np.nan), human, document, systems) for side in (a, b)
     )
-    names = tuple(str(name) for name in np.unique(np.asarray(document)[~failed]))
+    names = tuple(str(name) for name in np.unique(np.asarray(document)[both]))
     if level == "system":
         return _contrast_systems(rows_a, rows_b, names)
     contrast = mean_of_differences(
@@ -533,10 +586,10 @@ def contrast_judges(
 
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
-    """Over system means; scores are standardised first, so that swapping mixes like with like."""
+    """Contrast over system means; scores are standardised first, so that swaps mix equal scales."""
     shape = a.n_documents, a.n_systems
     cell, counts = a.document * a.n_systems + a.system, np.bincount(a.system, minlength=shape[1])
-    # What each document adds to each system's mean.
+    # (documents, systems): what each document adds to each system's mean.
     added_a, added_b = (
         np.bincount(cell, _unit(rows.judge, rows.weight), math.prod(shape)).reshape(shape) / counts
         for rows in (a, b)

@@ -1,6 +1,6 @@
-"""How well people agree with each other, and the judge measured in the very same way.
+"""How well people agree with each other, and how well the judge agrees with them.
 
-Ratings are a matrix (outputs, annotators), NaN where unrated.
+Ratings are a matrix of shape (outputs, annotators), NaN where an annotator gave none.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from optimize.statistics.plain import nearest_ratings, quadratic_kappa
 
 @dataclass(frozen=True, slots=True)
 class _Ratings:
-    """What annotators gave, beside the document and system of each output."""
+    """Annotators' ratings, with the document and the system of each output."""
 
     values: Matrix
     document: NDArray[Any]
@@ -34,37 +34,43 @@ class _Ratings:
         return _Ratings(self.values[rows], self.document[rows], self.system[rows])
 
     @property
-    def rated_twice(self) -> Mask:
-        rated: Mask = (~np.isnan(self.values)).sum(axis=1) > 1
-        return rated
+    def has_two(self) -> Mask:
+        """Which outputs have ratings by two annotators or more."""
+        mask: Mask = (~np.isnan(self.values)).sum(axis=1) > 1
+        return mask
 
     def rho(self, judge: Vector, human: Vector, level: Level) -> float:
-        """Rho of two vectors where both have a number; NaN where it does not exist."""
+        """Rho of two vectors over the outputs on which both have a number; NaN if undefined."""
         both = ~np.isnan(judge + human)
         sides = (side[both] for side in (judge, human, self.document, self.system))
         return rho(level, *sides)
 
 
 def _read(ratings: ArrayLike, document: ArrayLike | None, system: ArrayLike | None) -> _Ratings:
-    """The checked matrix; ValueError where it is not a row an output."""
+    """The checked matrix; ValueError unless it has a row for each output."""
     values = np.asarray(ratings, dtype=float)
     n = len(values)
     documents = np.arange(n) if document is None else np.asarray(document)
     systems = np.zeros(n) if system is None else np.asarray(system)
     if values.ndim != 2 or documents.shape != (n,) or systems.shape != (n,):
         raise ValueError(
-            f"ratings of shape {values.shape} for {documents.size} outputs: they take a row an "
-            "output and a column an annotator"
+            f"ratings of shape {values.shape} for {documents.size} outputs: give a row for each "
+            "output and a column for each annotator"
         )
     return _Ratings(values, documents, systems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnotatorAgreement:
-    """Two annotators, by their columns; `first` is None where it is the judge.
+    """How well two annotators agree, or the judge and an annotator.
 
-    `equal` is the share of equal labels, `kappa` Cohen's with quadratic weights (of two labels, as
-    pass and fail are, the plain one). `n_outputs` have labels by both.
+    Attributes:
+        first: The first annotator's column; None for the judge.
+        second: The second annotator's column.
+        equal: The share of equal labels, in [0, 1].
+        kappa: Cohen's kappa with quadratic weights, which for two labels is the plain one.
+        rho: Spearman's rho.
+        n_outputs: Outputs with labels by both.
     """
 
     first: int | None
@@ -84,26 +90,38 @@ def annotator_agreement(
     judge: ArrayLike | None = None,
     scale: ArrayLike | None = None,
 ) -> tuple[AnnotatorAgreement, ...]:
-    """The judge beside each annotator, then every two annotators who rated an output in common.
+    """The agreement of the judge with each annotator, and of every two annotators.
 
-    With `scale` the judge's scores are put on it for `equal` and `kappa`; rho is of the scores as
-    they are.
+    Args:
+        ratings: (outputs, annotators), NaN where an annotator gave none.
+        document: (outputs,) document labels. By default each output is its own document.
+        level: The level of rho: "dataset", "summary" or "system".
+        system: (outputs,) system labels, for the system level.
+        judge: (outputs,) scores, NaN where the judge failed. By default there is no judge.
+        scale: The ratings of the scale, to which scores are rounded for `equal` and `kappa`.
+
+    Returns:
+        First the judge with each annotator, then the pairs of annotators, in the order of columns,
+        without those that have no output in common.
+
+    Raises:
+        ValueError: The shapes differ.
     """
-    known = _read(ratings, document, system)
-    columns = list(enumerate(known.values.T))
+    table = _read(ratings, document, system)
+    columns = list(enumerate(table.values.T))
     rows = []
     if judge is not None:
         scores = np.asarray(judge, dtype=float)
         labels = scores if scale is None else nearest_ratings(scores, scale)
         rows += [
-            _agreement(None, second, labels, column, known.rho(scores, column, level))
+            _agreement(None, second, labels, column, table.rho(scores, column, level))
             for second, column in columns
         ]
     for (first, a), (second, b) in itertools.combinations(columns, 2):
         if np.isnan(a + b).all():
             continue
-        # Neither is the judge: a document that one of them rates alike counts both ways round.
-        rho = (known.rho(a, b, level) + known.rho(b, a, level)) / 2
+        # Neither is the judge, so each takes its place once: the convention is not symmetric.
+        rho = (table.rho(a, b, level) + table.rho(b, a, level)) / 2
         rows.append(_agreement(first, second, a, b, rho))
     return tuple(row for row in rows if row.n_outputs)
 
@@ -125,11 +143,11 @@ def _agreement(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneAnnotator:
-    """One annotator and the judge, each against the mean of the other annotators.
+    """One annotator and the judge, each compared with the mean of the other annotators.
 
-    `annotator` and `judge` are rhos, averaged over the annotators left out; `gap` is the judge's
-    less the annotator's. Intervals are over documents; there are none at system level, below 15
-    documents and, over all outputs, where nearly all labels are one.
+    `annotator` and `judge` are Spearman's rhos, averaged over the annotators; `gap` is the judge's
+    less the annotator's, in [-2, 2]. Intervals are over documents. They are None at system level,
+    below 15 documents, and at dataset level if nearly all labels are the same.
     """
 
     annotator: float
@@ -150,42 +168,54 @@ def one_annotator(
     level: Level = "summary",
     system: ArrayLike | None = None,
 ) -> OneAnnotator | None:
-    """Whether the judge is as good as one annotator; None where people do not show it.
+    """Compare the judge with one annotator, each against the mean of the other annotators.
 
-    It takes outputs with two ratings and a score that the others rate differently. Both sides use
-    the outputs that the annotator, somebody else and the judge all scored, and the
-    same documents: one that the others rate alike is left out, one that the annotator (or the
-    judge) rates alike counts 0.
+    Both sides use the outputs that the annotator, another annotator and the judge all rated, and
+    the same documents. A document that the others rate alike is left out; one that only the
+    annotator (or the judge) rates alike counts 0.
+
+    Args:
+        judge: (outputs,) scores, NaN where the judge failed.
+        ratings: (outputs, annotators), NaN where an annotator gave none.
+        document: (outputs,) document labels. By default each output is its own document.
+        level: "dataset", "summary" or "system".
+        system: (outputs,) system labels, for the system level.
+
+    Returns:
+        The comparison; None if no output has two ratings and a score, or no rho is defined.
+
+    Raises:
+        ValueError: The shapes differ.
     """
-    known, scores = _read(ratings, document, system), np.asarray(judge, dtype=float)
-    compared = known.rated_twice & ~np.isnan(scores)
+    table, scores = _read(ratings, document, system), np.asarray(judge, dtype=float)
+    compared = table.has_two & ~np.isnan(scores)
     if not compared.any():
         return None
-    known, scores = known.of(compared), scores[compared]
-    documents = np.unique(known.document, return_inverse=True)[1]
+    table, scores = table.of(compared), scores[compared]
+    documents = np.unique(table.document, return_inverse=True)[1]
     values, terms = [], []
-    for column, own in enumerate(known.values.T):
-        rest = np.delete(known.values, column, axis=1)
-        # Rounded, because the order of a sum must not break a tie.
+    for column, own in enumerate(table.values.T):
+        rest = np.delete(table.values, column, axis=1)
+        # Rounded, because the order of summation must not break a tie.
         others: Vector = np.nanmean(rest, axis=1).round(10)
         sides = [np.where(np.isnan(own + others), np.nan, side) for side in (scores, own)]
-        rhos = [known.rho(side, others, level) for side in sides]
+        rhos = [table.rho(side, others, level) for side in sides]
         if not np.isnan(rhos).any():
             values.append(rhos)
             terms.append([_terms(side, others, documents, level) for side in sides])
     if not values:
         return None
-    judged, person = np.array(values).mean(axis=0).tolist()
+    judge_rho, person = np.array(values).mean(axis=0).tolist()
     # (judge and annotator, annotators left out, documents)
     by_side = np.array(terms).swapaxes(0, 1)
-    known_everywhere = not np.isnan(by_side).all(axis=-1).any()
-    judge_terms, person_terms = _over_annotators(by_side) if known_everywhere else np.empty((2, 0))
+    has_terms = not np.isnan(by_side).all(axis=-1).any()
+    judge_terms, person_terms = _over_annotators(by_side) if has_terms else np.empty((2, 0))
     return OneAnnotator(
         annotator=person,
         annotator_interval=correlation_interval(person, person_terms),
-        judge=judged,
-        judge_interval=correlation_interval(judged, judge_terms),
-        gap=judged - person,
+        judge=judge_rho,
+        judge_interval=correlation_interval(judge_rho, judge_terms),
+        gap=judge_rho - person,
         gap_interval=interval_of_mean(judge_terms - person_terms, bound=2),
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
@@ -193,7 +223,7 @@ def one_annotator(
 
 
 def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vector:
-    """What each document adds to rho (see `document_terms`); all NaN: there is no interval."""
+    """Each document's term of rho (see `document_terms`); all NaN if there is no interval."""
     terms = np.full(int(documents.max()) + 1, np.nan)
     both = ~np.isnan(judge + human)
     rows = read_rows(judge[both], human[both], documents[both])
@@ -203,11 +233,11 @@ def _terms(judge: Vector, human: Vector, documents: Codes, level: Level) -> Vect
 
 
 def _over_annotators(terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each document adds to the mean over annotators of their means over documents."""
+    """Each document's term of the mean over annotators of their means over documents."""
     entered = ~np.isnan(terms)
     documents = entered.any(axis=(0, 1))
     means = np.nanmean(terms, axis=-1, keepdims=True)
-    # A document that an annotator did not rate adds nothing to the error of their mean.
+    # A document without a rating by an annotator adds nothing to the error of their mean.
     share = documents.sum() / entered.sum(axis=-1, keepdims=True)
     added = means + np.where(entered, terms - means, 0) * share
     result: NDArray[np.float64] = added.mean(axis=1)[:, documents]
@@ -221,23 +251,34 @@ def reliability(
     level: Level = "dataset",
     system: ArrayLike | None = None,
 ) -> float:
-    """Of the mean label, k r / (1 + (k - 1) r), by Spearman and Brown; NaN without two ratings.
+    """The reliability of the mean label, k r / (1 + (k - 1) r) (Spearman and Brown).
 
-    r is the mean rho between two ratings of an output, at the level the judge is measured at, and k
-    the harmonic mean of how many ratings an output has. A judge's rho with the mean label reaches
-    about the root of it.
+    r is the mean rho between two ratings of an output, and k the harmonic mean of the number of
+    ratings of an output. A judge's rho with the mean label can reach about the root of it.
+
+    Args:
+        ratings: (outputs, annotators), NaN where an annotator gave none.
+        document: (outputs,) document labels. By default each output is its own document.
+        level: The level of rho: "dataset", "summary" or "system".
+        system: (outputs,) system labels, for the system level.
+
+    Returns:
+        The reliability, in [0, 1]; NaN if no output has two ratings, or no rho is defined.
+
+    Raises:
+        ValueError: The shapes differ.
     """
-    known = _read(ratings, document, system)
-    known = known.of(known.rated_twice)
-    counts = (~np.isnan(known.values)).sum(axis=1)
+    table = _read(ratings, document, system)
+    table = table.of(table.has_two)
+    counts = (~np.isnan(table.values)).sum(axis=1)
     if not counts.size:
         return np.nan
-    # The first rating of an output, the second, ...: who gave it does not matter here.
-    ordered = np.take_along_axis(known.values, np.argsort(np.isnan(known.values), axis=1), axis=1)
+    # The first rating of each output, the second, and so on: who gave it does not matter here.
+    ordered = np.take_along_axis(table.values, np.argsort(np.isnan(table.values), axis=1), axis=1)
     columns = ordered.T[: counts.max()]
     rhos, weights = [], []
     for a, b in itertools.permutations(columns, 2):
-        rhos.append(known.rho(a, b, level))
+        rhos.append(table.rho(a, b, level))
         weights.append((~np.isnan(a + b)).sum())
     defined = ~np.isnan(rhos)
     if not defined.any():
@@ -248,14 +289,21 @@ def reliability(
 
 
 def krippendorff_alpha(annotations: ArrayLike) -> float:
-    """Krippendorff's alpha of (outputs, annotators), by intervals; NaN where it does not exist.
+    """Krippendorff's alpha at interval level.
 
-    It does not where no output has two ratings, or all ratings are equal.
+    Args:
+        annotations: (outputs, annotators) ratings, NaN where an annotator gave none.
+
+    Returns:
+        Alpha, at most 1; NaN if no output has two ratings, or all ratings are equal.
+
+    Raises:
+        ValueError: The ratings are not a matrix.
     """
     import krippendorff
 
-    known = _read(annotations, None, None)
-    ratings = known.values[known.rated_twice]
+    table = _read(annotations, None, None)
+    ratings = table.values[table.has_two]
     if ratings.size == 0 or np.nanmax(ratings) == np.nanmin(ratings):
         return np.nan
     return float(krippendorff.alpha(ratings.T, level_of_measurement="interval"))

@@ -1,10 +1,10 @@
-"""Intervals in closed form, the paired test of two judges, and how many documents show a gain.
+"""Intervals in closed form, and the contrast of two judges.
 
-Each document adds one term to a statistic; the mean of the terms is the value. For a mean over
+Each document adds one term to a statistic, and the mean of the terms is the value. For a mean over
 documents the terms are the documents' own values; for other statistics they are linearised (the
 infinitesimal jackknife). An interval is value ± Student's t x the standard error of that mean, for
-a correlation on Fisher's z. Where it would not hold the truth in 93 to 97 of 100 cases it is
-withheld: it is None (benchmarks/coverage.py prints what every kind of interval covers).
+a correlation on Fisher's z. An interval that would cover the truth in fewer than 93 or more than 97
+of 100 cases is withheld: it is None (benchmarks/coverage.py prints the coverage of each kind).
 """
 
 import hashlib
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
-# An interval takes so many documents, at system level so many systems.
+# The fewest documents of an interval, and the fewest systems at system level.
 FEW_DOCUMENTS = FEW_SYSTEMS = 15
-# From here on Fisher's z says more about rounding than about agreement.
+# Above this correlation Fisher's z depends on rounding more than on agreement.
 PERFECT = 1 - 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """From `low` to `high`, at 95 % confidence."""
+    """An interval from `low` to `high`, both included, at 95 % confidence."""
 
     low: float
     high: float
@@ -35,28 +35,28 @@ class Interval:
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:
-    """The same generator for the same seed and purpose, in any process."""
-    words = ":".join(map(str, (seed, *purpose)))
-    digest = hashlib.blake2b(words.encode(), digest_size=16).digest()
+    """A generator that is the same for the same seed and purpose, in any process."""
+    key = ":".join(map(str, (seed, *purpose)))
+    digest = hashlib.blake2b(key.encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "big"))
 
 
 def student_quantile(freedom: float) -> float:
-    """The t beyond which lie 2.5 % on either side."""
+    """The 97.5 % quantile of Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, 0.975))
 
 
 def effective_number(weight: Vector) -> float:
-    """How many of equal weight would tell as much (Kish): (sum w)^2 / sum w^2."""
+    """Kish's effective sample size, (sum w)^2 / sum w^2."""
     return float(weight.sum() ** 2 / (weight @ weight))
 
 
 def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None:
-    """Student's interval of the mean of one term a document, cut to [-bound, bound].
+    """Student's interval for the mean of the documents' terms, clipped to [-bound, bound].
 
-    NaN terms are left out. None below 15 documents, and where all terms are equal.
+    NaN terms are left out. None below 15 documents, and if all terms are equal.
     """
     terms = terms[~np.isnan(terms)]
     if terms.size < FEW_DOCUMENTS or np.ptp(terms) == 0:
@@ -68,12 +68,12 @@ def interval_of_mean(terms: Vector, *, bound: float = np.inf) -> Interval | None
 
 
 def cautious_interval(terms: Vector, least: float) -> Interval | None:
-    """The 90 % interval of the mean of the terms, either end of which errs in at most 5 of 100.
+    """The 90 % interval for the mean of the terms, with an error of at most 5 % in each tail.
 
-    Where few documents differ, those that happened not to say what their differences are like. So
-    one more document stands in for either side, with the largest difference seen and at least
-    `least`, or 2, all of rho, where none differs. Degrees of freedom heed the kurtosis (O'Neill
-    2014), the place the skewness (Johnson 1978). None below 15 documents.
+    If few documents differ, they say little about differences that happen to be missing. So one
+    document is added on each side, with the largest difference observed, and at least `least` (or
+    2, the range of rho, if none differs). The degrees of freedom depend on the kurtosis (O'Neill
+    2014), the centre on the skewness (Johnson 1978). None below 15 documents.
     """
     from scipy.special import stdtrit
 
@@ -93,9 +93,9 @@ def cautious_interval(terms: Vector, least: float) -> Interval | None:
 
 
 def correlation_interval(value: float, terms: Vector) -> Interval | None:
-    """The interval of a correlation on Fisher's z, where its error is error / (1 - value^2).
+    """The interval of a correlation, on Fisher's z, where its error is error / (1 - value^2).
 
-    None below 15 documents, where all terms are equal, and for a perfect correlation.
+    None below 15 documents, if all terms are equal, and for a perfect correlation.
     """
     n = terms.size
     if n < FEW_DOCUMENTS or np.ptp(terms) == 0 or abs(value) >= PERFECT:
@@ -119,18 +119,22 @@ def _fisher_interval(value: float, reach: float) -> Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contrast:
-    """Judge A's figure less judge B's, and what it becomes with the two swapped on some documents.
+    """Judge A's figure less judge B's, with what a test and an interval of it need.
 
-    Were they equally good, the difference would be as likely with either sign of any document (the
-    paired permutation test of Deutsch et al. 2021, arXiv:2104.00054). This stays right where few
-    documents differ: three gains and zeros else are all of one sign in one of eight draws.
+    If both judges were equally good, swapping them on a document would be as likely to raise the
+    difference as to lower it: the paired permutation test of Deutsch et al. (2021,
+    arXiv:2104.00054). It stays valid if few documents differ.
 
-    `error` is the standard error over documents: at summary and dataset level from what each
-    document adds to the difference, at system level the SD of the swapped differences.
-    `documents` are those that enter; infinite `error`: fewer than two do. `interval` is for
-    documents like these, at system level for systems like these; None below 15. It is of the mean
-    of `terms`, one a document, at system level one a system. `n_untied`, at dataset level, is how
-    many documents have another label, and another score of either judge, than the commonest.
+    Attributes:
+        value: The difference, in [-2, 2] for correlations and [-1, 1] for shares.
+        error: Its standard error over documents; infinite for fewer than two documents.
+        documents: The documents that enter it.
+        terms: A term for each document, at system level for each system, whose mean it is.
+        interval: For documents like these, at system level for systems like these; None below 15.
+        swapped: Takes (draws, documents) signs, -1 where the judges are swapped, and returns the
+            difference for each draw.
+        n_untied: At dataset level, how many documents have a label other than the commonest, and
+            a score of each judge other than its commonest.
     """
 
     value: float
@@ -138,13 +142,12 @@ class Contrast:
     documents: tuple[str, ...]
     terms: Vector
     interval: Interval | None
-    # The difference of each draw of signs (draws, documents), -1: swapped.
     swapped: Callable[[Matrix], Vector]
     n_untied: float = np.inf
 
 
 def mean_of_differences(differences: Vector, documents: Sequence[str]) -> Contrast:
-    """The mean of the documents' differences (one each; NaN are left out)."""
+    """The contrast whose value is the mean of the documents' differences, without NaN ones."""
     defined = ~np.isnan(differences)
     terms = differences[defined]
     n = terms.size

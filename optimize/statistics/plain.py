@@ -1,7 +1,7 @@
-"""Agreement in units that need no statistics: shares of pairs ordered alike, points on the scale.
+"""Agreement in plain units: shares of pairs in the same order, and points on the scale.
 
-Judges' vectors have NaN for a failed judgement, as everywhere. Ratings are compared on their scale
-here, so that a judge may rank perfectly and still be one point too kind.
+Judges' vectors have NaN where the judge failed. Points on the scale show, for example, that a judge
+which ranks perfectly rates one point too high.
 """
 
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ from optimize.statistics.intervals import (
     mean_of_differences,
 )
 
-# Pairs are compared in blocks of about this many, to bound memory.
+# About how many pairs are compared at once, to bound memory.
 BLOCK = 4_000_000
-# What is worth a warning: so many of people's standard deviations between the means.
+# The smallest difference of means that is worth a warning, in people's standard deviations.
 LEAST_SHIFT = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderAgreement:
-    """Of the pairs that people decided, or order, the share that a judge orders alike, in [0, 1].
+    """The share, in [0, 1], of the pairs ordered by people that a judge orders in the same way.
 
-    A pair on which the judge is tied (one of `n_ties`) is half right, as by tossing a coin; those
-    on which people are tied are left out. `value` is NaN without a pair; `n_documents` have one.
+    A pair on which the judge is tied (there are `n_ties`) counts half. Pairs on which people are
+    tied are left out. `value` is NaN without a pair, and `n_documents` have a pair.
     """
 
     value: float
@@ -44,9 +44,9 @@ class OrderAgreement:
 
 
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
-    """Accuracy from margins in [-1, 1]: the judge's (NaN: failed), people's; 0 is a tie.
+    """The accuracy of a pairwise judge from its margins and people's, both in [-1, 1]; 0 is a tie.
 
-    The judge's side is the sign of its margin, both orders together.
+    A margin of the judge is NaN where it failed, and counts by its sign.
     """
     judge, people = np.asarray(margin, dtype=float), np.asarray(human, dtype=float)
     decided = (people != 0) & ~np.isnan(judge)
@@ -64,7 +64,7 @@ def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> O
 def contrast_accuracy(
     margin_a: ArrayLike, margin_b: ArrayLike, human: ArrayLike, document: ArrayLike
 ) -> Contrast:
-    """Accuracy of judge A less judge B's on the decided pairs that both judged, and its test."""
+    """Judge A's accuracy less judge B's, on the pairs that people decided and both judged."""
     a, b, people = (np.asarray(side, dtype=float) for side in (margin_a, margin_b, human))
     compared = (people != 0) & ~np.isnan(a + b)
     a, b, people = (np.sign(side[compared]) for side in (a, b, people))
@@ -83,14 +83,16 @@ def order_agreement(
     level: Level = "summary",
     weight: ArrayLike | None = None,
 ) -> OrderAgreement:
-    """How often the judge (NaN: failed) orders two outputs as people do.
+    """How often the judge orders two outputs as people do: (1 + Somers' D) / 2.
 
-    The two are of one document; at dataset level, and where no document has two, any two. It is
-    (1 + Somers' D) / 2, given people's order, over all pairs at once, where every pair weighs as
-    its documents do, also where pairs are counted. Raises ValueError as `read_rows`.
+    The two outputs are of one document; at dataset level, or if no document has two outputs, they
+    are any two. A pair has the weight of its documents, in the counts as well.
+
+    Raises:
+        ValueError: As `read_rows`.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    # Rounded, because what a sum's order adds to a score must not break a tie.
+    # Rounded, because the order of summation must not break a tie.
     sides: Matrix = np.stack([rows.judge, rows.human]).round(12)
     across = level == "dataset" or rows.n_documents == rows.judge.size
     if across:
@@ -105,7 +107,7 @@ def order_agreement(
     has_pair = ordered > 0
     interval = None
     if not across or rows.n_untied >= FEW_DOCUMENTS:
-        # Across documents, each pair stands in the sums of two.
+        # Across documents, each pair is in the sums of two documents.
         interval = _interval_of_share(alike[has_pair], ordered[has_pair], 2 if across else 1)
     return OrderAgreement(
         value=float(alike.sum() / ordered.sum()) if has_pair.any() else np.nan,
@@ -117,9 +119,10 @@ def order_agreement(
 
 
 def _beside_others(sides: Matrix, weight: Vector) -> Matrix:
-    """Of each output of judge and human, the pairs with all others, in three rows.
+    """(3, outputs): weights of an output's pairs with all others.
 
-    How much those weigh that the judge orders alike, people order, the judge alone scores alike.
+    The rows are the pairs that the judge orders as people do, those that people order, and those of
+    them on which the judge is tied.
     """
     n = sides.shape[1]
     counts = np.empty((3, n))
@@ -137,9 +140,9 @@ def _beside_others(sides: Matrix, weight: Vector) -> Matrix:
 def _interval_of_share(
     alike: NDArray[Any], counts: NDArray[Any], documents_a_pair: int = 1
 ) -> Interval | None:
-    """The interval of all that is alike of all that counts, from each document's sums.
+    """The interval of a share, from each document's pairs in the same order and all its pairs.
 
-    A share s is a correlation of 2s - 1 between what the judge and what people prefer.
+    A share s is treated as a correlation of 2s - 1 between the judge's and people's preferences.
     """
     if not counts.size:
         return None
@@ -151,7 +154,7 @@ def _interval_of_share(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaleComparison:
-    """Where a judge's scores lie beside people's ratings of the same outputs.
+    """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
     `shift` is the judge's mean less people's.
     """
@@ -167,7 +170,7 @@ class ScaleComparison:
 
     @property
     def is_shifted(self) -> bool:
-        """Whether the means differ by more than chance, and by a quarter of people's SD or more."""
+        """Whether the means differ significantly, and by a quarter of people's SD or more."""
         clear = self.shift_interval is not None and 0 not in self.shift_interval
         return clear and abs(self.shift) >= LEAST_SHIFT * self.human_sd
 
@@ -175,7 +178,7 @@ class ScaleComparison:
 def compare_scales(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike | None = None
 ) -> ScaleComparison | None:
-    """Compare scores (NaN: failed) and ratings of one scale; None without a score."""
+    """Compare scores (NaN: failed) with ratings on the same scale; None if there is no score."""
     rows = read_rows(judge, human, document)
     n = rows.judge.size
     if not n:
@@ -196,7 +199,7 @@ def compare_scales(
 
 
 def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
-    """Each value's nearest rating of the scale, the higher of two; NaN stays NaN."""
+    """The nearest rating of the scale to each value, the higher one if two are; NaN stays NaN."""
     numbers, ratings = np.asarray(values, dtype=float), np.unique(np.asarray(scale, dtype=float))
     midpoints = (ratings[1:] + ratings[:-1]) / 2
     places = np.searchsorted(midpoints, np.nan_to_num(numbers), side="right")
@@ -204,10 +207,10 @@ def nearest_ratings(values: ArrayLike, scale: ArrayLike) -> Vector:
 
 
 def quadratic_kappa(a: Vector, b: Vector) -> float:
-    """Cohen's kappa with quadratic weights, 1 - mean square gap / the gap of strangers.
+    """Cohen's kappa with quadratic weights: 1 - mean square gap / mean square gap by chance.
 
-    Strangers have the same ratings, paired at random: their mean square gap is
-    var(a) + var(b) + (mean(a) - mean(b))^2. NaN where that is 0, as both sides say one thing only.
+    By chance the same ratings are paired at random, with a mean square gap of
+    var(a) + var(b) + (mean(a) - mean(b))^2. NaN if that is 0, because all ratings are the same.
     """
     expected = a.var() + b.var() + (a.mean() - b.mean()) ** 2 if a.size else 0.0
     return float(1 - ((a - b) ** 2).mean() / expected) if expected > 0 else np.nan

@@ -1,14 +1,14 @@
-"""How a judge that says pass or fail agrees with people who do: rates, kappa, their intervals.
+"""Agreement of a judge that says pass or fail with people who do: rates, kappa, and intervals.
 
 TPR is the share of people's passes that the judge passes, TNR the share of their fails that it
-fails; their mean is the balanced accuracy, 0.5 for a judge that always says the same.
+fails. Their mean is the balanced accuracy, 0.5 for a judge that always says the same.
 
-A rate has Wilson's interval (1927), with as many outputs as independent ones would tell as much:
-their number by the design effect of documents, as Korn and Graubard (1998) have it. Few documents
-say little of that effect, so it is drawn towards the root of a document's outputs, times what
-unequal weights cost (Kish). The interval of the balanced accuracy is put together from both rates'
-(MOVER, Zou and Donner 2008), that of kappa stands on Fisher's z and is withheld of unequal weights.
-A figure that needs passes or fails has no interval where they are too few.
+A rate has Wilson's interval (1927) for the number of independent outputs that say as much: the
+number of outputs over the design effect of documents (Korn and Graubard 1998). Few documents say
+little about that effect, so it is shrunk towards the root of a document's outputs, times the cost
+of unequal weights (Kish). The interval of the balanced accuracy combines those of both rates
+(MOVER, Zou and Donner 2008). The interval of kappa is on Fisher's z, and withheld with unequal
+weights. A figure of passes or fails has no interval if there are too few of them.
 """
 
 from collections.abc import Mapping
@@ -27,15 +27,15 @@ from optimize.statistics.intervals import (
     student_quantile,
 )
 
-# So many outputs, of so many documents, let a rate have an interval.
+# The fewest outputs, and the fewest documents, for the interval of a rate.
 FEW_OUTPUTS, FEW_DOCUMENTS_FOR_RATES = 10, 5
-# The weight of what is expected of a design effect, in documents.
+# Shrinkage prior of a design effect, in documents.
 PRIOR_DOCUMENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share or kappa, NaN where it does not exist; `n` outputs count in it."""
+    """A share or kappa of `n` outputs; NaN if it is undefined."""
 
     value: float
     interval: Interval | None
@@ -44,12 +44,12 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoValues:
-    """A judge's verdicts beside people's; outputs on which it failed to judge are left out.
+    """A judge's verdicts compared with people's; outputs on which the judge failed are left out.
 
-    `confusion` counts outputs by what people (first) and judge say, "pass_fail" and so on. `n_more`
-    says how many more passes and fails the figures take before they have intervals; neither heeds
-    weights, as rates and kappa do. `base_rate` is
-    the share that people pass, `judge_rate` the share that the judge passes.
+    `confusion` counts outputs by people's verdict and then the judge's, as in "pass_fail". `n_more`
+    says how many more passes and fails are needed for intervals. Both ignore weights, unlike rates
+    and kappa. `base_rate` is the share that people pass, `judge_rate` the share that the judge
+    passes.
     """
 
     confusion: Mapping[str, int]
@@ -67,34 +67,37 @@ class TwoValues:
 def two_values(
     judge: ArrayLike, human: ArrayLike, document: ArrayLike, *, weight: ArrayLike | None = None
 ) -> TwoValues:
-    """What a judge's scores (P(pass) or 1 and 0; NaN: failed) are worth against labels 1 and 0.
+    """Compare a judge's verdicts with people's labels, 1 (pass) and 0 (fail).
 
-    A score of .5 or more is a pass; `weight` is that of each output's document. Raises ValueError
-    as `read_rows`, and for labels that are neither.
+    A score of .5 or more is a pass, NaN where the judge failed. `weight` is the weight of each
+    output's document.
+
+    Raises:
+        ValueError: As `read_rows`, or a label is neither 1 nor 0.
     """
     rows = read_rows(judge, human, document, weight=weight)
-    people, said = rows.human, (rows.judge >= THRESHOLD).astype(float)
+    people, passes = rows.human, (rows.judge >= THRESHOLD).astype(float)
     if not np.isin(people, (0, 1)).all():
-        raise ValueError("people's labels are to be 1 (pass) or 0 (fail)")
-    right = (said == people).astype(float)
+        raise ValueError("people's labels must be 1 (pass) or 0 (fail)")
+    right = (passes == people).astype(float)
     of = {"pass": people == 1, "fail": people == 0}
     every = np.ones(people.size, bool)
     tpr, tnr = (_rate(right, rows, outputs) for outputs in of.values())
-    # Of weights kappa's interval would be too narrow.
+    # With unequal weights the interval of kappa would be too narrow.
     has_interval = bool(tpr.interval and tnr.interval) and np.ptp(rows.weight) == 0
     return TwoValues(
         confusion={
-            f"{word}_{other}": int((said[outputs] == (other == "pass")).sum())
+            f"{word}_{other}": int((passes[outputs] == (other == "pass")).sum())
             for word, outputs in of.items()
             for other in of
         },
         base_rate=_rate(people, rows, every),
-        judge_rate=_rate(said, rows, every),
+        judge_rate=_rate(passes, rows, every),
         tpr=tpr,
         tnr=tnr,
         accuracy=_rate(right, rows, every),
         balanced_accuracy=_balanced(tpr, tnr, right, of["pass"], rows),
-        kappa=_kappa(said, people, rows, has_interval=has_interval),
+        kappa=_kappa(passes, people, rows, has_interval=has_interval),
         n_documents=rows.n_documents,
         n_more={
             word: max(
@@ -108,7 +111,7 @@ def two_values(
 
 
 def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
-    """The share of ones among the outputs `of` which it is a rate."""
+    """The share of ones among the outputs of the mask `of`."""
     n, codes = int(of.sum()), np.unique(rows.document[of], return_inverse=True)[1]
     if not n:
         return Rate(np.nan, None, 0)
@@ -116,7 +119,7 @@ def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
     share = float(np.average(values, weights=weight))
     if n < FEW_OUTPUTS or np.unique(codes).size < FEW_DOCUMENTS_FOR_RATES:
         return Rate(share, None, n)
-    # Outputs that weigh little tell little of what was seldom drawn, however many they are.
+    # Many outputs with small weights say little about the documents that are seldom drawn.
     telling = rows.weight[of].sum() * effective_number(rows.weight) / rows.weight.size
     effective = n / _design_effect(values, share, weight, codes, telling)
     return Rate(share, wilson(share, effective), n)
@@ -125,7 +128,7 @@ def _rate(values: Vector, rows: Rows, of: Mask) -> Rate:
 def _design_effect(
     values: Vector, share: float, weight: Vector, codes: Codes, telling: float
 ) -> float:
-    """By how much the variance of a share is that of as many independent outputs."""
+    """The variance of a share relative to that of as many independent outputs."""
     sizes, sums = np.bincount(codes), np.bincount(codes, weight)
     n, documents = values.size, sizes.size
     expected = np.sqrt(float(sizes @ sizes) / n) * (n / min(telling, effective_number(weight)))
@@ -138,17 +141,17 @@ def _design_effect(
 
 
 def wilson(share: float, n: float) -> Interval:
-    """Wilson's interval of a share of `n` independent outputs."""
+    """Wilson's interval for a share of `n` independent outputs."""
     square = student_quantile(np.inf) ** 2
     middle = (share + square / (2 * n)) / (1 + square / n)
     variance = share * (1 - share) / n + square / (4 * n**2)
     reach = float(np.sqrt(square * variance)) / (1 + square / n)
-    # Rounding must not put the share outside.
+    # Rounding must not leave the share outside.
     return Interval(max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach)))
 
 
 def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, rows: Rows) -> Rate:
-    """The mean of both rates; one document's outputs err together, which its interval heeds."""
+    """The mean of both rates, with an interval for errors that are correlated within documents."""
     value = (tpr.value + tnr.value) / 2
     if tpr.interval is None or tnr.interval is None:
         return Rate(value, None, right.size)
@@ -165,20 +168,20 @@ def _balanced(tpr: Rate, tnr: Rate, right: Vector, passes: Mask, rows: Rows) -> 
     return Rate(value, Interval(low, high), right.size)
 
 
-def _kappa(said: Vector, people: Vector, rows: Rows, *, has_interval: bool) -> Rate:
-    """Cohen's kappa, (agreement - chance) / (1 - chance), chance by how often each says pass."""
-    n, alike = said.size, said == people
+def _kappa(passes: Vector, people: Vector, rows: Rows, *, has_interval: bool) -> Rate:
+    """Cohen's kappa, (agreement - chance) / (1 - chance), with chance from both rates of passes."""
+    n, alike = passes.size, passes == people
     if not n:
         return Rate(np.nan, None, n)
-    a, b, agreed = (float(np.average(s, weights=rows.weight)) for s in (people, said, alike))
+    a, b, agreed = (float(np.average(s, weights=rows.weight)) for s in (people, passes, alike))
     chance = a * b + (1 - a) * (1 - b)
     if chance == 1:
         return Rate(np.nan, None, n)
     value = (agreed - chance) / (1 - chance)
     if not has_interval or b in (0, 1):
         return Rate(value, None, n)
-    # What an output adds: the derivative of kappa by the agreement and by both shares of passes.
-    of_chance = (people - a) * (2 * b - 1) + (said - b) * (2 * a - 1)
+    # An output's influence: the derivatives of kappa by the agreement and by both shares of passes.
+    of_chance = (people - a) * (2 * b - 1) + (passes - b) * (2 * a - 1)
     added = (alike - agreed - (1 - value) * of_chance) / (1 - chance)
     sums = np.bincount(rows.document, added * rows.weight)
     return Rate(value, correlation_interval(value, sums * sums.size / n), n)

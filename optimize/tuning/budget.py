@@ -134,7 +134,7 @@ class RunBudget:
 
     def reservation(self, cost: float) -> tuple[float, float]:
         """Calls and dollars to reserve for the final measurement and for `cost` before it."""
-        calls = self.reserve_calls + cost / self.pricing.of_seed * self.pricing.calls
+        calls = self.reserve_calls + cost / self.pricing.untuned_cost * self.pricing.calls
         return calls, self.reserve + cost if self.search.unit == "dollars" else 0.0
 
     def lines(self) -> list[str]:
@@ -235,7 +235,7 @@ def plan_budget(
     proposer = (proposer_price or pricing.price) if unit == "dollars" else TOKENS
     # A free proposer beside a paid judge costs next to nothing, but costs are divided by.
     proposal_cost = 1.0 if unit == "calls" else max(1e-9, proposer.cost(*proposal))
-    item_cost, n_learned = pricing.of_seed, len(labels.learned)
+    item_cost, n_learned = pricing.untuned_cost, len(labels.learned)
     n_measured = sum(map(len, labels.measured.values()))
     limit = _limit(settings, labels, pricing, unit, proposal_cost)
 
@@ -294,7 +294,7 @@ def _limit(
     settings: Settings, labels: Labels, pricing: Pricing, unit: Unit, proposal_cost: float
 ) -> float:
     """What a run may spend, in the unit; SettingsError where that is too little to learn from."""
-    item_cost, n_all = pricing.of_seed, len(labels.everything)
+    item_cost, n_all = pricing.untuned_cost, len(labels.everything)
     least = sum(map(len, labels.measured.values())) * item_cost
     default = max(FREE_CALLS, FREE_CALLS_PER_OUTPUT * item_cost * n_all)
     if unit != "calls":
@@ -335,7 +335,7 @@ def _search_options(
     if settings.max_demos is not None:
         most = min(most, settings.max_demos)
     if per_character := pricing.price.per_token_in * pricing.calls / CHARACTERS_PER_TOKEN:
-        longest = min(longest, int(max(0.0, item_cost - pricing.of_seed) / per_character))
+        longest = min(longest, int(max(0.0, item_cost - pricing.untuned_cost) / per_character))
     lengths = [sum(map(len, item.texts.values())) for item in labels.train.items]
     smallest = min(FEWEST_DEMOS, most) * sum(lengths) / len(lengths)
     return SearchOptions(

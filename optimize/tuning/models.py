@@ -13,7 +13,7 @@ from judges.scoring import SamplingPlan, default_plan
 from judges.terminal import verbose_logging
 from optimize.inputs.flags import SettingsError
 from optimize.items import Item
-from optimize.search.evaluator import Judged, JudgeItems
+from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.tuning.folder import REPLIES
 from optimize.tuning.settings import Settings
 
@@ -110,14 +110,16 @@ def item_scorer(
     `step` is called after each judgement with whether it failed.
     """
 
-    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[Judged]:
+    def judge_items(prompt: Prompt, items: Sequence[Item]) -> Iterable[ItemJudgement]:
         candidate = replace(judge, prompt=prompt, plan=models.plan)
         totals = models.judge.totals
         tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
         rows = (item.texts for item in items)
         for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
             step(judgement.failure is not None)
-            yield Judged(judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out)
+            yield ItemJudgement(
+                judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
+            )
             tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 
     return judge_items

@@ -48,7 +48,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import as_asked, untuned_reason
+from optimize.search.gate import ship_anyway, untuned_reason
 from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import find_optimizer
 from optimize.statistics.balanced import balanced_contrast
@@ -254,7 +254,7 @@ class ActiveRun:
         )
         result = search_halves(find_optimizer(prepared.settings.optimizer), problem)
         if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
-            result = replace(result, decision=as_asked(result.decision))
+            result = replace(result, decision=ship_anyway(result.decision))
         return result
 
     def measure(self, result: SearchResult) -> ScoredSplits:

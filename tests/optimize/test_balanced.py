@@ -14,7 +14,7 @@ from optimize.inputs.flags import RISK, SettingsError
 from optimize.items import Item, Items
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Judged, SearchOptions, objective
+from optimize.search.evaluator import ItemJudgement, SearchOptions, objective
 from optimize.search.gate import Finalist
 from optimize.search.halves import score_finalists
 from optimize.search.optimizer import Exploration
@@ -80,10 +80,10 @@ def two_valued(items: Items) -> Items:
     return Items(tuple(replace(item, human=float(item.human > 3)) for item in items.items))
 
 
-def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+def low_judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     """The judge of the small world on 0 to 1, with its passes from about .25 on."""
     return [
-        Judged(Judgement(score=float(np.clip((one.judgement.score - 1) / 8, 0, 1))))
+        ItemJudgement(Judgement(score=float(np.clip((one.judgement.score - 1) / 8, 0, 1))))
         for one in judge(prompt, items)
     ]
 
@@ -135,7 +135,7 @@ def test_a_search_for_balanced_accuracy_finds_what_people_value_and_where_a_pass
     scores = [one.judgement.score for one in low_judge(result.tuned.prompt(SEED), new.items)]
     assert balanced_accuracy(verdicts(scores, result.tuned.threshold), new.human) > 0.7
     assert balanced_accuracy(verdicts(scores), new.human) < 0.55
-    assert evaluator.budget.spent > 0
+    assert evaluator.budget.total_cost > 0
 
 
 def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
@@ -146,7 +146,7 @@ def test_a_threshold_is_not_moved_by_the_labels_that_decide() -> None:
     for half in (dev, turned):
         problem = problem_of(train, half, by=low_judge, goal="balanced")
         candidate = Candidate(instruction="Rate the kindness of the text.")
-        found = score_finalists(problem, Exploration(finalists=[candidate], tried=()))
+        found = score_finalists(problem, Exploration(finalists=[candidate], candidate_ids=()))
         thresholds.append(found[0].candidate.threshold)
         assert set(found[0].scores.tolist()) <= {0.0, 1.0}
     assert thresholds[0] == thresholds[1] != 0.5

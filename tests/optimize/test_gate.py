@@ -13,7 +13,7 @@ from optimize.inputs.flags import RISK
 from optimize.items import Item, Items, Vector
 from optimize.search import gate
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, Judged, SearchOptions
+from optimize.search.evaluator import Goal, ItemJudgement, SearchOptions
 from optimize.search.gate import Finalist
 from optimize.search.halves import SearchResult
 from optimize.search.optimizer import CrossFit
@@ -290,11 +290,11 @@ def test_a_search_judges_either_half_by_what_the_other_taught() -> None:
 
 def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_rest() -> None:
     def failing(share: float) -> SearchResult:
-        def by(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+        def by(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
             scored = judge(prompt, items)
             if prompt == SEED:
                 return scored
-            failed = Judged(Judgement.failed("no rating"))
+            failed = ItemJudgement(Judgement.failed("no rating"))
             return [
                 failed if stream(0, item.id).random() < share else score
                 for item, score in zip(items, scored, strict=True)
@@ -310,7 +310,7 @@ def test_a_finalist_that_fails_often_does_not_ship_however_well_it_ranks_the_res
 
 def test_the_tuned_judge_ships_where_its_user_asks_and_the_verdict_says_so() -> None:
     kept = verdict(halves(stream(3), 12, 0.9), "summary", stream(1), 0.025)
-    asked = gate.as_asked(kept)
+    asked = gate.ship_anyway(kept)
     assert asked.ship
     assert asked.why.startswith("Shipped: the tuned judge, by --ship tuned. Prompts tuned the")
 
@@ -328,7 +328,7 @@ def test_with_few_documents_or_little_room_there_are_no_versions() -> None:
 def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_document() -> None:
     asked: list[tuple[Prompt, str]] = []
 
-    def watching(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def watching(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         asked.extend((prompt, item.document_id) for item in items)
         return judge(prompt, items)
 
@@ -348,7 +348,7 @@ def test_what_shows_all_labels_is_judged_by_versions_that_do_not_show_the_docume
     for prompt, judged in asked:
         assert judged not in {document[str(demo["text"])] for demo in prompt.demos}
     # The untuned judge and the versions judge each output once.
-    assert len(asked) == 2 * len(whole) == evaluator.budget.spent
+    assert len(asked) == 2 * len(whole) == evaluator.budget.total_cost
 
 
 def test_where_not_all_can_be_shown_each_half_teaches_for_the_other() -> None:
@@ -368,7 +368,7 @@ def test_what_is_shown_is_compared_on_as_much_of_the_labels_as_the_calls_reach_f
     calls: int,
 ) -> None:
     result, _, evaluator = search(world(16), world(12, first=100), calls=calls, options=EVERYTHING)
-    assert evaluator.budget.spent <= calls
+    assert evaluator.budget.total_cost <= calls
     n_documents = result.decision.gain.n_documents if result.decision.gain else 0
     # A document is 8 outputs for two judges.
     assert n_documents == calls // 16

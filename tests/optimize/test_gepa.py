@@ -82,5 +82,7 @@ def test_documents_that_people_rate_alike_are_counted_and_not_paid_for() -> None
     train = rated(train, np.where(np.arange(48) < 8, 3.0, train.human))
     model = Model(write_instruction)
     explore(problem_of(train, world(9, first=100), by=watch, proposer=model, lines=lines))
-    assert lines == ["GEPA: 2 documents tell no judges apart, or have too common a label"]
+    assert lines == [
+        "GEPA leaves out 2 documents, which tell no judges apart or have too common a label"
+    ]
     assert not {item.document_id for _, item in watch.asked} & {"d0", "d1"}

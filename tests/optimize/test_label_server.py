@@ -29,7 +29,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     subject = loading.dimension_on("helpful", (1, 5), TEXTS, "<i>It helps.</i>")
     path = tmp_path / "labels.jsonl"
     session = Session(
-        subject=subject, rows=rows, texts=TEXTS[:1], judged={"summary": "summary"}, path=path
+        subject=subject, rows=rows, texts=TEXTS[:1], outputs={"summary": "summary"}, path=path
     )
     with Server(session) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -60,7 +60,7 @@ def opened(
     judged = (
         {"A": "response_a", "B": "response_b"} if kind == "pairwise" else {"summary": "summary"}
     )
-    about: Any = {"texts": TEXTS[:1], "judged": judged, "path": folder / f"{name}.jsonl"}
+    about: Any = {"texts": TEXTS[:1], "outputs": judged, "path": folder / f"{name}.jsonl"}
     _open.append(Session(subject=SUBJECTS[kind], rows=rows, **about, **more))
     return _open[-1]
 

@@ -29,7 +29,7 @@ from judges.prompt import Prompt
 from judges.protocol import FatalModelError
 from optimize.items import Item
 from optimize.search.candidates import LONGEST_INSTRUCTION
-from optimize.search.evaluator import Judged, Pricing, SearchOptions
+from optimize.search.evaluator import ItemJudgement, Pricing, SearchOptions
 
 TRAIN, DEV = world(16), world(12, first=100)
 WRITTEN = ("rank", "gepa")
@@ -82,7 +82,7 @@ def test_the_planted_instruction_is_found_and_ships(name: str) -> None:
 def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> None:
     watch, model = Watch(), Model(write_instruction)
     found = run(name, model, by=watch, calls=calls)
-    assert len(watch.asked) + model.calls == found.budget.spent == found.budget.calls <= calls
+    assert len(watch.asked) + model.calls == found.budget.total_cost == found.budget.calls <= calls
     pairs = [(str(prompt.template()), item.id) for prompt, item in watch.asked]
     assert len(pairs) == len(set(pairs))
     assert found.result.decision.why
@@ -90,9 +90,10 @@ def test_the_limit_holds_and_each_item_is_paid_once(name: str, calls: int) -> No
 
 @writers
 def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> None:
-    def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         return [
-            Judged(one.judgement, 100 + 25 * len(prompt.demos), 1) for one in watch(prompt, items)
+            ItemJudgement(one.judgement, 100 + 25 * len(prompt.demos), 1)
+            for one in watch(prompt, items)
         ]
 
     watch, model = Watch(), Model(write_instruction)
@@ -100,9 +101,9 @@ def test_what_each_item_takes_is_spent_in_the_unit_of_the_budget(name: str) -> N
     pricing = Pricing(price=price, tokens_in=100, tokens_out=1)
     found = run(name, model, by=judge_for_tokens, pricing=pricing, calls=150_000)
     tokens = sum(101 + 25 * len(prompt.demos) for prompt, _ in watch.asked)
-    assert found.budget.spent == tokens + model.calls
+    assert found.budget.total_cost == tokens + model.calls
     # A candidate that proves dearer than its length says goes over by less than a race.
-    assert 75_000 < found.budget.spent <= 160_000
+    assert 75_000 < found.budget.total_cost <= 160_000
 
 
 @every
@@ -117,12 +118,12 @@ def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> No
 @every
 @pytest.mark.parametrize("after", [1, 150])
 def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> None:
-    kept: dict[tuple[str, str], Judged] = {}
+    kept: dict[tuple[str, str], ItemJudgement] = {}
 
-    def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[Judged]]:
+    def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[ItemJudgement]]:
         """Judges what no earlier start has, as a run's store does."""
 
-        def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+        def judge_items(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
             template = str(prompt.template())
             for item in items:
                 if (template, item.id) not in kept:
@@ -149,9 +150,9 @@ def test_failures_are_missing_and_counted_and_never_make_a_judge_better(name: st
     assert undisturbed is not None
     assert gain.n_documents == undisturbed.n_documents - 1
 
-    def fails_when_told(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def fails_when_told(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         told = prompt.instruction != SEED.instruction or bool(prompt.demos)
-        failed = Judged(Judgement.failed("it cannot say"))
+        failed = ItemJudgement(Judgement.failed("it cannot say"))
         return [
             failed if told and item.system in ("s1", "s2") else one
             for item, one in zip(items, judge(prompt, items), strict=True)
@@ -174,7 +175,7 @@ def test_no_document_is_judged_by_a_prompt_that_shows_it(name: str) -> None:
 @pytest.mark.parametrize("reply", ["", "I cannot help with that.", "{", "[[ ## tip ## ]] x"])
 def test_proposals_that_cannot_be_read_end_well(name: str, reply: str) -> None:
     found = run(name, Model(lambda *_: reply), calls=1500)
-    assert found.budget.spent <= 1500
+    assert found.budget.total_cost <= 1500
     assert found.result.decision.why
 
 

@@ -104,7 +104,7 @@ def test_a_reply_with_a_fault_is_asked_again_once_with_the_fault_named(
     assert named in second
     assert HEADER in second
     assert len({sampling.seed for sampling in model.samplings}) == 2
-    assert budget.spent == len(world(12)) + 2
+    assert budget.total_cost == len(world(12)) + 2
 
     fresh, rejected, model, _ = proposed([faulty])
     assert fresh == []

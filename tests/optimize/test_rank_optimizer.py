@@ -131,7 +131,7 @@ def test_what_cannot_be_tuned_is_refused_with_what_can(student: Any, says: str) 
             [example(number, human=3) for number in range(48)],
             "examples are all rated 3",
         ),
-        (SOME, "the examples have 3 documents; 10 are the least"),
+        (SOME, "the examples have 3 documents; at least 10 are needed"),
     ],
 )
 def test_examples_that_cannot_carry_a_choice_are_refused(train: Any, says: str) -> None:
@@ -142,10 +142,14 @@ def test_examples_that_cannot_carry_a_choice_are_refused(train: Any, says: str) 
 @pytest.mark.parametrize(
     ("program", "label", "says"),
     [
-        ("text -> polite: bool", 3, r"3 is no label; write True, False, or a number from 0 to 1"),
-        ("text -> ok: Literal['pass', 'fail']", -1, r"-1 is no label; write 'pass', 'fail'"),
-        ("text -> ok: Literal[0, 1]", 2, r"2 is no label; write 0, 1, or a number from 0 to 1"),
-        ("text -> better: Literal['A', 'B']", 2, r"2 is no label; .* a number from -1 to 1"),
+        (
+            "text -> polite: bool",
+            3,
+            r"3 is not a label; write True, False, or a number",
+        ),
+        ("text -> ok: Literal['pass', 'fail']", -1, r"-1 is not a label; write 'pass', 'fail'"),
+        ("text -> ok: Literal[0, 1]", 2, r"2 is not a label; write 0, 1, or a number from 0 to 1"),
+        ("text -> better: Literal['A', 'B']", 2, r"2 is not a label; .* a number from -1 to 1"),
     ],
 )
 def test_a_label_outside_a_program_s_two_values_is_refused_by_its_example(

@@ -45,7 +45,7 @@ def test_what_measures_is_kept_and_the_search_spends_the_rest() -> None:
     budget = plan(max_cost=1.0)
     assert budget.search.limit == pytest.approx(budget.limit - budget.reserve)
     n_test = sum(map(len, budget.prepared.labels.measured.values()))
-    assert budget.reserve >= 2 * n_test * budget.pricing.of_seed
+    assert budget.reserve >= 2 * n_test * budget.pricing.untuned_cost
     assert budget.reserve_calls == 2 * n_test
     assert budget.planned.cost is not None
     assert budget.planned.cost <= budget.limit <= 1.0 == budget.at_most
@@ -77,14 +77,14 @@ def test_judgements_that_prove_dearer_are_planned_by_what_they_took() -> None:
     expected = plan(max_cost=2.0).pricing
     dearer = plan(CallTokens(expected.tokens_in, expected.tokens_out + 2000), max_cost=4.0)
     # 2,000 tokens at 1.6 dollars a million.
-    assert dearer.pricing.of_seed == pytest.approx(expected.of_seed + 0.0032)
+    assert dearer.pricing.untuned_cost == pytest.approx(expected.untuned_cost + 0.0032)
     assert dearer.rows[0].calls < plan(max_cost=4.0).rows[0].calls
 
 
 def test_a_model_that_costs_nothing_but_what_it_writes_is_no_free_one() -> None:
     budget = plan(price="0,1.6", plan="mean", samples=2)
     assert budget.search.unit == "dollars"
-    assert budget.pricing.of_seed == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
+    assert budget.pricing.untuned_cost == pytest.approx(1.6e-6 * budget.pricing.tokens_out)
     assert plan(lm="openai/x", price="0,0").search.unit == "calls"
     assert plan(lm="openai/x").search.unit == "tokens"
 

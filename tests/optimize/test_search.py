@@ -20,7 +20,7 @@ from optimize.search.candidates import (
 )
 from optimize.search.evaluator import (
     Evaluator,
-    Judged,
+    ItemJudgement,
     Pricing,
     SearchBudget,
     SearchBudgetSpentError,
@@ -52,12 +52,12 @@ def test_an_instruction_may_be_neither_empty_nor_long_nor_known() -> None:
 
 
 def test_the_budget_refuses_before_anything_is_asked() -> None:
-    def never(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def never(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         raise AssertionError("asked")
 
     budget, pricing = SearchBudget(14, unit="tokens"), Pricing(per_call=1, calls=2)
     evaluator = Evaluator(untuned=SEED, judge=never, budget=budget, pricing=pricing)
-    with pytest.raises(SearchBudgetSpentError, match="16 tokens are needed and 14 left"):
+    with pytest.raises(SearchBudgetSpentError, match="takes 16 tokens, and 14 are left"):
         evaluator.scores(Candidate(instruction="Rate."), world(1, 8))
 
 
@@ -66,7 +66,7 @@ def test_what_a_proposal_has_cost_is_what_the_next_is_expected_to() -> None:
     budget.charge_proposal(1, 0)
     assert budget.proposal == 2
     budget.charge_proposal(4, 5)
-    assert (budget.proposal, budget.spent, budget.calls) == (9, 10, 2)
+    assert (budget.proposal, budget.total_cost, budget.calls) == (9, 10, 2)
 
 
 # --- the race
@@ -82,11 +82,11 @@ def skilled(skill: float) -> Candidate:
 def race_of(documents: int, calls: int) -> Race:
     """A candidate's instruction is its skill: the share of people's rating in its score."""
 
-    def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def by_skill(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         skill = 0.3 if prompt == SEED else float(prompt.instruction)
         noise = [stream(int(100 * skill), item.id).normal() for item in items]
         return [
-            Judged(Judgement(score=skill * item.human + (1 - skill) * each))
+            ItemJudgement(Judgement(score=skill * item.human + (1 - skill) * each))
             for item, each in zip(items, noise, strict=True)
         ]
 
@@ -100,7 +100,7 @@ def raced(
     """The results, best first, and what was spent."""
     race = race_of(documents, calls)
     results = race.run([skilled(skill) for skill in skills], calls)
-    return results, race.evaluator.budget.spent
+    return results, race.evaluator.budget.total_cost
 
 
 def test_half_the_calls_find_the_best_and_are_all_but_spent() -> None:
@@ -140,10 +140,10 @@ def test_documents_that_a_candidate_shows_are_passed_over() -> None:
 PRICING = Pricing(price=Price(per_token_in=1, per_token_out=1), tokens_in=100, tokens_out=1)
 
 
-def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+def judge_for_tokens(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     """The same judge, whose prompts are as long as they show."""
     shown = 25 * len(prompt.demos)
-    return [Judged(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
+    return [ItemJudgement(one.judgement, 100 + shown, 1) for one in judge(prompt, items)]
 
 
 def test_rounds_propose_then_compare_forms_then_show() -> None:
@@ -193,9 +193,9 @@ def test_forms_that_no_round_pays_for_neither_race_nor_end_a_search() -> None:
 def search_with_dear_candidates(is_dear: Callable[[str], bool]) -> Searched:
     """A search that may pay 400 an item, in which instructions that are dear cost 1000."""
 
-    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def judge_dearly(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         tokens = 1000 if is_dear(prompt.instruction) else 100
-        return [Judged(one.judgement, tokens, 1) for one in judge(prompt, items)]
+        return [ItemJudgement(one.judgement, tokens, 1) for one in judge(prompt, items)]
 
     return written_search(
         world(16),

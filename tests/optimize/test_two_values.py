@@ -96,7 +96,7 @@ def test_a_score_of_a_half_is_a_pass_and_failed_ones_are_left_out() -> None:
     card = two_values(judge, human, range(4))
     assert (card.tpr.value, card.tpr.n) == (0.5, 2)
     assert math.isnan(two_values([NAN], [1], [0]).accuracy.value)
-    with pytest.raises(ValueError, match="are to be 1"):
+    with pytest.raises(ValueError, match="must be 1"):
         two_values([1.0], [0.5], [0])
 
 

@@ -19,7 +19,7 @@ from optimize.items import Item, Items
 from optimize.search.evaluator import (
     Evaluator,
     Goal,
-    Judged,
+    ItemJudgement,
     JudgeItems,
     Pricing,
     SearchBudget,
@@ -83,7 +83,7 @@ def noise(instruction: str, item_id: str) -> float:
     return float(stream(0, instruction, item_id).normal())
 
 
-def judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+def judge(prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
     """Weighs the qualities its instruction names, all if none; demonstrations calm its noise."""
     named = [number for number, word in enumerate(WORDS) if word in prompt.instruction]
     named = named or list(range(len(WORDS)))
@@ -93,7 +93,7 @@ def judge(prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
         error = 0.4 / (1 + levels) * noise(prompt.instruction, item.id)
         values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
         weighed = sum(values[number] for number in named) / len(named)
-        judged.append(Judged(Judgement(score=3 + 2 * (weighed - 0.5) + error)))
+        judged.append(ItemJudgement(Judgement(score=3 + 2 * (weighed - 0.5) + error)))
     return judged
 
 
@@ -108,11 +108,11 @@ class Watch:
     stops_after: int | None = None
     asked: list[tuple[Prompt, Item]] = field(default_factory=list)
 
-    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[Judged]:
+    def __call__(self, prompt: Prompt, items: Sequence[Item]) -> list[ItemJudgement]:
         self.asked += [(prompt, item) for item in items]
         if self.stops_after is not None and len(self.asked) > self.stops_after:
             raise KeyboardInterrupt
-        failed = Judged(Judgement.failed("it cannot say"))
+        failed = ItemJudgement(Judgement.failed("it cannot say"))
         return [
             failed if item.document_id == self.fails_on else one
             for item, one in zip(items, judge(prompt, items), strict=True)
