@@ -24,16 +24,7 @@ from judges.labels.splits import split
 from judges.labels.types import LabelledPairs
 from judges.panel import Member, Panel
 from judges.terminal import print_lines, print_note
-from optimize.compare import (
-    add_judges_flags,
-    ask_all,
-    check_names,
-    contrast_of,
-    expectation_lines,
-    on_common_rows,
-    read_judges,
-    read_task,
-)
+from optimize.compare import add_judges_flags, ask_all, contrast_of, on_common_rows
 from optimize.figures.as_json import DIGITS, Cell, cell, value_cell
 from optimize.figures.as_text import (
     SPLITS,
@@ -49,6 +40,7 @@ from optimize.items import Items, data_counts, tuned_keys
 from optimize.measuring.asking import Entry, Task, from_numbers, total_usage
 from optimize.measuring.measure import order_figures, rho
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
+from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
 from optimize.statistics.intervals import stream

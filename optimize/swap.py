@@ -16,21 +16,13 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import split_name
-from optimize.compare import (
-    asking_options,
-    check_names,
-    compare_judges,
-    contrast_of,
-    on_common_rows,
-    read_judges,
-    read_task,
-    unmet_by_all,
-)
+from optimize.compare import compare_judges, contrast_of, on_common_rows, unmet_by_all
 from optimize.figures import as_text as text
 from optimize.figures.as_json import DIGITS, json_number, value_cell
 from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.measuring.asking import Entry, Task, ask_entries
 from optimize.measuring.misses import said_of
+from optimize.measuring.request import asking_options, check_names, read_judges, read_task
 from optimize.measuring.scored import Scored
 from optimize.report import answer
 from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, THRESHOLD, verdicts

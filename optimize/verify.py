@@ -26,7 +26,6 @@ from judges.labels.values import VERDICTS
 from judges.loading import load
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.compare import add_task_flags, asking_options, read_judges, read_task
 from optimize.figures.as_json import cell, judgement_rows
 from optimize.figures.as_text import (
     PLURALS,
@@ -52,6 +51,7 @@ from optimize.measuring.asking import (
 )
 from optimize.measuring.measure import correlation_of, figures, rho
 from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, miss_rows
+from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scored import Scored, unmet_rows
 from optimize.report.answer import (
     COIN,
