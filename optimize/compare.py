@@ -9,24 +9,19 @@ if __name__ == "__main__":
     sys.exit(start("optimize.compare:command"))
 
 import argparse
-import math
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
-from optimize.figures.as_json import DIGITS, json_number, value_cell
 from optimize.inputs.flags import Parser, SettingsError, run
 from optimize.inputs.labelled import find_subject
-from optimize.items import data_counts
-from optimize.measuring.asking import Entry, Task, ask_entries, total_usage
-from optimize.measuring.measure import figures
+from optimize.measuring.asking import Entry, Task, ask_entries
+from optimize.measuring.comparison import JudgeComparison, compare_judges
 from optimize.measuring.request import (
     add_task_flags,
     asking_options,
@@ -36,13 +31,8 @@ from optimize.measuring.request import (
     read_judges,
     read_task,
 )
-from optimize.measuring.scored import Scored, unmet_rows
-from optimize.report.answer import compare_lines, ranked_by
+from optimize.report.comparison import comparison_lines
 from optimize.report.page import write_comparison
-from optimize.statistics.balanced import balanced_contrast
-from optimize.statistics.correlations import contrast_judges
-from optimize.statistics.intervals import Contrast, Interval
-from optimize.statistics.plain import contrast_accuracy
 from optimize.tuning.folder import REPLIES, REPORT, SUMMARY, open_run, write_json
 
 NAME = "dspy-judges compare"
@@ -89,18 +79,40 @@ def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
     add_reporting_flags(command_parser)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareRun:
+    """A comparison, and the folder that holds it."""
+
+    comparison: JudgeComparison
+    seed: int
+    seconds: float
+    folder: Path
+
+    def lines(self) -> list[str]:
+        return comparison_lines(self.comparison, self.seconds, str(self.folder))
+
+    def faults(self) -> list[str]:
+        left_out = self.comparison.left_out
+        return [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "command": "optimize.compare",
+            **self.comparison.to_json(),
+            "seed": self.seed,
+            "seconds": self.seconds,
+            "folder": str(self.folder),
+        }
+
+
 def command(arguments: Sequence[str]) -> int:
     """Measure and print all judges; returns 1 where one could not be measured."""
-
-    def faults(result: Mapping[str, Any]) -> list[str]:
-        return [f"not measured: {row['name']}: {row['why']}" for row in result["left_out"]]
-
     flags = parser().parse_intermixed_args(arguments)
-    return run(NAME, flags, compare, compare_lines, faults)
+    return run(NAME, flags, compare, CompareRun.lines, CompareRun.faults)
 
 
-def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
-    """What --json prints; None after --dry-run, which prints what to expect alone."""
+def compare(flags: argparse.Namespace) -> CompareRun | None:
+    """Ask all judges and write the run; None after --dry-run, which prints what to expect alone."""
     started = time.monotonic()
     name_dimension(flags)
     judges, asked = [*map(split_name, flags.judges)], flags.dimension or flags.pairwise
@@ -119,15 +131,14 @@ def compare(flags: argparse.Namespace) -> dict[str, Any] | None:
         print_lines(expectation_lines(entries))
         return None
     with ask_all(flags, "compare", task, entries) as (folder, entries):
-        result = {
-            "command": "optimize.compare",
-            **compare_judges(entries, task),
-            "seed": flags.seed,
-            "seconds": round(time.monotonic() - started, 3),
-            "folder": str(folder),
-        }
-        write_json(folder / SUMMARY, result)
-        write_comparison(folder / REPORT, result)
+        result = CompareRun(
+            comparison=compare_judges(entries, task),
+            seed=flags.seed,
+            seconds=round(time.monotonic() - started, 3),
+            folder=folder,
+        )
+        write_json(folder / SUMMARY, result.to_json())
+        write_comparison(folder / REPORT, result.comparison)
     return result
 
 
@@ -147,115 +158,3 @@ def ask_all(
             print_note(line)
         options = {**asking_options(flags), "store": folder / REPLIES}
         yield folder, ask_entries(entries, task, seed=flags.seed, **options)
-
-
-def compare_judges(entries: Sequence[Entry], task: Task) -> dict[str, Any]:
-    """What `dspy-judges compare --json` prints of the judges; the best comes first.
-
-    All figures are on the rows that every judge has and that none was tuned on (all that they have
-    where these are too few). Raises JudgesError where nothing can be compared.
-    """
-    entries = [_without_score(entry) for entry in entries]
-    asked = {entry.name: entry for entry in entries}
-    common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
-    if not common:
-        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
-    scored = unmet_by_all(common)
-    # A judge of pass and fail beside one that rates: both are ranked by rho.
-    binary = all(each.is_binary for each in scored.values())
-    cells = {name: figures(each, binary=binary) for name, each in scored.items()}
-
-    def value(name: str) -> float:
-        known = ranked_by(cells[name])["value"]
-        return -math.inf if known is None else float(known)
-
-    order = sorted(cells, key=value, reverse=True)  # of equals the one that was named first
-    best = scored[order[0]]
-    return {
-        "dimension": task.dimension,
-        "kind": "pairwise" if best.is_pairs else "rating",
-        "level": task.level,
-        "data": data_counts(task.labelled, best.items),
-        "n_labelled": len(task.items()),
-        "reference": order[0],
-        "judges": [
-            {
-                **asked[name].described(),
-                "n_met": len(common[name].met),
-                "n_given": len(scored[name].given - scored[name].met),
-                "tuned_on_these_labels": bool(scored[name].met),
-                **cells[name],
-                **_beside_best(scored[name], best, len(order), binary),
-            }
-            for name in order
-        ],
-        "left_out": [{**e.described(), "why": e.reason} for e in entries if e.scored is None],
-        "cost_usd": total_usage(entries, "cost_usd"),
-    }
-
-
-def _without_score(entry: Entry) -> Entry:
-    """The entry; with a reason in place of scores where all of its judgements have failed."""
-    if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
-        return entry
-    reason, count = Counter(entry.scored.failures.values()).most_common(1)[0]
-    number = len(entry.scored.items)
-    why = f"none of {number:,} judgements has a score; {count:,} of them: {reason}"
-    return replace(entry, scored=None, reason=why)
-
-
-def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Every judge's scores on the items that all have, in one order; raises JudgesError."""
-    places = {
-        name: {item.id: row for row, item in enumerate(scored.items.items)}
-        for name, scored in measured.items()
-    }
-    first = next(iter(places.values()), {})
-    shared = [name for name in first if all(name in other for other in places.values())]
-    if places and not shared:
-        raise JudgesError(f"no labelled output has a score by every judge: {', '.join(places)}")
-    return {
-        name: scored.of_rows([places[name][each] for each in shared])
-        for name, scored in measured.items()
-    }
-
-
-def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
-    """Scores on the same items without those that any judge was tuned on; all if few are left."""
-    met = frozenset[int]().union(*(each.met for each in common.values()))
-    rows = unmet_rows(next(iter(common.values())).items, met)
-    return {name: each.of_rows(rows) if rows else each for name, each in common.items()}
-
-
-def _beside_best(scored: Scored, best: Scored, n_judges: int, binary: bool) -> dict[str, Any]:
-    """A judge less the best, with an interval that holds for every two judges together.
-
-    The best one was chosen by the figures themselves, so that every two judges count as compared
-    (Bonferroni). `standing`: "as good" within one standard error, "worse" by the interval, else
-    "unclear", or "best".
-    """
-    if scored is best:
-        return {"difference": None, "standing": "best"}
-    contrast = contrast_of(scored, best, binary=binary)
-    # What the interval rests on: documents, at system level systems.
-    value, interval, n = contrast.value, contrast.interval, contrast.terms.size
-    standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
-    if interval is not None:
-        from scipy.special import stdtrit
-
-        wider = stdtrit(n - 1, 1 - 0.025 / math.comb(n_judges, 2)) / stdtrit(n - 1, 0.975)
-        low, high = (value + wider * (end - value) for end in (interval.low, interval.high))
-        interval = Interval(float(low), float(high))
-        standing = "worse" if high < 0 else standing
-    cell = value_cell(value, interval, DIGITS)
-    cell |= {"error": json_number(contrast.error, DIGITS), "n_documents": len(contrast.documents)}
-    return {"difference": cell, "standing": standing}
-
-
-def contrast_of(a: Scored, b: Scored, *, binary: bool = False) -> Contrast:
-    """Judge A's figure less judge B's, where both have a score; `binary` of balanced accuracy."""
-    if binary:
-        return balanced_contrast(a.passes, b.passes, a.human, a.documents)
-    if a.is_pairs:
-        return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
-    return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)

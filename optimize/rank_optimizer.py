@@ -43,7 +43,8 @@ from judges.terminal import print_error
 from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
-from optimize.report.answer import run_lines
+from optimize.measuring.tuning_result import TuningResult
+from optimize.report.tuning import run_lines
 from optimize.search.evaluator import Judged, JudgeItems
 from optimize.search.gate import SearchResult
 from optimize.statistics.correlations import Level
@@ -77,16 +78,21 @@ class ProgramError(JudgesError, TypeError):
 class RankResult:
     """How a program was tuned; print it for the answer.
 
-    `summary` holds what `tune()` writes into summary.json; there is no test among the examples, and
-    so no figure of one. `trials` are all that was tried, `search` is what the gate weighed.
+    There is no test among the examples, and so no figure of one. `trials` are all that was tried,
+    `search` is what the gate weighed.
     """
 
-    summary: Mapping[str, Any]
+    result: TuningResult = field(repr=False)
     trials: Sequence[Mapping[str, Any]] = field(repr=False)
     search: SearchResult = field(repr=False)
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What `tune()` writes into summary.json."""
+        return self.result.to_json()
+
     def __str__(self) -> str:
-        return "\n".join(run_lines(self.summary))
+        return "\n".join(run_lines(self.result))
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
@@ -183,11 +189,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 )
                 with models.judge.account.spending_on(SEARCH):
                     result = run.search()
-                summary = summarize(run, result, {}, time.monotonic() - began)
+                ended = summarize(run, result, {}, time.monotonic() - began)
         compiled = student.deepcopy()
         if result.decision.ship:
             compiled = program.tuned(result.tuned.prompt(judge.prompt))
-        compiled.detailed_results = RankResult(summary=summary, trials=trials.rows, search=result)
+        compiled.detailed_results = RankResult(result=ended, trials=trials.rows, search=result)
         return compiled
 
     def _labels(

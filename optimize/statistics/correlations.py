@@ -55,9 +55,9 @@ class Correlation:
     score.
     """
 
-    value: float
     coefficient: Coefficient
     level: Level
+    value: float
     interval: Interval | None
     n_outputs: int
     n_documents: int

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimize.statistics.correlations import Codes, Level, Mask, document_terms, read_rows, rho
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
-    Interval,
+    IntervalEstimate,
     Matrix,
     Vector,
     correlation_interval,
@@ -132,12 +132,9 @@ class OneAnnotator:
     documents and, over all outputs, where nearly all labels are one.
     """
 
-    annotator: float
-    annotator_interval: Interval | None
-    judge: float
-    judge_interval: Interval | None
-    gap: float
-    gap_interval: Interval | None
+    annotator: IntervalEstimate
+    judge: IntervalEstimate
+    gap: IntervalEstimate
     n_outputs: int
     n_documents: int
 
@@ -181,12 +178,11 @@ def one_annotator(
     known_everywhere = not np.isnan(by_side).all(axis=-1).any()
     judge_terms, person_terms = _over_annotators(by_side) if known_everywhere else np.empty((2, 0))
     return OneAnnotator(
-        annotator=person,
-        annotator_interval=correlation_interval(person, person_terms),
-        judge=judged,
-        judge_interval=correlation_interval(judged, judge_terms),
-        gap=judged - person,
-        gap_interval=interval_of_mean(judge_terms - person_terms, bound=2),
+        annotator=IntervalEstimate(person, correlation_interval(person, person_terms)),
+        judge=IntervalEstimate(judged, correlation_interval(judged, judge_terms)),
+        gap=IntervalEstimate(
+            judged - person, interval_of_mean(judge_terms - person_terms, bound=2)
+        ),
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
     )
