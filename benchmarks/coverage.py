@@ -12,6 +12,7 @@ more than nine of ten are withheld. Behind a figure without weights is its bias.
 import argparse
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -19,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from judges.true_rate import corrected_rate, errors_by_document
-from optimize.figures.as_json import value_cell
-from optimize.report.answer import floor_flags
+from optimize.report.next_steps import floor_flags
 from optimize.statistics.corrected import Estimate, labels_needed, mean_score
 from optimize.statistics.correlations import Level, contrast_judges, correlation, system_level
 from optimize.statistics.human import one_annotator
@@ -80,8 +80,8 @@ def over_documents(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -
         found[f"{level} pairs ordered alike"] = order_agreement(a, human, document, level=level)
         people = one_annotator(a, ratings, document, level=level)
         if people:
-            found[f"{level} one annotator"] = people.annotator, people.annotator_interval
-            found[f"{level} judge less annotator"] = people.gap, people.gap_interval
+            found[f"{level} one annotator"] = people.annotator
+            found[f"{level} judge less annotator"] = people.gap
     shift = compare_scales(a, human, document)
     if shift:
         found["mean less people's"] = shift.shift, shift.shift_interval
@@ -111,7 +111,7 @@ def corrected(cuts: Cuts, outputs: int, rng: np.random.Generator, n: int) -> Fig
     labelled = np.isin(document, rng.choice(documents, n, replace=False))
     human = np.where(labelled, ratings[:, 0], np.nan)
     mean = mean_score(human, a, document, bounds=(1.0, 1.0 + len(cuts)))
-    alone = mean.labels_only, mean.labels_only_interval
+    alone = mean.labels_only
     return read({"corrected mean": mean, "labels alone": alone})
 
 
@@ -133,7 +133,7 @@ def estimated(
 
     first = labelled(n)
     planned = labelled(max(n, labels_needed(first, 0.1 * top) or outputs))
-    alone = first.labels_only, first.labels_only_interval
+    alone = first.labels_only
     return read({"estimate": first, "labels alone": alone, "as planned": planned})
 
 
@@ -143,11 +143,9 @@ def floors_held(of: Callable[[np.random.Generator, int], Any], simulations: int)
     for n in (60, 120, 400):
         rng, held = np.random.default_rng((3, n)), []
         for _ in range(simulations):
-            (cell, card), (cell_again, card_again) = of(rng, n), of(rng, n)
-            least = [float(word) for word in floor_flags(cell, card).split()[1::2]]
-            least = least if cell else []
-            again = [card_again[name] for name in ("tpr", "tnr")] if card else [cell_again]
-            ends = [-1.0 if each["low"] is None else each["low"] for each in again]
+            (flags, _), (_, again) = of(rng, n), of(rng, n)
+            least = [float(word) for word in flags.split()[1::2]]
+            ends = [each.interval.low if each.interval else -1.0 for each in again]
             if least:
                 held.append(all(map(operator.ge, ends, least)))
         share = f"{np.mean(held):.3f}" if len(held) >= simulations / 10 else " none"
@@ -161,8 +159,8 @@ def ranked(noise: float, cuts: Cuts, outputs: int, rng: np.random.Generator, n: 
     sides = (quality + spread * rng.normal(size=n * outputs) for spread in (noise, 0.5))
     level: Level = "summary" if outputs > 1 else "dataset"
     rho = correlation(level, *(np.searchsorted(cuts, side) for side in sides), document)
-    cell = {**value_cell(rho.value, rho.interval), "level": level, "n_documents": rho.n_documents}
-    return cell if (cell["low"] or 0) > 0 else {**cell, "low": None}, None
+    shown = rho if rho.interval and rho.interval.low > 0 else replace(rho, interval=None)
+    return floor_flags(shown), [shown]
 
 
 def passed(base: float, tpr: float, tnr: float, rng: np.random.Generator, n: int) -> Any:
@@ -170,10 +168,9 @@ def passed(base: float, tpr: float, tnr: float, rng: np.random.Generator, n: int
     people = rng.random(n) < base
     judge = np.where(people, rng.random(n) < tpr, rng.random(n) >= tnr)
     card = two_values(judge, people, np.arange(n))
-    rates = {name: getattr(card, name) for name in ("tpr", "tnr")}
-    cells = {k: {**value_cell(r.value, r.interval), "n": r.n} for k, r in rates.items()}
     balanced = card.balanced_accuracy.interval
-    return balanced is not None and balanced.low > 0.5, cells
+    is_known = balanced is not None and balanced.low > 0.5
+    return floor_flags(card) if is_known else "", [card.tpr, card.tnr]
 
 
 def print_floors(simulations: int) -> None:
@@ -209,7 +206,7 @@ def by_chance(
     mean = mean_score(some, b, document, weight=weight, **how)
     found: dict[str, Any] = {
         "corrected mean": mean,
-        "labels alone": (mean.labels_only, mean.labels_only_interval),
+        "labels alone": mean.labels_only,
         "mean, without weights": mean_score(some, b, document, **how),
     }
     rows = b[labelled], human[labelled], document[labelled]

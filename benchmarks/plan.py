@@ -43,7 +43,8 @@ def figures(outputs: tuple[Vector, Vector, Indices], n: int, target: float) -> l
     """The cells of `plan` where the first `n` documents are labelled: the rate's comes first."""
     label, score, document = outputs
     known = np.where(document < n, label, np.nan)
-    return [*figures_of(known, score, document, np.ones(label.size), (0, 1), target).values()]
+    planned = figures_of(known, score, document, np.ones(label.size), (0, 1), target)
+    return [figure.to_json() for figure in planned.values()]
 
 
 @cache

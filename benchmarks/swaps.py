@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from optimize.measuring.swap import difference_of, outcome_of
 from optimize.statistics.correlations import Level, rho
-from optimize.swap import difference_of, outcome_of
 
 DOCUMENTS = (60, 120, 240)
 ALIKE = 0.7

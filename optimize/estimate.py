@@ -2,8 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from judges.labels.flags import pop_scale
 from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures.as_json import json_number, value_cell
-from optimize.figures.as_text import cell_text, counted, number_text
-from optimize.inputs.flags import Bounds, Parser, Result, add_label_flags, bounds_of, run, values_of
+from optimize.figures.as_json import figure_json, json_number
+from optimize.figures.as_text import counted, figure_text, number_text
+from optimize.inputs.flags import Bounds, Parser, add_label_flags, bounds_of, run, values_of
 from optimize.inputs.labelled import find_subject, only_dimension
 from optimize.measuring.exports import read_scores
 from optimize.statistics.balanced import verdicts
@@ -51,8 +52,33 @@ def command(arguments: Sequence[str]) -> int:
     return run(NAME, parser().parse_args(arguments), estimate, lines)
 
 
-def estimate(flags: argparse.Namespace) -> Result:
-    """What --json prints; a system with labels on fewer than two documents has null."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateResult:
+    """The mean over all outputs, and each system's; None with labels on fewer than two documents.
+
+    `scale` holds the ends of the labels' scale. `weighted`: the labels count unequally.
+    """
+
+    data: LabelledSet
+    dimension: str
+    scale: Bounds
+    weighted: bool
+    overall: Estimate
+    systems: Mapping[str, Estimate | None]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "data": {"name": self.data.name, "sha256": self.data.sha256},
+            "dimension": self.dimension,
+            "scale": self.scale,
+            "weighted": self.weighted,
+            "estimates": {"mean": _estimate_json(self.overall)},
+            "systems": {name: each and _estimate_json(each) for name, each in self.systems.items()},
+        }
+
+
+def estimate(flags: argparse.Namespace) -> EstimateResult:
+    """Read the labels and the scores that flags name, and estimate every mean."""
     bounds = bounds_of(flags.scale)
     labelled = read_labels(
         flags.data,
@@ -76,32 +102,31 @@ def estimate(flags: argparse.Namespace) -> Result:
     in_range = np.nanmin(scores, initial=0) >= 0 and np.nanmax(scores, initial=1) <= 1
     is_rate = bounds == (0, 1) and in_range and np.isin(known, (0, 0.5, 1)).all()
 
-    def cell(system: str | None) -> dict[str, Any]:
+    def mean_of(system: str | None) -> Estimate:
         rows = np.full(scores.size, True) if system is None else systems == system
         sides = labels[rows], scores[rows], documents[rows]
         result = mean_score(*sides, weight=weights[rows], bounds=bounds)
         if is_rate:  # alone, a judge passes what it passes
             result = replace(result, judge_only=float(np.nanmean(passes[rows])))
-        return _cell(result)
+        return result
 
     try:
-        overall = cell(None)
+        overall = mean_of(None)
     except ValueError as error:
         raise LabelError(f"{labelled.name}: {error}") from error
-    by_system: dict[str, Any] = {}
+    by_system: dict[str, Estimate | None] = {}
     for name in sorted(set(systems.tolist()) - {""}):
-        try:
-            by_system[name] = cell(name)
-        except ValueError:
-            by_system[name] = None
-    return {
-        "data": {"name": labelled.name, "sha256": labelled.sha256},
-        "dimension": dimension,
-        "scale": bounds,
-        "weighted": np.unique(weights[~np.isnan(labels)]).size > 1,
-        "estimates": {"mean": overall},
-        "systems": by_system,
-    }
+        by_system[name] = None
+        with suppress(ValueError):
+            by_system[name] = mean_of(name)
+    return EstimateResult(
+        data=labelled,
+        dimension=dimension,
+        scale=bounds,
+        weighted=np.unique(weights[~np.isnan(labels)]).size > 1,
+        overall=overall,
+        systems=by_system,
+    )
 
 
 def _judged(
@@ -147,14 +172,19 @@ def label_bounds(
     return bounds
 
 
-def _cell(estimate: Estimate) -> dict[str, Any]:
-    """What --json prints of an estimate; `target_width` is half of today's interval."""
-    interval = estimate.interval
-    target = (interval.high - interval.low) / 2 if interval else None
+def _half_width(estimate: Estimate) -> tuple[float | None, int | None]:
+    """Half of today's width, and how many more labels give it; None where nothing does."""
+    target = estimate.interval.reach if estimate.interval else None
     needed = labels_needed(estimate, target) if target else None
+    return target, None if needed is None else max(needed - estimate.n_labels, 0)
+
+
+def _estimate_json(estimate: Estimate) -> dict[str, Any]:
+    """What --json prints of an estimate, in all digits."""
+    target, more = _half_width(estimate)
     return {
-        **value_cell(estimate.value, interval),
-        "labels_only": value_cell(estimate.labels_only, estimate.labels_only_interval),
+        **figure_json(estimate, None),
+        "labels_only": figure_json(estimate.labels_only, None),
         "judge_only": json_number(estimate.judge_only),
         "weight": json_number(estimate.weight),
         "n_labels": estimate.n_labels,
@@ -162,35 +192,33 @@ def _cell(estimate: Estimate) -> dict[str, Any]:
         "n_documents": estimate.n_documents,
         "n_failed": estimate.n_failed,
         "target_width": target,
-        "more_labels_needed": None if needed is None else max(needed - estimate.n_labels, 0),
+        "more_labels_needed": more,
     }
 
 
-def lines(result: Result) -> list[str]:
+def lines(result: EstimateResult) -> list[str]:
     """All outputs in four lines, then a line a system."""
-    estimates: Any = result["estimates"]
-    systems: Any = result["systems"]
-    overall = estimates["mean"]
-    what = "true rate" if result["scale"] == (0.0, 1.0) else "true mean"
+    overall = result.overall
+    what = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
-        f"{result['dimension']}: {what} of outputs like these {cell_text(overall)}",
-        f"  n={overall['n_labels']} labels, {overall['n_judgements']} judgements, "
-        f"{overall['n_documents']} documents ({overall['n_failed']} failed)",
-        f"  labels alone {cell_text(overall['labels_only'])}; the judge alone "
-        f"{number_text(overall['judge_only'])}",
+        f"{result.dimension}: {what} of outputs like these {figure_text(overall)}",
+        f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
+        f"{overall.n_documents} documents ({overall.n_failed} failed)",
+        f"  labels alone {figure_text(overall.labels_only)}; the judge alone "
+        f"{number_text(overall.judge_only)}",
     ]
-    if result["weighted"]:
+    if result.weighted:
         text_lines.append("  Weighted: documents were drawn with unequal chances.")
-    if overall["target_width"]:
-        more = overall["more_labels_needed"]
+    target, more = _half_width(overall)
+    if target:
         half = "Labels of all would not halve the interval."
         if more is not None:
             half = f"An interval half as wide takes {counted(more, 'more label')}."
         text_lines.append(f"  {half}")
-    for name, row in systems.items():
+    for name, each in result.systems.items():
         figure = "too few labels (two documents or more are needed)"
-        if row is not None:
-            figure = f"{cell_text(row)} n={row['n_labels']} labels"
+        if each is not None:
+            figure = f"{figure_text(each)} n={each.n_labels} labels"
         text_lines.append(f"{name}: {figure}")
     return text_lines
 

@@ -1,7 +1,7 @@
 """Labels in the form that statistics take: items with a text and a number, rating matrices."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
 from judges.labels.columns import OUTPUTS, only_text
+from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level
 
@@ -144,17 +145,45 @@ def items_of(
     return Items(tuple(items))
 
 
-def data_counts(labelled: LabelledSet | LabelledPairs, items: Items) -> dict[str, Any]:
-    """The `data` of summary.json: the name and the digest of the labels, and counts of items."""
-    return {
-        "name": labelled.name,
-        "sha256": labelled.sha256,
-        "n_documents": len(items.documents),
-        "n_systems": len(items.systems),
-        "n_outputs": len(items),
-        **({"n_tied": n_tied} if (n_tied := n_tied_of(labelled)) else {}),
-        **({"weighted": True} if items.is_weighted else {}),
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataCounts:
+    """Which labels they are, and how many of what is measured: the `data` of summary.json.
+
+    `n_tied` outputs are left out for a tie among annotators. `weighted`: documents were drawn with
+    unequal chances.
+    """
+
+    name: str
+    sha256: str
+    n_documents: int
+    n_systems: int
+    n_outputs: int
+    n_tied: int = 0
+    weighted: bool = False
+
+    @classmethod
+    def of(cls, labelled: LabelledSet | LabelledPairs, items: Items) -> "DataCounts":
+        return cls(
+            name=labelled.name,
+            sha256=labelled.sha256,
+            n_documents=len(items.documents),
+            n_systems=len(items.systems),
+            n_outputs=len(items),
+            n_tied=n_tied_of(labelled),
+            weighted=items.is_weighted,
+        )
+
+    @property
+    def is_constructed(self) -> bool:
+        """Whether the labels come from known faults, so that no figure says anything of people."""
+        return is_constructed(self.sha256)
+
+    def to_json(self) -> dict[str, Any]:
+        cells = asdict(self)
+        for name in ("n_tied", "weighted"):
+            if not cells[name]:
+                del cells[name]
+        return cells
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:

@@ -23,12 +23,12 @@ from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
 from judges.terminal import DONE, Progress, print_lines, print_note, run_command
-from optimize.compare import asking_options
 from optimize.inputs.flags import MAP, Parser, SettingsError, bounds_of, rescale, whole_ratings
 from optimize.inputs.labelled import PASS_FAIL, Labelled, find_subject, judged_texts
 from optimize.label_page.server import Server
 from optimize.label_page.session import Session, State, numbers_of
 from optimize.measuring.asking import on_labels_scale
+from optimize.measuring.request import asking_options
 from optimize.search.evaluator import reason_of
 
 COMMAND = "dspy-judges label"

@@ -11,7 +11,7 @@ if __name__ == "__main__":
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +19,33 @@ import numpy as np
 
 from judges.cli.flags import split_name
 from judges.judge import Judge
-from judges.labels.readers import is_constructed
 from judges.labels.splits import split
 from judges.labels.types import LabelledPairs
 from judges.panel import Member, Panel
 from judges.terminal import print_lines, print_note
-from optimize.compare import (
-    add_judges_flags,
-    ask_all,
-    check_names,
-    contrast_of,
-    expectation_lines,
-    on_common_rows,
-    read_judges,
-    read_task,
-)
-from optimize.figures.as_json import DIGITS, Cell, cell, value_cell
+from optimize.compare import add_judges_flags, ask_all
+from optimize.figures.as_json import DIGITS, Cell, figure_json
 from optimize.figures.as_text import (
     SPLITS,
-    cell_text,
     cost_text,
     counted,
+    figure_text,
     number_text,
     table_lines,
     wrapped,
 )
 from optimize.inputs.flags import Parser, SettingsError, run
-from optimize.items import Items, data_counts, tuned_keys
-from optimize.measuring.asking import Entry, Task, from_numbers, total_usage
-from optimize.measuring.measure import order_figures, rho
+from optimize.items import DataCounts, Items, tuned_keys
+from optimize.measuring.asking import Entry, Task, from_numbers, total_dollars
+from optimize.measuring.comparison import contrast_of, on_common_rows
 from optimize.measuring.panel_learning import Kind, PanelFit, Part, learn_panel
+from optimize.measuring.request import check_names, expectation_lines, read_judges, read_task
+from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
-from optimize.statistics.intervals import stream
+from optimize.statistics.correlations import Correlation, Level
+from optimize.statistics.intervals import Contrast, stream
+from optimize.statistics.plain import OrderAgreement
 from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
 
 NAME = "dspy-judges panel"
@@ -76,6 +70,92 @@ KINDS: Mapping[Kind, str] = {
 TERMS = "adds: the rho that a panel loses without the member ± its standard error."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelSplit:
+    """What ships (`panel`) beside the best single judge (`own`) on one held-out split."""
+
+    own: Correlation | OrderAgreement
+    panel: Correlation | OrderAgreement
+    difference: Contrast
+
+    def to_json(self) -> Cell:
+        figures = {"own": self.own, "panel": self.panel}
+        gap = {**figure_json(self.difference), "n": self.difference.terms.size}
+        cells = {name: {**figure_json(f), "n": f.n_documents} for name, f in figures.items()}
+        return {**cells, "difference": gap}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelFigures:
+    """What a panel has learned from labels, and its figures on held-out splits by name."""
+
+    dimension: str
+    is_pairs: bool
+    seed: int
+    level: Level
+    data: DataCounts
+    fit: PanelFit
+    splits: Mapping[str, PanelSplit]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "command": "optimize.panel",
+            "dimension": self.dimension,
+            "kind": "pairwise" if self.is_pairs else "rating",
+            "optimizer": "panel",
+            "seed": self.seed,
+            "level": self.level,
+            "data": self.data.to_json(),
+            "own": self.fit.own,
+            "shipped": self.fit.kind,
+            "gain": self.fit.gain._asdict(),
+            **{name: split.to_json() for name, split in self.splits.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PanelRun:
+    """A panel's run: its figures, its members, and the folder that holds it.
+
+    `why_no_judge`: empty where judge.json was written.
+    """
+
+    figures: PanelFigures
+    members: Sequence[Entry]
+    seconds: float
+    folder: Path
+    why_no_judge: str
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each member in what ships; one without a part has none."""
+        return {part.name: part.weight for part in self.figures.fit.parts}
+
+    def to_json(self) -> dict[str, Any]:
+        shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
+        per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
+        cells = {
+            **self.figures.to_json(),
+            "members": [self._member_json(entry) for entry in self.members],
+            "cost_per_1000_rows": total_dollars(per_1000_rows),
+            "cost_usd": total_dollars(e.usage.cost_usd for e in self.members if e.judge),
+            "seconds": self.seconds,
+            "folder": str(self.folder),
+        }
+        return cells | ({"why_no_judge": self.why_no_judge} if self.why_no_judge else {})
+
+    def _member_json(self, entry: Entry) -> dict[str, Any]:
+        """A member's weight in what ships (0: none), and what it adds to a panel."""
+        fit = self.figures.fit
+        return {
+            **entry.to_json(),
+            "weight": round(self.weights.get(entry.name, 0.0), DIGITS),
+            "alone": fit.alone.get(entry.name),
+            "adds": fit.adds[entry.name]._asdict() if entry.name in fit.adds else None,
+            "passed_over": fit.passed_over.get(entry.name),
+        }
+
+
 def parser() -> argparse.ArgumentParser:
     command_parser = Parser(
         prog=NAME,
@@ -92,8 +172,8 @@ def command(arguments: Sequence[str]) -> int:
     return run(NAME, parser().parse_intermixed_args(arguments), join, panel_lines)
 
 
-def join(flags: argparse.Namespace) -> dict[str, Any] | None:
-    """What --json prints; None after --dry-run, which prints what to expect alone."""
+def join(flags: argparse.Namespace) -> PanelRun | None:
+    """Join the members and write the run; None after --dry-run, which only prints its cost."""
     began = time.monotonic()
     if flags.data is None:
         raise SettingsError(
@@ -124,18 +204,11 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
                 f"{missing.name} has no scores: {missing.reason}; the same command again goes on "
                 "(with a larger limit), or leave it out"
             )
-        fit, figures = learn_and_measure(task, scored, parts, flags.seed)
-        shipped = [entry for entry in entries if entry.name in {part.name for part in fit.parts}]
-        summary = {
-            **figures,
-            "members": [_member(entry, fit) for entry in entries],
-            "cost_per_1000_rows": total_usage(shipped, "cost_per_1000_rows"),
-            "cost_usd": total_usage(entries, "cost_usd"),
-            "seconds": round(time.monotonic() - began, 3),
-            "folder": str(folder),
-        }
-        if recorded := [entry.name for entry in shipped if not entry.judge]:
-            summary["why_no_judge"] = (
+        figures = learn_and_measure(task, scored, parts, flags.seed)
+        fit, why_no_judge = figures.fit, ""
+        shipped = {part.name for part in fit.parts}
+        if recorded := [e.name for e in entries if e.name in shipped and not e.judge]:
+            why_no_judge = (
                 f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
                 "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
             )
@@ -144,15 +217,20 @@ def join(flags: argparse.Namespace) -> dict[str, Any] | None:
         else:
             joined = _join(judges, fit.parts)
             met = _with_ids(task.items(joined), parts["learned"])
-            provenance = {
-                **figures,
-                "data": {**figures["data"], "constructed": is_constructed(task.labelled.sha256)},
-                "tuned_on": tuned_keys(met, joined.subject),
-            }
+            provenance = figures.to_json()
+            provenance["data"]["constructed"] = figures.data.is_constructed
+            provenance["tuned_on"] = tuned_keys(met, joined.subject)
             replace(joined, provenance=provenance).save(folder / JUDGE, overwrite=True)
-        write_json(folder / SUMMARY, summary)
-        write_page(folder / REPORT, summary)
-    return summary
+        ended = PanelRun(
+            figures=figures,
+            members=entries,
+            seconds=round(time.monotonic() - began, 3),
+            folder=folder,
+            why_no_judge=why_no_judge,
+        )
+        write_json(folder / SUMMARY, ended.to_json())
+        write_page(folder / REPORT, ended)
+    return ended
 
 
 def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set[str]]:
@@ -177,8 +255,8 @@ def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set
 
 def learn_and_measure(
     task: Task, scored: Mapping[str, Scored], parts: Mapping[str, set[str]], seed: int
-) -> tuple[PanelFit, dict[str, Any]]:
-    """The panel, and the figures that --json prints of it."""
+) -> PanelFigures:
+    """Learn the panel on one part of the labels, and measure it on the others."""
     scored = on_common_rows(scored)
     first = next(iter(scored.values()))
     ids = [item.id for item in first.items.items]
@@ -199,37 +277,28 @@ def learn_and_measure(
     numbers = fit.scores({name: each.scores for name, each in scored.items()})
     joined = from_numbers(dict(zip(ids, numbers, strict=True)), pairwise=first.is_pairs)
     panel = task.scored("panel", joined, None)
-    return fit, {
-        "command": "optimize.panel",
-        "dimension": task.dimension,
-        "kind": "pairwise" if first.is_pairs else "rating",
-        "optimizer": "panel",
-        "seed": seed,
-        "level": task.level,
-        "data": data_counts(task.labelled, first.items),
-        "own": fit.own,
-        "shipped": fit.kind,
-        "gain": fit.gain._asdict(),
-        **{
-            split: _beside(panel.of_rows(rows[split]), scored[fit.own].of_rows(rows[split]))
-            for split in parts
-            if split != "learned"
-        },
+    splits = {
+        name: _beside(panel.of_rows(own_rows), scored[fit.own].of_rows(own_rows))
+        for name, own_rows in rows.items()
+        if name != "learned"
     }
+    return PanelFigures(
+        dimension=task.dimension,
+        is_pairs=first.is_pairs,
+        seed=seed,
+        level=task.level,
+        data=DataCounts.of(task.labelled, first.items),
+        fit=fit,
+        splits=splits,
+    )
 
 
-def _beside(panel: Scored, own: Scored) -> dict[str, Cell]:
+def _beside(panel: Scored, own: Scored) -> PanelSplit:
     """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
     both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
     panel, own = panel.of_rows(both), own.of_rows(both)
-
-    def figure(scored: Scored) -> Cell:
-        each = order_figures(scored) if scored.is_pairs else cell(rho(scored))
-        return {**{key: each[key] for key in ("value", "low", "high")}, "n": each["n_documents"]}
-
-    gap = contrast_of(panel, own)
-    difference = {**value_cell(gap.value, gap.interval, DIGITS), "n": gap.terms.size}
-    return {"own": figure(own), "panel": figure(panel), "difference": difference}
+    figure = order_figures if panel.is_pairs else rho
+    return PanelSplit(own=figure(own), panel=figure(panel), difference=contrast_of(panel, own))
 
 
 def _with_ids(items: Items, ids: set[str]) -> Items:
@@ -242,78 +311,64 @@ def _join(judges: Mapping[str, Judge], parts: Sequence[Part]) -> Panel:
     return Panel.join(members[0].judge.subject, members)
 
 
-def _member(entry: Entry, fit: PanelFit) -> dict[str, Any]:
-    """A member in summary.json: its weight in what ships (0: none), and what it adds to a panel."""
-    weights = {part.name: part.weight for part in fit.parts}
-    return {
-        **entry.described(),
-        "weight": round(weights.get(entry.name, 0.0), DIGITS),
-        "alone": fit.alone.get(entry.name),
-        "adds": fit.adds[entry.name]._asdict() if entry.name in fit.adds else None,
-        "passed_over": fit.passed_over.get(entry.name),
-    }
-
-
-def panel_lines(summary: Mapping[str, Any]) -> list[str]:
+def panel_lines(run: PanelRun) -> list[str]:
     """What the terminal shows of a panel."""
-    head, rows = _table(summary)
-    judge = summary.get("why_no_judge") or f"Judge: {summary['folder']}/{JUDGE}"
-    return [*wrapped(*_answer(summary)), "", *table_lines(head, rows), "", *wrapped(TERMS, judge)]
+    head, rows = _table(run)
+    judge = run.why_no_judge or f"Judge: {run.folder}/{JUDGE}"
+    return [*wrapped(*_answer(run)), "", *table_lines(head, rows), "", *wrapped(TERMS, judge)]
 
 
-def write_page(path: Path, summary: Mapping[str, Any]) -> None:
+def write_page(path: Path, run: PanelRun) -> None:
     """Write the page of a panel's run."""
-    head, rows = _table(summary)
-    step = f"`dspy-judges score {summary['folder']} --data rows.jsonl` judges your own rows."
+    head, rows = _table(run)
+    step = f"`dspy-judges score {run.folder} --data rows.jsonl` judges your own rows."
     write(
         path,
-        f"A panel for {summary['dimension']}",
+        f"A panel for {run.figures.dimension}",
         [
-            Section(title="Answer", sentences=_answer(summary)),
-            Section(title="What to do next", steps=[summary.get("why_no_judge", step)]),
+            Section(title="Answer", sentences=_answer(run)),
+            Section(title="What to do next", steps=[run.why_no_judge or step]),
             Section(title="Members", tables=[Table(head=head, rows=rows, caption=TERMS)]),
         ],
     )
 
 
-def _answer(summary: Mapping[str, Any]) -> list[str]:
+def _answer(run: PanelRun) -> list[str]:
     """What ships and why, and how it agrees with people on what was held out."""
-    gain, own = summary["gain"], summary["own"]
-    better = "does better" if summary["shipped"] != "own" else "does not clearly do better"
-    unit = "system" if summary["level"] == "system" else "document"
-    symbol = "accuracy" if summary["kind"] == "pairwise" else f"{summary['level']}-level rho"
+    figures, fit = run.figures, run.figures.fit
+    better = "does better" if fit.kind != "own" else "does not clearly do better"
+    unit = "system" if figures.level == "system" else "document"
+    symbol = "accuracy" if figures.is_pairs else f"{figures.level}-level rho"
     return [
-        f"{summary['dimension']}: {KINDS[summary['shipped']]} ({own} is the best alone).",
-        f"On {counted(gain['n'], 'document')}, each scored by what the others taught, a panel "
+        f"{figures.dimension}: {KINDS[fit.kind]} ({fit.own} is the best alone).",
+        f"On {counted(fit.gain.n, 'document')}, each scored by what the others taught, a panel "
         f"{better} than the single judge that they show as best: "
-        f"{number_text(gain['value'], signed=True)} rho ± {number_text(gain['error'])} (standard "
+        f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} (standard "
         "error).",
         *(
-            f"On {title} ({counted(cells['difference']['n'], unit)}), {symbol}: best single judge "
-            f"{cell_text(cells['own'])}, chosen {cell_text(cells['panel'])}, difference "
-            f"{cell_text(cells['difference'], signed=True)}."
-            for split, title in SPLITS.items()
-            if (cells := summary.get(split))
+            f"On {title} ({counted(split.difference.terms.size, unit)}), {symbol}: best single "
+            f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
+            f"{figure_text(split.difference, signed=True)}."
+            for name, title in SPLITS.items()
+            if (split := figures.splits.get(name))
         ),
-        *(
-            f"{row['name']} has no part: it {row['passed_over']}."
-            for row in summary["members"]
-            if row["passed_over"]
-        ),
+        *(f"{name} has no part: it {why}." for name, why in fit.passed_over.items()),
     ]
 
 
-def _table(summary: Mapping[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _table(run: PanelRun) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Each member by weight: what it does alone, adds, and costs."""
-    members = [row for row in summary["members"] if row["adds"]]
+    fit, weights = run.figures.fit, run.weights
+    members = [entry for entry in run.members if entry.name in fit.adds]
+    members.sort(key=lambda e: (-round(weights.get(e.name, 0.0), DIGITS), -fit.alone[e.name]))
     return ("member", "weight", "alone", "adds", "1,000 rows"), [
         (
-            row["name"],
-            f"{row['weight']:.3f}",
-            number_text(row["alone"]),
-            f"{number_text(row['adds']['value'], signed=True)} ± "
-            f"{number_text(row['adds']['error'])}",
-            cost_text(row["cost_per_1000_rows"]) if row["lm"] else "recorded",
+            entry.name,
+            f"{weights.get(entry.name, 0.0):.3f}",
+            number_text(fit.alone[entry.name]),
+            f"{number_text(fit.adds[entry.name].value, signed=True)} ± "
+            f"{number_text(fit.adds[entry.name].error)}",
+            cost_text(entry.usage.cost_per_1000_rows) if entry.judge else "recorded",
         )
-        for row in sorted(members, key=lambda row: (-row["weight"], -row["alone"]))
+        for entry in members
     ]

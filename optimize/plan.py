@@ -5,8 +5,8 @@ import json
 import math
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,13 @@ from judges.labels.types import LabelError, LabelledSet
 from judges.tables.atomic_write import write_atomically
 from judges.terminal import print_error
 from optimize.estimate import SCALE, label_bounds
-from optimize.figures.as_json import value_cell
-from optimize.figures.as_text import TOO_FEW, cell_text, counted, wrapped
+from optimize.figures.as_json import figure_json
+from optimize.figures.as_text import TOO_FEW, counted, figure_text, wrapped
 from optimize.inputs.flags import (
     MAP,
     VALUES,
     Bounds,
     Parser,
-    Result,
     SettingsError,
     bounds_of,
     run,
@@ -39,13 +38,12 @@ from optimize.measuring.bearing import lacking
 from optimize.measuring.exports import read_scores
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
-from optimize.statistics.intervals import FEW_DOCUMENTS, stream
+from optimize.statistics.intervals import FEW_DOCUMENTS, Figure, stream
 from optimize.statistics.two_values import FEW_OUTPUTS, two_values
 
 NAME = "dspy-judges plan"
 # Fewer labelled documents say too little of what an interval takes; so many come first.
 FEWEST, FIRST_ROUND = 20, 30
-Cell = dict[str, Any]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,8 +74,68 @@ def command(arguments: Sequence[str]) -> int:
     return run(NAME, parser().parse_args(arguments), plan, lines)
 
 
-def plan(flags: argparse.Namespace) -> Result:
-    """What --json prints; writes the documents to label, if any."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFigure:
+    """A figure of the labels so far, and how many more documents give it the target width.
+
+    `more_documents` is None where all that are left do not; without an interval, it is about how
+    many give one.
+    """
+
+    figure: Figure
+    more_documents: int | None
+
+    @property
+    def width(self) -> float | None:
+        return 2 * self.figure.interval.reach if self.figure.interval else None
+
+    def to_json(self) -> dict[str, Any]:
+        cells = figure_json(self.figure, None)
+        return {**cells, "width": self.width, "more_documents": self.more_documents}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextDocuments:
+    """The file of documents to label next, how many outputs it holds, and what labels them."""
+
+    out: str
+    n_outputs: int
+    next: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """How many documents are labelled, what more would bring, and the `n_next` to label next.
+
+    `figures` is empty where labels with scores are too few to plan by, and `file` is None where no
+    document is to be labelled.
+    """
+
+    data: LabelledSet
+    dimension: str
+    n_documents: int
+    n_labelled: int
+    target_width: float
+    figures: Mapping[str, PlannedFigure]
+    n_next: int
+    file: NextDocuments | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "data": {"name": self.data.name, "sha256": self.data.sha256},
+            "dimension": self.dimension,
+            "n_documents": self.n_documents,
+            "n_labelled": self.n_labelled,
+            "target_width": self.target_width,
+            "figures": {name: figure.to_json() for name, figure in self.figures.items()},
+            "n_next": self.n_next,
+            "drawn": "at random",
+            **(asdict(self.file) if self.file else {}),
+        }
+
+
+def plan(flags: argparse.Namespace) -> PlanResult:
+    """Plan further labels, and write the documents to label, if any."""
     if not 0 < flags.target_width < math.inf:
         raise SettingsError(f"--target-width {flags.target_width:g}: a number above 0 is wanted")
     labelled, dimension = _read(flags)
@@ -87,28 +145,28 @@ def plan(flags: argparse.Namespace) -> Result:
     names, document = np.unique([o.document_id for o in outputs], return_inverse=True)
     is_done = np.bincount(document, ~np.isnan(label)) > 0
     left, n_done = np.flatnonzero(~is_done), int(is_done.sum())
-    result: Cell = {
-        "data": {"name": labelled.name, "sha256": labelled.sha256},
-        "dimension": dimension,
-        "n_documents": names.size,
-        "n_labelled": n_done,
-        "target_width": flags.target_width,
-        "figures": {},
-    }
+    figures: dict[str, PlannedFigure] = {}
     n_ready = np.unique(document[~np.isnan(label + score)]).size
     n = FIRST_ROUND - n_ready
     if n_ready >= FEWEST:
         bounds = label_bounds(flags, labelled, dimension, label, score)
-        labels = label, score, document, weight
-        result["figures"] = figures_of(*labels, bounds, flags.target_width)
-        more = [cell["more_documents"] for cell in result["figures"].values()]
+        figures = figures_of(label, score, document, weight, bounds, flags.target_width)
+        more = [figure.more_documents for figure in figures.values()]
         n = max((m for m in more if m), default=left.size if None in more else 0)
     # In random order, so that any first part is drawn at random, too.
     drawn = stream(flags.seed, "plan", left.size).permutation(names[left])[:n].tolist()
     # Where earlier labels have weights, these take them too.
     n_from = left.size if np.ptp(weight) else 0
-    written = _write(flags, labelled, drawn, n_from) if drawn else {}
-    return result | {"n_next": len(drawn), "drawn": "at random", **written}
+    return PlanResult(
+        data=labelled,
+        dimension=dimension,
+        n_documents=names.size,
+        n_labelled=n_done,
+        target_width=flags.target_width,
+        figures=figures,
+        n_next=len(drawn),
+        file=_write(flags, labelled, drawn, n_from) if drawn else None,
+    )
 
 
 def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
@@ -149,17 +207,13 @@ def _scores(named: str | None, labelled: LabelledSet, dimension: str) -> Vector:
 
 def figures_of(
     label: Vector, score: Vector, document: Indices, weight: Vector, bounds: Bounds, target: float
-) -> dict[str, Cell]:
-    """The mean and the judge's agreement, and how many more documents give each the target width.
-
-    `more_documents` is None where all that are left do not; without an interval, about what gives
-    one. A judge with one score for all has no agreement.
-    """
+) -> dict[str, PlannedFigure]:
+    """The mean and the judge's agreement by name; a judge with one score for all has none."""
     known = ~np.isnan(label)
     n, n_all = (np.unique(document[rows]).size for rows in (known, slice(None)))
     is_rate = bounds == (0, 1) and np.isin(label[known], (0, 0.5, 1)).all()
     mean = mean_score(label, score, document, weight=weight, bounds=bounds)
-    found: dict[str, Any] = {"true rate" if is_rate else "true mean": mean}
+    figures: dict[str, Figure] = {"true rate" if is_rate else "true mean": mean}
     lacks, least = dict[str, int](), FEW_DOCUMENTS
     if np.nanmax(score) > np.nanmin(score):
         known &= ~(is_rate & (label == 0.5))  # where annotators are tied
@@ -172,38 +226,36 @@ def figures_of(
         level, words = choose_level(items), None
         if is_rate and np.nanmin(score) >= 0 and np.nanmax(score) <= 1:
             card, words, least = two_values(*sides, weight=weight[known]), PASS_FAIL, FEW_OUTPUTS
-            found |= {"balanced accuracy": card.balanced_accuracy, "TPR": card.tpr, "TNR": card.tnr}
+            figures |= {"balanced accuracy": card.balanced_accuracy}
+            figures |= {"TPR": card.tpr, "TNR": card.tnr}
         else:
-            found[f"{level}-level rho"] = correlation(level, *sides, weight=weight[known])
+            figures[f"{level}-level rho"] = correlation(level, *sides, weight=weight[known])
         lacks = lacking(items, words, level)
-    cells = dict[str, Cell]()
-    for name, figure in found.items():
-        width, more = None, math.inf
+    planned: dict[str, PlannedFigure] = {}
+    for name, figure in figures.items():
+        more = math.inf
         if figure.interval:
-            width = figure.interval.high - figure.interval.low
-            more = max(0, n * (width / target) ** 2 - n)
+            more = max(0, n * (2 * figure.interval.reach / target) ** 2 - n)
             if figure is mean and more:
                 needed = labels_needed(mean, target) or math.inf
                 more = max(1, needed * n / mean.n_labels - n)
         elif lack := lacks.get(name, max(lacks.values(), default=0)):
             more = lack * n / max(1, least - lack)
-        cells[name] = value_cell(figure.value, figure.interval) | {
-            "width": width,
-            "more_documents": None if more > n_all - n else math.ceil(more),
-        }
-    return cells
+        n_more = None if more > n_all - n else math.ceil(more)
+        planned[name] = PlannedFigure(figure=figure, more_documents=n_more)
+    return planned
 
 
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
-) -> Cell:
+) -> NextDocuments:
     """Write whole documents in the order drawn; where, how many outputs, and what labels them.
 
     With `n_from` they have the weights of documents drawn from so many.
     """
     file, name = Path(flags.file), flags.dimension or "".join(labelled.dimensions) or "NAME"
     out = flags.out or file.with_suffix(".next.jsonl")
-    of_document: dict[str, list[Cell]] = {document: [] for document in drawn}
+    of_document: dict[str, list[dict[str, Any]]] = {document: [] for document in drawn}
     draw = dict(zip(SAMPLING, (n_from / len(drawn), n_from), strict=True)) if n_from else {}
     for output in labelled.outputs:
         if output.document_id in of_document:
@@ -220,32 +272,36 @@ def _write(
     # Only a file of the page's own form can grow by the page.
     grows = flags.labels and "rating" in labelled.reading.ratings
     words += ["--out", flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))]
-    return {"out": str(out), "n_outputs": len(written), "next": shlex.join(words)}
+    return NextDocuments(out=str(out), n_outputs=len(written), next=shlex.join(words))
 
 
-def lines(result: Result) -> list[str]:
+def lines(result: PlanResult) -> list[str]:
     """How many are labelled, a line a figure, what was written, and the command that comes next."""
-    left = result["n_documents"] - result["n_labelled"]
-    texts = [f"{result['n_labelled']:,} of {counted(result['n_documents'], 'document')} labelled"]
-    if result["figures"]:
-        texts[0] += f"; how many more give a width of {result['target_width']:g}:"
-    else:
-        fewest = f"{FEWEST} with scores" if result["n_labelled"] >= FEWEST else FEWEST
-        texts[0] += f"; a plan takes {fewest}, so a random round comes first."
-    for name, cell in result["figures"].items():
-        width, more = cell["width"], cell["more_documents"]
-        now = TOO_FEW if width is None else f"width {width:.3f}"
-        all_left = f"not by all {left:,} left" if left else "not reached"
-        then = all_left if more is None else f"about {more:,} more"
-        then = "reached" if more == 0 else f"{then} for one" if more and width is None else then
-        texts.append(f"{name:<17}  {cell_text(cell)}, {now}: {then}")
-    if not result["n_next"]:
+    left = result.n_documents - result.n_labelled
+    labelled = f"{result.n_labelled:,} of {counted(result.n_documents, 'document')} labelled"
+    fewest = f"{FEWEST} with scores" if result.n_labelled >= FEWEST else FEWEST
+    texts = [f"{labelled}; a plan takes {fewest}, so a random round comes first."]
+    if result.figures:
+        texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
+    texts += [_figure_line(name, each, left) for name, each in result.figures.items()]
+    if not (file := result.file):
         return wrapped(
             *texts, "Nothing is left to label." if not left else "Nothing more to label."
         )
-    counts = f"{counted(result['n_next'], 'document')}, {counted(result['n_outputs'], 'output')}"
-    written = f"{result['out']}: {counts}, drawn {result['drawn']}; next:"
-    return [*wrapped(*texts, written), result["next"]]
+    counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
+    return [*wrapped(*texts, f"{file.out}: {counts}, drawn at random; next:"), file.next]
+
+
+def _figure_line(name: str, planned: PlannedFigure, left: int) -> str:
+    width, more = planned.width, planned.more_documents
+    now = TOO_FEW if width is None else f"width {width:.3f}"
+    if more is None:
+        then = f"not by all {left:,} left" if left else "not reached"
+    elif more == 0:
+        then = "reached"
+    else:
+        then = f"about {more:,} more" + (" for one" if width is None else "")
+    return f"{name:<17}  {figure_text(planned.figure)}, {now}: {then}"
 
 
 if __name__ == "__main__":

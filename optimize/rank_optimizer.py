@@ -43,7 +43,8 @@ from judges.terminal import print_error
 from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import check_level
 from optimize.items import Item, Items, choose_level, text_key
-from optimize.report.answer import run_lines
+from optimize.measuring.tuning_result import TuningResult
+from optimize.report.tuning import run_lines
 from optimize.search.evaluator import ItemJudgement, JudgeItems
 from optimize.search.halves import SearchResult
 from optimize.search.optimizer import Optimizer, optimizer_name
@@ -78,18 +79,25 @@ class ProgramError(JudgesError, TypeError):
 class RankResult:
     """How a program was tuned; print it for a report.
 
+    There are no figures on a test split, since the examples have none.
+
     Attributes:
-        summary: What `tune()` writes into summary.json, without figures on a test split.
+        result: The result of the run, as summary.json has it.
         trials: A row for each trial of the search.
         search: The result of the search, with the decision of the gate.
     """
 
-    summary: Mapping[str, Any]
+    result: TuningResult = field(repr=False)
     trials: Sequence[Mapping[str, Any]] = field(repr=False)
     search: SearchResult = field(repr=False)
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What `tune()` writes into summary.json."""
+        return self.result.to_json()
+
     def __str__(self) -> str:
-        return "\n".join(run_lines(self.summary))
+        return "\n".join(run_lines(self.result))
 
 
 class RankOptimizer(Teleprompter):  # type: ignore[misc]
@@ -209,11 +217,13 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                         print_line=print_line,
                     )
                     result = run.search()
-                summary = summarize(run, result, {}, time.monotonic() - start)
+                tuning_result = summarize(run, result, {}, time.monotonic() - start)
         compiled = student.deepcopy()
         if result.decision.ship:
             compiled = program.tuned(result.tuned.prompt(judge.prompt))
-        compiled.detailed_results = RankResult(summary=summary, trials=trials.rows, search=result)
+        compiled.detailed_results = RankResult(
+            result=tuning_result, trials=trials.rows, search=result
+        )
         return compiled
 
     def _labels(

@@ -17,7 +17,8 @@ from judges.tables.in_memory import Rows
 from judges.terminal import print_error
 from optimize.inputs.flags import RISK
 from optimize.inputs.labelled import find_subject
-from optimize.report.answer import run_lines
+from optimize.measuring.tuning_result import TuningResult
+from optimize.report.tuning import run_lines
 from optimize.search.optimizer import Optimizer, optimizer_name
 from optimize.statistics.correlations import Level
 from optimize.tuning.folder import JUDGEMENTS, REPORT, TRIALS
@@ -30,10 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Run:
-    """A finished run: its folder, and what its summary.json holds; print it for the scorecard."""
+    """A finished run: its folder, and what it ended with; print it for the scorecard."""
 
     folder: Path
-    summary: Mapping[str, Any]
+    result: TuningResult
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What its summary.json holds."""
+        return self.result.to_json()
 
     @property
     def judge(self) -> Judge:
@@ -61,7 +67,7 @@ class Run:
         return pd.DataFrame([row for _, row in read_records(self.folder / name)])
 
     def __repr__(self) -> str:
-        return "\n".join(run_lines(self.summary, str(self.folder)))
+        return "\n".join(run_lines(self.result, str(self.folder)))
 
 
 def tune(
@@ -135,7 +141,7 @@ def tune(
         model = DspyModel(configured)
         opened[model.name] = model
         given |= {"lm": model.name, "api_base": model.api_base}
-    folder, summary = tune_in_folder(
+    folder, result = tune_in_folder(
         read_settings(given | ({"data": data} if rows is None else {})),
         out,
         print_line=(lambda text: None) if quiet else print_error,
@@ -144,7 +150,7 @@ def tune(
         opened=opened,
         stderr=None if quiet else sys.stderr,
     )
-    return Run(folder=folder, summary=summary)
+    return Run(folder=folder, result=result)
 
 
 _NO_SETTINGS = frozenset({"dimension", "data", "out", "quiet"})

@@ -3,17 +3,16 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import encodable
+from optimize.figures.as_text import DIGITS as DIGITS
 from optimize.items import Item
-from optimize.statistics.correlations import Correlation
-from optimize.statistics.intervals import Interval
+from optimize.statistics.intervals import Figure
 
 Cell = dict[str, Any]
-# To which JSON files round figures.
-DIGITS = 6
 
 
 def json_number(value: float, digits: int | None = None) -> float | None:
@@ -23,31 +22,40 @@ def json_number(value: float, digits: int | None = None) -> float | None:
     return (float(value) if digits is None else round(float(value), digits)) + 0.0
 
 
-def interval_cell(interval: Interval | None, digits: int | None = None) -> Cell:
-    """`low` and `high`, null where the interval is withheld."""
-    if interval is None:
-        return {"low": None, "high": None}
-    return {name: json_number(getattr(interval, name), digits) for name in ("low", "high")}
+def to_json(result: Any) -> Any:
+    """A result as JSON has it: numbers to six digits, and null for what does not exist.
+
+    A dataclass without a `to_json` of its own is an object of its fields.
+    """
+    if hasattr(result, "to_json"):
+        return result.to_json()
+    if is_dataclass(result):
+        return fields_json(result)
+    if isinstance(result, Mapping):
+        return {name: to_json(value) for name, value in result.items()}
+    if isinstance(result, list | tuple):
+        return [to_json(value) for value in result]
+    return json_number(result, DIGITS) if isinstance(result, float) else result
 
 
-def value_cell(value: float, interval: Interval | None, digits: int | None = None) -> Cell:
-    """A figure and the ends of its interval."""
-    return {"value": json_number(value, digits), **interval_cell(interval, digits)}
+def fields_json(result: Any, *without: str) -> Cell:
+    """A dataclass' fields as JSON has them; of its `interval` the ends, null where it is None."""
+    cells: Cell = {}
+    for name in (field.name for field in fields(result) if field.name not in without):
+        value = getattr(result, name)
+        if name == "interval":
+            cells |= {"low": None, "high": None} if value is None else fields_json(value)
+        else:
+            cells[name] = to_json(value)
+    return cells
 
 
-def cell(statistic: Correlation) -> Cell:
-    """A correlation, the convention that it is by, and how many documents count 0 by that."""
-    return {
-        "coefficient": statistic.coefficient,
-        "level": statistic.level,
-        **value_cell(statistic.value, statistic.interval, DIGITS),
-        "n_outputs": statistic.n_outputs,
-        "n_documents": statistic.n_documents,
-        "n_undefined": statistic.n_undefined,
-        "n_failed": statistic.n_failed,
-        "n_zero": statistic.n_zero,
-        "undefined": statistic.undefined,
-    }
+def figure_json(figure: Figure, digits: int | None = DIGITS) -> Cell:
+    """A figure and the ends of its interval alone; all digits where `digits` is None."""
+    interval = figure.interval
+    ends = {"low": interval.low, "high": interval.high} if interval else {}
+    numbers = {"value": figure.value, "low": math.nan, "high": math.nan, **ends}
+    return {name: json_number(number, digits) for name, number in numbers.items()}
 
 
 def judgement_rows(

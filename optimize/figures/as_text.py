@@ -3,9 +3,15 @@
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # numpy is slow to import, and a help text does without it
+    from optimize.statistics.correlations import Correlation
+    from optimize.statistics.intervals import Figure, Interval
 
 WIDTH = 80
+# To which JSON files round figures.
+DIGITS = 6
 TOO_FEW = "too few for an interval"
 SPLITS = {"test": "test", "test_unseen_systems": "unseen systems"}
 # What judges say of two values; what is let through comes first.
@@ -14,24 +20,28 @@ PLURALS = {"fail": "fails", "pass": "passes"}
 
 def number_text(value: float | None, *, signed: bool = False) -> str:
     """Three decimals; "undefined" where the figure does not exist."""
-    if value is None or math.isnan(value):
+    if value is None or not math.isfinite(value):
         return "undefined"
+    # Of the number that JSON has, so that both round alike.
+    value = round(value, DIGITS) + 0.0
     return f"{value:+.3f}" if signed else f"{value:.3f}"
 
 
-def interval_text(low: float | None, high: float | None, *, signed: bool = False) -> str:
+def interval_text(interval: "Interval | None", *, signed: bool = False) -> str:
     """The ends in brackets; that there are too few documents where an interval is withheld."""
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
+    if interval is None:
         return TOO_FEW
-    return f"[{number_text(low, signed=signed)}, {number_text(high, signed=signed)}]"
+    return (
+        f"[{number_text(interval.low, signed=signed)}, {number_text(interval.high, signed=signed)}]"
+    )
 
 
-def cell_text(cell: Mapping[str, Any] | None, *, signed: bool = False) -> str:
-    """`value` and, where they are known, `low` and `high` of JSON; "undefined" without a cell."""
-    number = number_text(cell["value"] if cell else None, signed=signed)
-    if not cell or number == "undefined" or cell["low"] is None:
+def figure_text(figure: "Figure | None", *, signed: bool = False) -> str:
+    """The value and, where it is known, the interval; "undefined" without a figure."""
+    number = number_text(figure.value if figure else None, signed=signed)
+    if not figure or number == "undefined" or figure.interval is None:
         return number
-    return f"{number} {interval_text(cell['low'], cell['high'], signed=signed)}"
+    return f"{number} {interval_text(figure.interval, signed=signed)}"
 
 
 def share_text(value: float | None) -> str:
@@ -39,11 +49,11 @@ def share_text(value: float | None) -> str:
     return "undefined" if value is None or math.isnan(value) else f"{value:.0%}"
 
 
-def certainty_text(share: Mapping[str, Any]) -> str:
+def certainty_text(share: "Figure") -> str:
     """The interval of a share in words, or that it is withheld."""
-    if share["low"] is None:
+    if share.interval is None:
         return TOO_FEW
-    return f"95% interval {share_text(share['low'])} to {share_text(share['high'])}"
+    return f"95% interval {share_text(share.interval.low)} to {share_text(share.interval.high)}"
 
 
 def counted(number: int, unit: str) -> str:
@@ -88,45 +98,18 @@ def table_lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]
     ]
 
 
-def signature(cell: Mapping[str, Any], unit: str, n_systems: int) -> str:
+def signature(rho: "Correlation", unit: str, n_systems: int) -> str:
     """A correlation as it is cited, with level, coefficient, interval and counts."""
-    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[cell["coefficient"]]
-    uncounted = [
-        f"{cell[name]:,} {word}"
-        for name, word in (("n_undefined", "undefined"), ("n_failed", "failed"))
-        if cell[name]
+    symbol = {"spearman": "rho", "kendall": "tau-b", "pearson": "r"}[rho.coefficient]
+    zero = f" ({rho.n_zero:,} of them count 0)" if rho.n_zero else ""
+    counts = [
+        counted(n_systems, "system") if rho.level == "system" else "",
+        f"{rho.n_documents:,} documents",
+        f"{rho.n_outputs:,} {unit}",
+        f"{rho.n_undefined:,} undefined{zero}" if rho.n_undefined else "",
+        f"{rho.n_failed:,} failed" if rho.n_failed else "",
     ]
-    if cell.get("n_zero"):
-        uncounted[0] += f" ({cell['n_zero']:,} of them count 0)"
-    systems = [counted(n_systems, "system")] if cell["level"] == "system" else []
-    counts = [f"{cell['n_documents']:,} documents", f"{cell['n_outputs']:,} {unit}", *uncounted]
-    counts = [*systems, *counts]
-    return f"{cell['level']}-level {symbol} {cell_text(cell)}, n={', '.join(counts)}"
-
-
-def two_value_sentences(card: Mapping[str, Any]) -> list[str]:
-    """What a judge lets through, its false alarms, and what always saying one word reaches."""
-    counts = card["confusion"]
-
-    def missed(word: str, name: str, verbs: str, number: int) -> str:
-        cell, lacking = card[name.lower()], card["n_more"][word]
-        if not cell["n"]:
-            return f"People call none of these outputs a {word}: {name} is not known."
-        certainty = certainty_text(cell)
-        if cell["low"] is None and lacking:
-            certainty = f"{lacking:,} more for an interval"
-        miss, catch = verbs.split()
-        share = f"{name}, it {catch} {share_text(cell['value'])}; {certainty}"
-        return f"It {miss} {number:,} of {counted(cell['n'], word)} ({share})."
-
-    constant, people, judge = card["constant"], card["base_rate"], card["judge_rate"]
-    return [
-        missed("fail", "TNR", "misses catches", counts["fail_pass"]),
-        missed("pass", "TPR", "fails passes", counts["pass_fail"]),
-        f"It agrees on {share_text(card['accuracy']['value'])} (always saying {constant['word']} "
-        f"would on {share_text(constant['accuracy']['value'])}), kappa {cell_text(card['kappa'])}.",
-        f"People pass {share_text(people['value'])}, the judge {share_text(judge['value'])}.",
-    ]
+    return f"{rho.level}-level {symbol} {figure_text(rho)}, n={', '.join(filter(None, counts))}"
 
 
 def miss_line(row: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
@@ -28,7 +28,6 @@ RISK = 0.1
 # A judge that fails on more of the outputs has no figure, no part in a panel, and does not ship.
 MOST_FAILED = 0.1
 Bounds = tuple[float, float]
-Result = Mapping[str, Any]
 INTERRUPTED_RUN = "interrupted: the same command again goes on from here"
 ANNOTATIONS = "every annotator's ratings, a long file: id, dimension, annotator, rating"
 LABELS = f"human labels: {READ_ENDINGS}, or hf:owner/name (the starter set)"
@@ -108,27 +107,36 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
 
 
+class Result(Protocol):
+    """What a command ends with; JSON is one view of it, lines of text are the other."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+AnyResult = TypeVar("AnyResult", bound=Result)
+
+
 def print_json(result: Result) -> None:
     """Print what --json asks for."""
     from optimize.figures.as_json import as_json  # which a help text does without
 
-    print_output(as_json(result, indent=1))
+    print_output(as_json(result.to_json(), indent=1))
 
 
 def run(
     name: str,
     flags: argparse.Namespace,
-    compute: Callable[[argparse.Namespace], Result | None],
-    lines: Callable[[Result], Sequence[str]],
-    faults: Callable[[Result], Sequence[str]] = lambda result: (),
+    compute: Callable[[argparse.Namespace], AnyResult | None],
+    lines: Callable[[AnyResult], Sequence[str]],
+    faults: Callable[[AnyResult], Sequence[str]] = lambda result: (),
     *,
-    fault_code: Callable[[Result], int] = lambda result: FAILED,
+    fault_code: Callable[[AnyResult], int] = lambda result: FAILED,
     interrupted: str = INTERRUPTED_RUN,
 ) -> int:
-    """Exit code of a command that prints what `compute` returns as JSON, or as `lines`.
+    """Run a command, print its result as JSON or as `lines`, and return the exit code.
 
-    It is `fault_code` where there are `faults`, which are printed too. None has been printed
-    already.
+    `compute` returns None where everything is printed already. The code is `fault_code` where there
+    are `faults`, which are printed as errors.
     """
 
     def print_result() -> int:

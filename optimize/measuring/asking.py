@@ -4,8 +4,8 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -166,6 +166,23 @@ def recorded_scale(scale: str | None, subject: Subject | None) -> tuple[int, ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeUsage:
+    """What asking a judge took; all None for a recording.
+
+    Dollars for 1,000 rows are of all replies at list price, whoever paid for them, and None where
+    the price is unknown. Seconds are wall time, and None where an earlier start or the reply cache
+    answered some. The rest is the run's, over all its starts.
+    """
+
+    plan: str | None = None
+    cost_per_1000_rows: float | None = None
+    seconds_per_1000_rows: float | None = None
+    lm_calls: int | None = None
+    tokens: Mapping[str, int] | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One of several judges: to be asked (`judge`, about `items`), or recorded before (`scored`).
 
@@ -178,7 +195,7 @@ class Entry:
     items: Items = field(default_factory=lambda: Items(()))
     expected: tuple[CostEstimate, ...] = ()
     scored: Scored | None = None
-    usage: Mapping[str, Any] = field(default_factory=lambda: NO_USAGE)
+    usage: JudgeUsage = field(default_factory=lambda: JudgeUsage())
     reason: str = ""
 
     @property
@@ -199,23 +216,17 @@ class Entry:
         paid = tuple(estimate for estimate in expected if not is_embedded(estimate.lm))
         return replace(self, items=items, expected=paid)
 
-    def described(self) -> dict[str, Any]:
-        """What JSON holds of it."""
+    def to_json(self) -> dict[str, Any]:
+        """Its name and source, and what asking it took."""
         lm = self.judge.lm if self.judge else None
-        return {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm, **self.usage}
+        source = "judge" if lm else "recorded"
+        return {"name": self.name, "source": source, "lm": lm, **asdict(self.usage)}
 
 
-# All null for a recording. Dollars for 1,000 rows are of all replies at list price, whoever paid
-# for them; seconds are wall time, and null where an earlier start or the reply cache answered some;
-# the rest is the run's, over all its starts.
-USAGE = ("plan", "cost_per_1000_rows", "seconds_per_1000_rows", "lm_calls", "tokens", "cost_usd")
-NO_USAGE: Mapping[str, Any] = dict.fromkeys(USAGE)
-
-
-def total_usage(entries: Sequence[Entry], key: str) -> float | None:
-    """Dollars of all that can be asked; None where one's price is unknown."""
-    dollars = [entry.usage[key] for entry in entries if entry.judge]
-    return None if None in dollars else round(math.fsum(dollars), DIGITS)
+def total_dollars(amounts: Iterable[float | None]) -> float | None:
+    """Their sum; None where one is unknown."""
+    dollars = list(amounts)
+    return None if None in dollars else round(math.fsum(filter(None, dollars)), DIGITS)
 
 
 def ask_entries(
@@ -272,15 +283,13 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
             reason = " ".join(str(error).split())
             reason += f" ({len(judged):,} of {len(items):,} judged)"
     seconds = math.nan if earlier else time.monotonic() - started
-    usage = {
-        "plan": "panel" if isinstance(judge, Panel) else judge.plan_for(client.model).kind,
-        **_usage(clients, max(len(judged), 1), seconds),
-    }
+    plan = "panel" if isinstance(judge, Panel) else judge.plan_for(client.model).kind
+    usage = _usage(plan, clients, max(len(judged), 1), seconds)
     scored = None if reason else task.scored(entry.name, judged, judge)
     return replace(entry, scored=scored, usage=usage, reason=reason)
 
 
-def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, Any]:
+def _usage(plan: str, clients: Sequence[Client], n_rows: int, seconds: float) -> JudgeUsage:
     """What so many rows took; of a panel, all its models together, but those that answer here."""
     paid = [each for each in clients if len(clients) == 1 or not answers_in_process(each.model)]
     accounts, totals = [each.account for each in paid], [each.totals for each in paid]
@@ -294,10 +303,11 @@ def _usage(clients: Sequence[Client], n_rows: int, seconds: float) -> dict[str, 
     )
     counts = Counts.sum(account.total for account in accounts)
     seconds = math.nan if counts.cached else seconds
-    return {
-        "cost_per_1000_rows": json_number(1000 * at_list_price / n_rows, DIGITS),
-        "seconds_per_1000_rows": json_number(1000 * seconds / n_rows, DIGITS),
-        "lm_calls": counts.calls,
-        "tokens": {"in": counts.tokens_in, "out": counts.tokens_out},
-        "cost_usd": json_number(spent, DIGITS),
-    }
+    return JudgeUsage(
+        plan=plan,
+        cost_per_1000_rows=json_number(1000 * at_list_price / n_rows, DIGITS),
+        seconds_per_1000_rows=json_number(1000 * seconds / n_rows, DIGITS),
+        lm_calls=counts.calls,
+        tokens={"in": counts.tokens_in, "out": counts.tokens_out},
+        cost_usd=json_number(spent, DIGITS),
+    )

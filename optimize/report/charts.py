@@ -4,15 +4,16 @@ Two have a row for each judge, with a mark at its figure and a line over its int
 counts outputs by what the judge and people gave them.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
 
 import numpy as np
 
 from optimize.figures.as_text import TOO_FEW, number_text, share_text
 from optimize.measuring.scored import Scored
+from optimize.statistics.intervals import Figure
 
 # A scale of more ratings is counted in so many bands.
 MAX_RATINGS, BANDS = 12, 10
@@ -42,9 +43,9 @@ class CountChart:
     caption: str
 
 
-def shares(cells: Mapping[str, Mapping[str, Any] | None]) -> RowChart | None:
+def shares(figures: Mapping[str, Figure]) -> RowChart | None:
     """How often each judge does as people do, beside a coin; None where no share is known."""
-    known = {name: cell for name, cell in cells.items() if cell and cell["value"] is not None}
+    known = {name: each for name, each in figures.items() if not math.isnan(each.value)}
     caption = (
         "The share of pairs that are ordered as people order them. The line over each mark is the "
         "95% interval; the dashed line is a coin, 50%."
@@ -53,16 +54,16 @@ def shares(cells: Mapping[str, Mapping[str, Any] | None]) -> RowChart | None:
     return _row_chart(known, words, share_text, caption, line=0.5)
 
 
-def costs(cells: Mapping[str, tuple[Mapping[str, Any], str]], symbol: str) -> RowChart | None:
+def costs(figures: Mapping[str, tuple[Figure, str]], symbol: str) -> RowChart | None:
     """Each judge's figure with its interval, and what 1,000 rows cost; None without a figure."""
-    known = {name: cell for name, (cell, _) in cells.items() if cell["value"] is not None}
-    words = (f"{number_text(cell['value'])}, {cells[name][1]}" for name, cell in known.items())
+    known = {name: each for name, (each, _) in figures.items() if not math.isnan(each.value)}
+    words = (f"{number_text(each.value)}, {figures[name][1]}" for name, each in known.items())
     caption = f"Each judge's {symbol} with its 95% interval, and the cost of 1,000 rows."
     return _row_chart(known, words, lambda value: f"{value:g}", caption)
 
 
 def _row_chart(
-    known: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Figure],
     words: Iterable[str],
     tick: Callable[[float], str],
     caption: str,
@@ -70,10 +71,9 @@ def _row_chart(
 ) -> RowChart | None:
     if not known:
         return None
-    values = [cell["value"] for cell in known.values()]
-    ends = [
-        [cell["low"], cell["high"]] if cell["low"] is not None else [] for cell in known.values()
-    ]
+    values = [each.value for each in known.values()]
+    intervals = [each.interval for each in known.values()]
+    ends = [[interval.low, interval.high] if interval else [] for interval in intervals]
     held: list[float] = [*values, *chain(*ends), *([] if line is None else [line, 1.0])]
     room = MARGIN * (max(held) - min(held)) or 0.5
     start, length = min(held) - room, max(held) - min(held) + 2 * room
@@ -133,8 +133,8 @@ def ratings(scored: Scored) -> CountChart | None:
     )
 
 
-def _share_words(cell: Mapping[str, Any]) -> str:
-    if cell["low"] is None:
-        return f"{share_text(cell['value'])}, {TOO_FEW}"
-    ends = f"{share_text(cell['low'])} to {share_text(cell['high'])}"
-    return f"{share_text(cell['value'])} ({ends})"
+def _share_words(share: Figure) -> str:
+    if share.interval is None:
+        return f"{share_text(share.value)}, {TOO_FEW}"
+    ends = f"{share_text(share.interval.low)} to {share_text(share.interval.high)}"
+    return f"{share_text(share.value)} ({ends})"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,46 +20,35 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import RowWriter
 from judges.terminal import visible
 from optimize.figures.as_text import (
-    SPLITS,
-    cell_text,
     cost_text,
     counted,
+    figure_text,
     number_text,
     share_text,
     signature,
 )
+from optimize.measuring.comparison import ComparedJudge, JudgeComparison
 from optimize.measuring.injection import Probes
 from optimize.measuring.misses import FALSE_ALARM, FALSE_PASS, MISS_COLUMNS, miss_rows, misses
+from optimize.measuring.scorecard import PeopleFigures
 from optimize.measuring.scored import Scored
+from optimize.measuring.tuning_result import TuningResult
+from optimize.measuring.verification import Verification
 from optimize.report import charts
-from optimize.report.answer import (
-    WORDS,
-    Said,
-    compare_answer,
-    compare_steps,
-    compare_tables,
-    figure_name,
-    is_binary,
-    labels_of,
-    ranked_by,
-    rho_meaning,
-    run_answer,
-    run_steps,
-    run_table,
-    run_title,
-    scale_warning,
-    search_end,
-    unit_of,
-)
 from optimize.report.charts import CountChart, RowChart
+from optimize.report.comparison import comparison_answer, comparison_tables
+from optimize.report.next_steps import comparison_step, run_steps, verification_step
+from optimize.report.sentences import Titled, figure_meaning, labels_text, scale_warning
+from optimize.report.tuning import run_answer, run_table, run_title, search_end
+from optimize.report.verification import MISSES, gate_lines, verification_answer
 from optimize.statistics.correlations import midranks
+from optimize.statistics.intervals import Figure
 
 # Disagreements, failures, demonstrations and judges that are shown.
 MAX_CASES, MAX_FAILURES, MAX_DEMOS, MAX_DRAWN = 20, 20, 5, 12
 # Characters of a text, and of a failure's reason.
 MAX_TEXT, MAX_REASON = 1500, 300
-# All misses, beside a page on pass and fail; on it a section of each kind.
-MISSES = "misses.csv"
+# On a page on pass and fail there is a section of each kind.
 MISS_KINDS = {
     FALSE_PASS: ("False passes", "people fail and the judge passes"),
     FALSE_ALARM: ("False alarms", "people pass and the judge fails"),
@@ -93,7 +81,7 @@ class Section:
 
     title: str
     sentences: Sequence[str] = ()
-    said: Sequence[Said] = ()
+    titled: Sequence[Titled] = ()
     steps: Sequence[str] = ()
     charts: Sequence[RowChart | CountChart | None] = ()
     tables: Sequence[Table] = ()
@@ -141,86 +129,82 @@ def _is_numeric(cells: Sequence[str]) -> bool:
 
 def write_run(
     path: Path,
-    summary: Mapping[str, Any],
+    result: TuningResult,
     judged: Mapping[str, Mapping[str, Scored]],
     prompts: Mapping[str, Prompt],
     probes: Probes,
 ) -> None:
     """Write a run's page; `judged` holds both judges' judgements by split."""
-    shipped, order = summary["shipped"], summary.get("order", {})
-    judges = [shipped] if prompts["seed"] == prompts["tuned"] else ["tuned", "seed"]
+    words = ["tuned", "untuned"]
+    if prompts["seed"] == prompts["tuned"]:
+        words = ["tuned" if result.shipped == "tuned" else "untuned"]
     where = {"test": "", "test_unseen_systems": ", unseen systems"}
     shares = {
-        f"{WORDS[judge]}{where[split]}": order[split][f"{judge}_judge"]
-        for split in order
-        for judge in judges
+        f"{word}{where[name]}": split.cards[word].order
+        for name, split in result.splits.items()
+        for word in words
     }
-    head, rows = run_table(summary)
-    if not is_binary(summary):
-        gains = [cell_text(summary["gain"].get(split), signed=True) for split in SPLITS]
-        rows = [(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=False)]
+    head, rows = run_table(result)
+    if not result.is_binary:
+        gains = [figure_text(split.gain, signed=True) for split in result.splits.values()]
+        rows = [(*row[:3], gain, row[3]) for row, gain in zip(rows, gains, strict=True)]
         head = (*head[:3], "gain", head[3])
-    meaning = f"Both judges on labels that tuning did not use. {rho_meaning(summary)}"
-    table = Table(head=head, rows=rows, caption=meaning)
-    scored = judged[shipped]["test"]
-    said = [*run_answer(summary), *search_end(summary), *scale_warning(summary)]
-    said.append(("Labels", labels_of(summary)))
-    tables = [table, *_people(summary.get("people")), _attempts(probes), _failures(scored)]
+    meaning = figure_meaning(result.card, result.level)
+    caption = f"Both judges on labels that tuning did not use. {meaning}"
+    scored, labels = judged[result.shipped]["test"], labels_text(result.data, result.unit)
+    answer = [*run_answer(result), *search_end(result)]
+    answer += scale_warning(result.card) if result.card else []
+    tables = [
+        Table(head=head, rows=rows, caption=caption),
+        *_people(result.card.people if result.card else None),
+        _attempts(probes),
+        _failures(scored),
+    ]
     # The page comes last: where it stands, a run has ended.
     _write_misses(path.with_name(MISSES), scored)
     write(
         path,
-        run_title(summary),
+        run_title(result),
         [
-            Section(title="Answer", said=said),
-            Section(title="What to do next", steps=run_steps(summary, talked_up(probes, scored))),
+            Section(title="Answer", titled=[*answer, ("Labels", labels)]),
+            Section(title="What to do next", steps=run_steps(result, talked_up(probes, scored))),
             *_evidence(scored, shares),
             Section(title="Figures", tables=tables),
-            _judge(summary, prompts),
+            _judge(result, prompts),
         ],
     )
 
 
-def write_verification(
-    path: Path,
-    result: Mapping[str, Any],
-    scored: Scored,
-    *,
-    sentences: Sequence[str],
-    steps: Sequence[str],
-) -> None:
-    """Write a verification's page from what `verify --json` prints and the judgements.
-
-    `sentences` are the answer, as the screen has it, and `steps` what to do next.
-    """
-    judge, unit = Path(str(result["judge"])), unit_of(result)
+def write_verification(path: Path, result: Verification, scored: Scored) -> None:
+    """Write a verification's page; `scored` are the judgements that its figures are of."""
+    judge, data, card = Path(result.judge), result.data, result.card
     levels = Table(
         head=("level and coefficient",),
-        rows=[(signature(c, unit, result["data"]["n_systems"]),) for c in result["correlations"]],
+        rows=[(signature(rho, card.unit, data.n_systems),) for rho in card.correlations],
         caption="Every level and coefficient.",
     )
-    data = result["data"]
     facts = [
         ("Judge", "/".join(judge.parts[-2:])),
-        ("Labels", f"{data['name']}, sha256 {data['sha256']}"),
+        ("Labels", f"{data.name}, sha256 {data.sha256}"),
     ]
-    tables = [*_people(result.get("people")), _failures(scored), levels]
+    answer = [*verification_answer(result), *gate_lines(result)]
+    step = verification_step(result, has_page=True)
     # Beside a run's page, it must not take the place of the run's own.
     _write_misses(path.with_suffix(f".{MISSES}"), scored)
     write(
         path,
-        f"{result['dimension']}: {judge.name} against people",
+        f"{result.dimension}: {judge.name} against people",
         [
-            Section(title="Answer", sentences=[*sentences, rho_meaning(result)]),
-            *([Section(title="What to do next", steps=steps)] if steps else []),
-            *_evidence(scored, {"judge": result["order"]}),
-            Section(title="Figures", tables=tables),
-            Section(title="Where it comes from", said=facts),
+            Section(title="Answer", sentences=[*answer, figure_meaning(card, result.level)]),
+            *([Section(title="What to do next", steps=[step])] if step else []),
+            *_evidence(scored, {"judge": card.order}),
+            Section(title="Figures", tables=[*_people(card.people), _failures(scored), levels]),
+            Section(title="Where it comes from", titled=facts),
         ],
     )
 
 
-def _evidence(scored: Scored, shares: Mapping[str, Any]) -> list[Section]:
+def _evidence(scored: Scored, shares: Mapping[str, Figure]) -> list[Section]:
     """A judge's pictures, and its errors one by one."""
     drawn: list[RowChart | CountChart | None] = [charts.ratings(scored)]
     if scored.is_binary:
@@ -242,55 +226,56 @@ def _write_misses(path: Path, scored: Scored) -> None:
             writer.write(row)
 
 
-def write_comparison(path: Path, result: Mapping[str, Any]) -> None:
-    """Write a comparison's page from what `compare --json` prints."""
-    rows, left_out = result["judges"], result["left_out"]
-    points = {row["name"]: (ranked_by(row), _cost(row)) for row in rows[:MAX_DRAWN]}
-    meaning = f"Agreement with people. {rho_meaning(result)}"
+def write_comparison(path: Path, result: JudgeComparison) -> None:
+    """Write a comparison's page."""
+    judges, data = result.judges, result.data
+    points = {judge.name: (judge.card.headline, _cost(judge)) for judge in judges[:MAX_DRAWN]}
+    meaning = f"Agreement with people. {figure_meaning(judges[0].card, result.level)}"
+    tables = [
+        Table(head=head, rows=rows, caption=meaning) for head, rows in comparison_tables(result)
+    ]
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
+    left_out = [(entry.name, entry.reason) for entry in result.left_out]
+    labels = ("Labels", labels_text(data, result.unit))
     write(
         path,
-        f"{result['dimension']}: {counted(len(rows), 'judge')} side by side",
+        f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
         [
-            Section(title="Answer", said=[*compare_answer(result), ("Labels", labels_of(result))]),
-            Section(title="In a picture", charts=[charts.costs(points, figure_name(result))]),
-            Section(title="What to do next", steps=compare_steps(result)),
+            Section(title="Answer", titled=[*comparison_answer(result), labels]),
+            Section(title="In a picture", charts=[charts.costs(points, result.figure_name)]),
+            Section(title="What to do next", steps=[comparison_step(result)]),
             Section(
                 title="Figures",
                 tables=[
-                    *(
-                        Table(head=head, rows=cells, caption=meaning)
-                        for head, cells in compare_tables(result)
-                    ),
-                    Table(head=use, rows=[_use(row) for row in rows], caption="Use and failures."),
-                    Table(head=("left out", "why"), rows=[(r["name"], r["why"]) for r in left_out]),
+                    *tables,
+                    Table(head=use, rows=list(map(_use, judges)), caption="Use and failures."),
+                    Table(head=("left out", "why"), rows=left_out),
                 ],
             ),
             Section(
                 title="Where it comes from",
-                said=[("labels", f"{result['data']['name']}, sha256 {result['data']['sha256']}")],
+                titled=[("labels", f"{data.name}, sha256 {data.sha256}")],
             ),
         ],
     )
 
 
-def _cost(row: Mapping[str, Any]) -> str:
-    if row["plan"] is None:
-        return "recorded"
-    return cost_text(row["cost_per_1000_rows"])
+def _cost(judge: ComparedJudge) -> str:
+    usage = judge.usage
+    return "recorded" if usage.plan is None else cost_text(usage.cost_per_1000_rows)
 
 
-def _use(row: Mapping[str, Any]) -> tuple[str, ...]:
-    failed, seconds = row["correlations"][0]["n_failed"], row["seconds_per_1000_rows"]
-    asked = row["plan"] is not None
+def _use(judge: ComparedJudge) -> tuple[str, ...]:
+    usage, order = judge.usage, judge.card.order
+    seconds, asked = usage.seconds_per_1000_rows, usage.plan is not None
     return (
-        row["name"],
-        f"{failed:,}",
-        share_text(row["ties"]),
+        judge.name,
+        f"{judge.card.rho.n_failed:,}",
+        share_text(order.n_ties / order.n_pairs if order.n_pairs else None),
         "" if seconds is None else f"{seconds:,.0f}",
-        f"{row['lm_calls']:,}" if asked else "",
-        cost_text(row["cost_usd"]) if asked else "",
-        row["plan"] or "recorded",
+        f"{usage.lm_calls:,}" if asked else "",
+        cost_text(usage.cost_usd) if asked else "",
+        usage.plan or "recorded",
     )
 
 
@@ -428,48 +413,38 @@ def _failures(scored: Scored) -> Table:
     )
 
 
-def _people(people: Mapping[str, Any] | None) -> list[Table]:
+def _people(people: PeopleFigures | None) -> list[Table]:
     """The judge beside each annotator, and every two annotators."""
     if not people:
         return []
-    groups, alpha = people["agreement"], number_text(people.get("alpha"))
-    rows = [(f"judge and {row['annotator']}", row) for row in groups["judge"]]
-    rows += [(" and ".join(row["annotators"]), row) for row in groups["annotators"]]
-    return [
-        Table(
-            head=("who", "equal labels", "kappa", "rho"),
-            rows=[
-                (
-                    who,
-                    share_text(row["equal"]),
-                    number_text(row.get("kappa")),
-                    number_text(row["rho"]),
-                )
-                for who, row in rows[:MAX_CASES]
-            ],
-            caption=f"The judge and people; the annotators' Krippendorff's alpha is {alpha}.",
-        )
-    ]
+    rows = []
+    for row in people.agreement[:MAX_CASES]:
+        names = people.names_of(row)
+        who = " and ".join(names if len(names) == 2 else ("judge", *names))
+        rows.append((who, share_text(row.equal), number_text(row.kappa), number_text(row.rho)))
+    alpha = number_text(people.alpha)
+    caption = f"The judge and people; the annotators' Krippendorff's alpha is {alpha}."
+    return [Table(head=("who", "equal labels", "kappa", "rho"), rows=rows, caption=caption)]
 
 
-def _judge(summary: Mapping[str, Any], prompts: Mapping[str, Prompt]) -> Section:
+def _judge(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
     """The tuned prompt beside the untuned one, and where the judge comes from."""
-    seed, tuned = prompts["seed"], prompts["tuned"]
+    untuned, tuned = prompts["seed"], prompts["tuned"]
     changed = "words that tuning took out are struck through, those it put in are marked"
-    demos = f"{len(tuned.demos):,} in the tuned prompt, {len(seed.demos)} before"
+    demos = f"{len(tuned.demos):,} in the tuned prompt, {len(untuned.demos)} before"
     if len(tuned.demos) > MAX_DEMOS:
         demos += f"; the first {MAX_DEMOS} are below"
     facts = [
-        ("Instruction", changed if seed.instruction != tuned.instruction else "unchanged"),
+        ("Instruction", changed if untuned.instruction != tuned.instruction else "unchanged"),
         ("Writes", ", then ".join(field.name for field in tuned.outputs)),
         ("Demonstrations", demos),
-        ("Labels", f"{summary['data']['name']}, sha256 {summary['data']['sha256']}"),
-        ("Search", f"{summary['optimizer']}, seed {summary['seed']}"),
+        ("Labels", f"{result.data.name}, sha256 {result.data.sha256}"),
+        ("Search", f"{result.optimizer}, seed {result.seed}"),
     ]
     return Section(
         title="The tuned judge",
-        said=facts,
-        texts=[("instruction", word_difference(seed.instruction, tuned.instruction))],
+        titled=facts,
+        texts=[("instruction", word_difference(untuned.instruction, tuned.instruction))],
         cases=[
             Case(
                 title=f"Demonstration {number}",

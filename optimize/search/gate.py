@@ -18,14 +18,14 @@ from itertools import chain
 
 import numpy as np
 
-from optimize.figures.as_json import DIGITS, value_cell
+from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import verdicts
-from optimize.statistics.intervals import Contrast, Interval, stream
+from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
 SWAPS = 2000
 # The ranks of a rho over all outputs depend on the documents as well, which swaps ignore. Without
@@ -121,7 +121,7 @@ def decide(
         problem.record(
             "gate",
             candidate=tuned.id,
-            figures=value_cell(gain.value, Interval(gain.low, gain.high), DIGITS),
+            figures=figure_json(IntervalEstimate(gain.value, Interval(gain.low, gain.high))),
             n_documents=gain.n_documents,
             risk=options.risk,
             ship=decision.ship,

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 
 from optimize.statistics.intervals import (
     Interval,
+    IntervalEstimate,
     Matrix,
     Vector,
     effective_number,
@@ -46,8 +47,7 @@ class Estimate:
 
     value: float
     interval: Interval | None
-    labels_only: float
-    labels_only_interval: Interval | None
+    labels_only: IntervalEstimate
     judge_only: float
     weight: float
     n_labels: int
@@ -127,8 +127,9 @@ def mean_score(
     return Estimate(
         value=value,
         interval=_interval(value, centre + of_judge * shift, wider, freedom_left, low, high),
-        labels_only=labels_only,
-        labels_only_interval=_interval(labels_only, centre, label_error, freedom, low, high),
+        labels_only=IntervalEstimate(
+            labels_only, _interval(labels_only, centre, label_error, freedom, low, high)
+        ),
         judge_only=float(scores.mean()),
         weight=of_judge / most,
         n_labels=n,

@@ -60,9 +60,9 @@ class Correlation:
         undefined: The convention for undefined values (see `summary_level`).
     """
 
-    value: float
     coefficient: str
     level: Level
+    value: float
     interval: Interval | None
     n_outputs: int
     n_documents: int

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from optimize.statistics.correlations import Codes, Level, Mask, document_terms, read_rows, rho
 from optimize.statistics.intervals import (
     FEW_DOCUMENTS,
-    Interval,
+    IntervalEstimate,
     Matrix,
     Vector,
     correlation_interval,
@@ -150,12 +150,9 @@ class OneAnnotator:
     below 15 documents, and at dataset level if nearly all labels are the same.
     """
 
-    annotator: float
-    annotator_interval: Interval | None
-    judge: float
-    judge_interval: Interval | None
-    gap: float
-    gap_interval: Interval | None
+    annotator: IntervalEstimate
+    judge: IntervalEstimate
+    gap: IntervalEstimate
     n_outputs: int
     n_documents: int
 
@@ -211,12 +208,11 @@ def one_annotator(
     has_terms = not np.isnan(by_side).all(axis=-1).any()
     judge_terms, person_terms = _over_annotators(by_side) if has_terms else np.empty((2, 0))
     return OneAnnotator(
-        annotator=person,
-        annotator_interval=correlation_interval(person, person_terms),
-        judge=judge_rho,
-        judge_interval=correlation_interval(judge_rho, judge_terms),
-        gap=judge_rho - person,
-        gap_interval=interval_of_mean(judge_terms - person_terms, bound=2),
+        annotator=IntervalEstimate(person, correlation_interval(person, person_terms)),
+        judge=IntervalEstimate(judge_rho, correlation_interval(judge_rho, judge_terms)),
+        gap=IntervalEstimate(
+            judge_rho - person, interval_of_mean(judge_terms - person_terms, bound=2)
+        ),
         n_outputs=int(compared.sum()),
         n_documents=int(documents.max()) + 1,
     )

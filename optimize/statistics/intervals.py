@@ -10,6 +10,7 @@ of 100 cases is withheld: it is None (benchmarks/coverage.py prints the coverage
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,29 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    @property
+    def reach(self) -> float:
+        """Half of its width."""
+        return (self.high - self.low) / 2
+
+
+class Figure(Protocol):
+    """What every figure has: a value (NaN: none) and an interval (None where it is withheld)."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def interval(self) -> Interval | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalEstimate:
+    """A value and its interval, and nothing else."""
+
+    value: float
+    interval: Interval | None
 
 
 def stream(seed: int, *purpose: str | int) -> np.random.Generator:

@@ -38,9 +38,9 @@ class OrderAgreement:
 
     value: float
     interval: Interval | None
-    n_pairs: int
     n_ties: int
     n_documents: int
+    n_pairs: int
 
 
 def pair_accuracy(margin: ArrayLike, human: ArrayLike, document: ArrayLike) -> OrderAgreement:
@@ -162,11 +162,11 @@ class ScaleComparison:
     judge_mean: float
     human_mean: float
     shift: float
-    shift_interval: Interval | None
     judge_sd: float
     human_sd: float
     n_outputs: int
     n_documents: int
+    shift_interval: Interval | None
 
     @property
     def is_shifted(self) -> bool:

@@ -60,8 +60,8 @@ class TwoValues:
     accuracy: Rate
     balanced_accuracy: Rate
     kappa: Rate
-    n_documents: int
     n_more: Mapping[str, int]
+    n_documents: int
 
 
 def two_values(

@@ -3,7 +3,7 @@
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,26 +20,13 @@ from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
 from judges.true_rate import errors_by_document
-from optimize.figures.as_json import (
-    DIGITS,
-    Cell,
-    as_json,
-    cell,
-    json_number,
-    judgement_rows,
-    value_cell,
-)
+from optimize.figures.as_json import DIGITS, as_json, judgement_rows
 from optimize.inputs.labelled import PASS_FAIL, words_of
-from optimize.items import data_counts, n_tied_of, tuned_keys
+from optimize.items import DataCounts, n_tied_of, tuned_keys
 from optimize.measuring.injection import Probes, probe
-from optimize.measuring.measure import (
-    order_figures,
-    people_figures,
-    rho,
-    scale_figures,
-    two_value_figures,
-)
+from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
+from optimize.measuring.tuning_result import JudgeName, SplitResult, TuningResult
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -50,7 +37,7 @@ from optimize.search.evaluator import (
 )
 from optimize.search.gate import ship_anyway, untuned_reason
 from optimize.search.halves import SearchResult, search_halves
-from optimize.search.optimizer import find_optimizer
+from optimize.search.optimizer import LastRound, find_optimizer
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
@@ -92,8 +79,8 @@ def tune_in_folder(
     rows: Rows | None = None,
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
-) -> tuple[Path, dict[str, Any]]:
-    """A run's folder, and what its summary.json holds; the report is drawn at the end.
+) -> tuple[Path, TuningResult]:
+    """A run's folder, and what the run ends with; the report is drawn at the end.
 
     `out` names the folder, which goes on where its run has not ended (None: see `open_run`).
     `subject` stands for a definition in no file, and `rows` for labels in none: the folder then
@@ -125,8 +112,8 @@ def run(
     print_line: PrintLine,
     opened: Mapping[str, Model] | None = None,
     stderr: TextIO | None = None,
-) -> dict[str, Any]:
-    """From the first question to the last file: what summary.json holds."""
+) -> TuningResult:
+    """From the first question to the last file: what the run ends with."""
     started = time.monotonic()
     with (
         open_models(prepared.settings, folder, opened) as models,
@@ -145,10 +132,10 @@ def run(
         with models.judge.account.spending_on(TEST):
             measured = active.measure(result)
         probes = _probe(active, result, measured)
-        summary = summarize(active, result, measured, time.monotonic() - started)
+        ended = summarize(active, result, measured, time.monotonic() - started)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    _freeze(active, result, measured, summary)
+    ended = _freeze(active, result, measured, ended)
     rows = [
         as_json(row) + "\n"
         for split, scored in measured["seed"].items()
@@ -157,14 +144,14 @@ def run(
         )
     ]
     write_text(folder / JUDGEMENTS, "".join(rows))
-    write_json(folder / SUMMARY, summary)
+    write_json(folder / SUMMARY, ended.to_json())
     both = {"seed": result.untuned, "tuned": result.tuned}
     prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
     try:
         # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
-        write_run(folder / REPORT, summary, measured, prompts, probes)
+        write_run(folder / REPORT, ended, measured, prompts, probes)
     except OSError:
         raise
     except Exception as error:  # whatever it is, the run has its judge
@@ -172,7 +159,7 @@ def run(
             f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
             f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
         ) from error
-    return summary
+    return ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,55 +326,14 @@ def _probe(run: ActiveRun, result: SearchResult, measured: ScoredSplits) -> Prob
 
 def summarize(
     run: ActiveRun, result: SearchResult, measured: ScoredSplits, seconds: float
-) -> dict[str, Any]:
-    """What summary.json holds. Calls, tokens and dollars are of the whole run, over all its starts.
-
-    `cached_calls` were answered by the reply cache, and are among none of these. `request_changes`
-    lists what the endpoints did not take as it was asked for, if anything. `limit_reached` stands
-    where a larger limit goes on with the run. Without a test nothing is `measured`.
-    """
+) -> TuningResult:
+    """What the run ends with; `measured` is empty where nothing was held out."""
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
-    shipped = "tuned" if result.decision.ship else "seed"
+    shipped: JudgeName = "tuned" if result.decision.ship else "seed"
     judge, proposer = models.judge.account, models.proposer.account
-    summary: dict[str, Any] = {
-        "dimension": run.prepared.subject.name,
-        "lm": settings.lm,
-        "optimizer": settings.optimizer,
-        "seed": settings.seed,
-        "level": run.prepared.level,
-        "objective": run.prepared.objective,
-        "data": data_counts(labels.labelled, labels.everything),
-        "seed_judge": _cells(measured.get("seed", {})),
-        "tuned_judge": _cells(measured.get("tuned", {})),
-        "gain": _gains(measured),
-        "shipped": shipped,
-        "why": result.decision.why,
-        **({"limit_reached": True} if result.decision.limit_reached else {}),
-        "risk": settings.risk,
-        "ship": settings.ship,
-        "lm_calls": judge.total.calls,
-        "proposer_calls": proposer.total.calls,
-        "cached_calls": judge.total.cached + proposer.total.cached,
-        **spending_summary(judge, proposer),
-        "seconds": round(seconds, 1),
-    }
-    if rounds := result.last_rounds:  # of both halves: means, and what they took together
-        summary["last_round"] = {
-            "gain": round(sum(each.gain for each in rounds) / len(rounds), DIGITS),
-            "error": json_number(sum(each.error for each in rounds) / len(rounds), DIGITS),
-            "cost": round(sum(each.cost for each in rounds), DIGITS),
-            "is_final": all(each.is_final for each in rounds),
-        }
-    if run.budget.search.unit == "dollars":
-        summary["max_cost"] = run.budget.at_most
-        summary["cost_per_1000_rows"] = {
-            name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
-            for name, candidate in (("seed_judge", result.untuned), ("tuned_judge", result.tuned))
-        }
-    if measured and run.prepared.objective == "balanced":
-        summary["balanced_gain"] = _gains(measured, balanced=True)
-    if measured:
-        summary |= _on_test(measured, shipped)
+    splits = _split_results(measured, shipped, run.prepared.objective)
+    is_paid = run.budget.search.unit == "dollars"
+    candidates: dict[JudgeName, Candidate] = {"seed": result.untuned, "tuned": result.tuned}
     changes = [
         *read_summary(run.folder).get("request_changes", []),
         *(
@@ -396,52 +342,85 @@ def summarize(
             for change in getattr(client.model, "changes", ())
         ),
     ]
-    if changes:
-        summary["request_changes"] = list(dict.fromkeys(changes))
-    return summary
-
-
-def _on_test(measured: ScoredSplits, shipped: str) -> dict[str, Any]:
-    """What page and screen say beside rho: pairs ordered alike, means, annotators, accuracy."""
-
-    def of_both(figures: Callable[[Scored], Cell]) -> dict[str, dict[str, Cell]]:
-        return {
-            split: {f"{judge}_judge": figures(measured[judge][split]) for judge in measured}
-            for split in measured["seed"]
+    return TuningResult(
+        dimension=run.prepared.subject.name,
+        lm=settings.lm,
+        optimizer=settings.optimizer,
+        seed=settings.seed,
+        level=run.prepared.level,
+        objective=run.prepared.objective,
+        data=DataCounts.of(labels.labelled, labels.everything),
+        test=splits.get("test"),
+        unseen=splits.get("test_unseen_systems"),
+        shipped=shipped,
+        why=result.decision.why,
+        limit_reached=result.decision.limit_reached,
+        risk=settings.risk,
+        ship=settings.ship,
+        lm_calls=judge.total.calls,
+        proposer_calls=proposer.total.calls,
+        cached_calls=judge.total.cached + proposer.total.cached,
+        spending=spending_summary(judge, proposer),
+        seconds=round(seconds, 1),
+        last_round=_last_round(result.last_rounds),
+        max_cost=run.budget.at_most if is_paid else None,
+        cost_per_1000_rows={
+            name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
+            for name, candidate in candidates.items()
         }
-
-    test, order = measured[shipped]["test"], of_both(order_figures)
-    figures: dict[str, Any] = {"order": order, "scales": scale_figures(test)}
-    if people := people_figures(test):
-        figures["people"] = people
-    if test.is_binary:
-        figures["two_values"] = of_both(two_value_figures)
-    if test.is_pairs:
-        figures["accuracy"] = {name: cells["value"] for name, cells in order["test"].items()}
-    return figures
+        if is_paid
+        else None,
+        request_changes=list(dict.fromkeys(changes)),
+    )
 
 
-def _cells(scored: Mapping[str, Scored]) -> dict[str, Cell | None]:
-    """A judge's rho by split; null where nothing was held out."""
-    splits = ("test", "test_unseen_systems")
-    return {split: cell(rho(scored[split])) if split in scored else None for split in splits}
+def _last_round(rounds: Sequence[LastRound]) -> LastRound | None:
+    """The last rounds of both halves as one: means, and what they cost together."""
+    if not rounds:
+        return None
+    return LastRound(
+        gain=sum(each.gain for each in rounds) / len(rounds),
+        error=sum(each.error for each in rounds) / len(rounds),
+        cost=sum(each.cost for each in rounds),
+        is_final=all(each.is_final for each in rounds),
+    )
 
 
-def _gains(measured: ScoredSplits, *, balanced: bool = False) -> dict[str, Cell | None]:
-    """The tuned judge's rho less the untuned one's, on the outputs of a split that both scored.
-
-    Or its balanced accuracy, each judge's at its own threshold.
-    """
-    gains: dict[str, Cell | None] = {"test": None}
-    for split, seed in measured.get("seed", {}).items():
-        tuned, where = measured["tuned"][split], (seed.human, seed.documents)
-        if balanced:
-            contrast = balanced_contrast(tuned.passes, seed.passes, *where)
-        else:
-            sides = tuned.scores, seed.scores, *where, seed.systems
-            contrast = contrast_judges(*sides, level=seed.level)
-        gains[split] = value_cell(contrast.value, contrast.interval, DIGITS)
-    return gains
+def _split_results(
+    measured: ScoredSplits, shipped: JudgeName, objective: str
+) -> dict[str, SplitResult]:
+    """Both judges on each split; on test, with people and scales for the judge that ships."""
+    if not measured:
+        return {}
+    on_test, results = measured[shipped]["test"], {}
+    for name, untuned in measured["seed"].items():
+        tuned = measured["tuned"][name]
+        cards = {
+            judge: Scorecard.brief(scored, is_binary=on_test.is_binary)
+            for judge, scored in (("seed", untuned), ("tuned", tuned))
+        }
+        if name == "test":
+            scales, people = scale_figures(on_test), PeopleFigures.of(on_test)
+            cards[shipped] = replace(cards[shipped], scales=scales, people=people)
+        results[name] = SplitResult(
+            untuned=cards["seed"],
+            tuned=cards["tuned"],
+            gain=contrast_judges(
+                tuned.scores,
+                untuned.scores,
+                untuned.human,
+                untuned.documents,
+                untuned.systems,
+                level=untuned.level,
+            ),
+            # Each judge's verdicts are by its own threshold.
+            balanced_gain=balanced_contrast(
+                tuned.passes, untuned.passes, untuned.human, untuned.documents
+            )
+            if objective == "balanced"
+            else None,
+        )
+    return results
 
 
 def _shipped(result: SearchResult) -> Candidate:
@@ -456,14 +435,15 @@ def _tested(scored: Scored) -> dict[str, Any]:
 
 
 def _freeze(
-    run: ActiveRun, result: SearchResult, measured: ScoredSplits, summary: dict[str, Any]
-) -> None:
-    """Write the judge that ships, and the tuned one that does not.
+    run: ActiveRun, result: SearchResult, measured: ScoredSplits, ended: TuningResult
+) -> TuningResult:
+    """Write the judge that ships, and the tuned one that does not; the result names its file.
 
     `tuned_on` is what teaches and chooses, rows and documents: others like them flatter the judge.
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
+    summary = ended.to_json()
     provenance = {
         "data": {
             "name": labels.labelled.name,
@@ -484,16 +464,17 @@ def _freeze(
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    provenance |= _tested(measured[summary["shipped"]]["test"])
+    provenance |= _tested(measured[ended.shipped]["test"])
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
-    if result.tuned.id != _shipped(result).id:
-        why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
-        # "seed" would say that it learned from no labels.
-        tuned = {name: value for name, value in provenance.items() if name != "shipped"}
-        tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
-        run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
-        summary["tuned_file"] = TUNED
+    if result.tuned.id == _shipped(result).id:
+        return ended
+    why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
+    # "seed" would say that it learned from no labels.
+    tuned = {name: value for name, value in provenance.items() if name != "shipped"}
+    tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
+    run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
+    return replace(ended, tuned_file=TUNED)
 
 
 def versions() -> dict[str, str]:

@@ -38,7 +38,9 @@ def test_95_percent_intervals_cover_at_least_93_percent_of_simulations(
     cuts: tuple[float, ...], labelled: int, most: float
 ) -> None:
     rng, bounds = np.random.default_rng(0), (1.0, 1.0 + len(cuts))
-    truth = mean_score(*pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)).labels_only
+    truth = mean_score(
+        *pool(np.random.default_rng(1), 100_000, 100_000, cuts, 0.6)
+    ).labels_only.value
     held = []
     for _ in range(500):
         result = mean_score(*pool(rng, 200, labelled, cuts, 0.6), bounds=bounds)
@@ -55,11 +57,11 @@ def test_sixteen_labels_that_all_pass_prove_little() -> None:
     result = mean_score(label, score, bounds=(0, 1))
     assert result.value == 1
     assert result.interval is not None
-    assert result.labels_only_interval is not None
+    assert result.labels_only.interval is not None
     # Of labels alone two documents are added that pass and two that fail, of three quarters each:
     # 17.5 of 19 pass, and the errors of 20 documents, squared, are scaled by 20 / 19.
     squares = 16 * (1.5 / 19) ** 2 + 2 * 0.75**2 * ((1.5 / 19) ** 2 + (17.5 / 19) ** 2)
-    assert result.labels_only_interval.low == pytest.approx(
+    assert result.labels_only.interval.low == pytest.approx(
         17.5 / 19 - stats.t.ppf(0.975, 19) * (20 / 19 * squares) ** 0.5 / 19
     )
     assert result.interval.low < 0.85
@@ -85,13 +87,13 @@ def test_a_judge_that_seldom_errs_does_not_make_intervals_too_narrow(n: int, sha
 
 def test_a_good_judge_makes_intervals_narrower_and_a_kind_one_is_corrected() -> None:
     rng = np.random.default_rng(2)
-    truth = mean_score(*pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2)).labels_only
+    truth = mean_score(*pool(np.random.default_rng(1), 50_000, 50_000, EVEN, 0.2)).labels_only.value
     widths, held = [], 0
     for _ in range(40):
         result = mean_score(*pool(rng, 400, 60, EVEN, 0.2), bounds=ONE_TO_FIVE)
         assert result.interval is not None
-        assert result.labels_only_interval is not None
-        widths.append([i.high - i.low for i in (result.interval, result.labels_only_interval)])
+        assert result.labels_only.interval is not None
+        widths.append([i.high - i.low for i in (result.interval, result.labels_only.interval)])
         held += truth in result.interval
         assert result.judge_only > truth + 0.2
     ours, labels = np.mean(widths, axis=0)
@@ -150,4 +152,4 @@ def test_what_is_missing_is_counted_or_refused_and_a_constant_judge_adds_nothing
         mean_score([1, math.nan], [1, 2])
     constant = mean_score([1, 2, 3, 4, math.nan, math.nan], [3] * 6)
     assert (constant.weight, constant.value) == (0, 2.5)
-    assert constant.interval == constant.labels_only_interval
+    assert constant.interval == constant.labels_only.interval

@@ -57,8 +57,8 @@ def test_an_annotator_who_is_the_judge_too_is_as_good_as_themselves() -> None:
     expected = summary_level(
         np.where(np.isnan(marks[:, 1]), NAN, marks[:, 0]), np.nan_to_num(marks[:, 1]), document
     ).value
-    assert pair.judge == pytest.approx((1 + expected) / 2)
-    assert pair.annotator == pytest.approx(expected, abs=0.02)
+    assert pair.judge.value == pytest.approx((1 + expected) / 2)
+    assert pair.annotator.value == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("level", ["dataset", "summary", "system"])
@@ -68,13 +68,13 @@ def test_a_judge_with_an_annotators_noise_is_as_good_as_one(level: Level) -> Non
     result = one_annotator(judge, marks, document, level=level, system=system)
     assert result is not None
     # But for the annotators' rounding.
-    assert result.gap == pytest.approx(0, abs=0.05)
+    assert result.gap.value == pytest.approx(0, abs=0.05)
     assert result.n_outputs == 1080
     if level == "system":
-        assert result.gap_interval is None
+        assert result.gap.interval is None
     else:
-        assert result.gap_interval is not None
-        assert result.gap_interval.high - result.gap_interval.low < 0.1
+        assert result.gap.interval is not None
+        assert result.gap.interval.high - result.gap.interval.low < 0.1
 
 
 def test_people_and_judge_are_measured_on_the_same_documents() -> None:
@@ -84,9 +84,9 @@ def test_people_and_judge_are_measured_on_the_same_documents() -> None:
     marks = np.array([[1, 1, 1], [2, 2, 2], [3, 1, 1], [3, 2, 2], [1, 2, 2], [2, 2, 2]], float)
     result = one_annotator([1, 2, 1, 2, 1, 2], marks, [0, 0, 1, 1, 2, 2])
     assert result is not None
-    assert result.annotator == pytest.approx((1 / 2 + 2 / 3 + 2 / 3) / 3)
-    assert result.judge == pytest.approx(1)
-    assert result.gap_interval is None
+    assert result.annotator.value == pytest.approx((1 / 2 + 2 / 3 + 2 / 3) / 3)
+    assert result.judge.value == pytest.approx(1)
+    assert result.gap.interval is None
 
 
 def test_reliability_is_spearman_browns_and_its_root_bounds_rho() -> None:

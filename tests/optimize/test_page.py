@@ -2,17 +2,30 @@
 
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_cases import CLEAN, PROBES, cell, outputs, pairs, plain, run_page, run_summary, text_of
+from report_cases import (
+    CLEAN,
+    PROBES,
+    on_split,
+    outputs,
+    pairs,
+    plain,
+    reaching,
+    run_page,
+    text_of,
+)
 
 from judges.judgement import Judgement
+from judges.labels.types import LabelledSet
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
-from optimize.measuring.scored import Scored
+from optimize.measuring.scorecard import Scorecard
+from optimize.measuring.verification import Verification
 from optimize.report import charts
 from optimize.report.page import (
     Case,
@@ -76,7 +89,9 @@ def page_with(text: str) -> str:
     return html(
         text,
         [
-            Section(title="Answer", sentences=[text], said=said, steps=["x"], charts=[row, count]),
+            Section(
+                title="Answer", sentences=[text], titled=said, steps=["x"], charts=[row, count]
+            ),
             Section(title="Rest", tables=[table], cases=[case], texts=[(text, text)]),
         ],
     )
@@ -124,9 +139,10 @@ def test_a_run_s_page_has_six_sections_and_answers_first(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", POOR)
 def test_poor_data_give_a_page_without_a_stray_nan(name: str, tmp_path: Path) -> None:
-    pairwise = {"accuracy": {}} if POOR[name].is_pairs else {}
-    seen = text_of(run_page(POOR[name], tmp_path, Probes(reason="not now"), **pairwise))
-    assert not re.search(r"\b(nan|None|inf)\b", seen)
+    card = Scorecard.brief(POOR[name])
+    test = on_split(untuned=card, tuned=card)
+    seen = text_of(run_page(POOR[name], tmp_path, Probes(reason="not now"), test=test))
+    assert not re.search(r"\b(nan|inf)\b|\bNone\b(?! can be)", seen)
     assert "Not tried: not now." in seen
 
 
@@ -182,7 +198,7 @@ def test_ratings_are_drawn_where_judge_and_people_share_a_scale() -> None:
 
 
 def test_marks_stand_where_the_axis_says() -> None:
-    chart = charts.shares({"a": cell(0.75, 0.1), "b": cell(None), "c": None})
+    chart = charts.shares({"a": reaching(0.75, 0.1), "b": reaching(NAN, None)})
     assert chart is not None
     ((name, mark, ends, words),) = chart.rows
     # From .50 - .03 to 1 + .03: .75 is in the middle, .65 and .85 are .10 / .56 from it.
@@ -190,7 +206,7 @@ def test_marks_stand_where_the_axis_says() -> None:
     assert (mark, ends) == (50.0, [32.14, 67.86])
     # .60 is .13 / .56 from its start.
     assert chart.ticks[0] == (23.21, "60%")
-    assert charts.shares({"b": cell(None)}) is None
+    assert charts.shares({"b": reaching(NAN, None)}) is None
 
 
 def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() -> None:
@@ -204,21 +220,15 @@ def test_an_attack_that_works_is_a_share_of_the_scale_beyond_a_neutral_line() ->
     assert talked_up(PROBES, evidence) == []
 
 
-def verification(evidence: Scored, page: Path) -> str:
-    result = {
-        "judge": "a/b/judge.json", "dimension": "relevance", "level": "summary",
-        "data": run_summary()["data"], "order": cell(0.6), "correlations": [cell()],
-    }  # fmt: skip
-    sentences, steps = ["It agrees."], ["Read `x`."]
-    write_verification(page, result, evidence, sentences=sentences, steps=steps)
-    return page.read_text(encoding="utf-8")
-
-
 def test_a_verification_has_the_same_six_sections(tmp_path: Path) -> None:
-    page = verification(plain(), tmp_path / "v.html")
-    assert page.count("<section ") == 6
-    for said in ("It agrees.", "Read <code>x</code>.", "b/judge.json", "summary-level rho 0.400"):
-        assert said in page
+    evidence = replace(plain(), judge="a/b/judge.json")
+    labelled = LabelledSet(name="mine", sha256="0" * 64, outputs=())
+    page = tmp_path / "v.html"
+    write_verification(page, Verification.of(evidence, evidence, labelled), evidence)
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<section ") == 6
+    for said in ("60 outputs, 12 documents", "label more documents", "b/judge.json"):
+        assert said in text
 
 
 @given(TEXT, TEXT)

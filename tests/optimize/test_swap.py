@@ -16,8 +16,8 @@ import data
 import judges
 from judges.scoring import SamplingPlan
 from optimize.items import items_of, text_key
+from optimize.measuring.swap import outcome_of
 from optimize.statistics.intervals import Interval, cautious_interval
-from optimize.swap import outcome_of
 from optimize.verify import command
 
 Said = tuple[int, str, str]

@@ -26,7 +26,7 @@ def test_a_corrected_mean_is_the_weighted_mean_and_the_judge_s_over_all_outputs(
     label, score = [1, 0, 1, NAN, NAN, NAN], [1, 0, 0, 1, 1, 0]
     result = mean_score(label, score, weight=[1, 3, 1, 9, 9, 9])
     # (1 + 0 + 1) / 5; the judge says 1 / 5 of the labelled and 3 / 6 of all; half are unlabelled.
-    assert result.labels_only == pytest.approx(0.4)
+    assert result.labels_only.value == pytest.approx(0.4)
     assert result.value == pytest.approx(0.4 + 2 * result.weight * (3 / 6 - 1 / 5))
     # What is left is (0.6, -1.2, 0.6) / 5 of the labels, (0.8, -0.6, -0.2) / 5 of the judge, who
     # adds (3, -3, -3, 3, 3, -3) / 36 over all; three documents and six have the factors 3/2, 6/5.
@@ -94,7 +94,7 @@ def test_whole_weights_are_as_many_documents_alike(
         same(getattr(card, name).value, getattr(repeated, name).value)
     if np.unique(document).size > 1:
         mean = mean_score(human, judge, document, weight=weight)
-        same(mean.labels_only, mean_score(human_of, judge_of, document_of).labels_only)
+        same(mean.labels_only.value, mean_score(human_of, judge_of, document_of).labels_only.value)
 
 
 def test_weights_that_are_alike_change_nothing() -> None:

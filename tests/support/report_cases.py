@@ -14,11 +14,16 @@ from judges.catalog import find
 from judges.dimension import Dimension
 from judges.judgement import Choice, Judgement, Preference
 from judges.labels.types import LabelledOutput, LabelledPair, Vote
-from optimize.items import Item, Items
+from optimize.items import DataCounts, Item, Items
 from optimize.measuring.injection import ATTACKS, Probes, score_shift
+from optimize.measuring.scorecard import PeopleFigures, Scorecard
 from optimize.measuring.scored import Scored
+from optimize.measuring.tuning_result import SplitResult, TuningResult
 from optimize.report.page import write_run
-from optimize.statistics.correlations import Level
+from optimize.statistics.correlations import Correlation, Level
+from optimize.statistics.human import OneAnnotator
+from optimize.statistics.intervals import Interval, IntervalEstimate
+from optimize.statistics.plain import OrderAgreement
 
 SCALE = (1, 2, 3, 4, 5)
 RELEVANCE = find("relevance")
@@ -159,43 +164,101 @@ def pairs(
     )
 
 
-def cell(value: float | None = 0.4, half: float | None = 0.2, **others: Any) -> dict[str, Any]:
-    """A correlation as JSON has it; its interval reaches `half` to both sides."""
-    ends = (None, None) if value is None or half is None else (value - half, value + half)
-    return {
-        "coefficient": "spearman", "level": "summary", "value": value, "low": ends[0],
-        "high": ends[1], "n_outputs": 60, "n_documents": 20, "n_undefined": 0, "n_failed": 0,
+def reaching(value: float, half: float | None) -> IntervalEstimate:
+    """A figure whose interval reaches `half` to both sides; None: it is withheld."""
+    interval = None if half is None else Interval(value - half, value + half)
+    return IntervalEstimate(value, interval)
+
+
+def rho(value: float = 0.4, half: float | None = 0.2, **others: Any) -> Correlation:
+    """A correlation at summary level."""
+    counts = {"n_outputs": 60, "n_documents": 20, "n_undefined": 0, "n_failed": 0}
+    return Correlation(
+        value=value,
+        coefficient="spearman",
+        level="summary",
+        interval=reaching(value, half).interval,
+        **{**counts, **others},
+    )
+
+
+def order(value: float = 0.64, half: float | None = 0.06) -> OrderAgreement:
+    """A share of pairs that are ordered alike."""
+    interval = reaching(value, half).interval
+    return OrderAgreement(value=value, interval=interval, n_pairs=200, n_ties=0, n_documents=20)
+
+
+def gain(value: float, low: float | None, high: float | None) -> IntervalEstimate:
+    interval = None if low is None or high is None else Interval(low, high)
+    return IntervalEstimate(value, interval)
+
+
+def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
+    """A judge with rho .420 with the others, beside annotators with .470."""
+    one = OneAnnotator(
+        annotator=reaching(0.47, 0.2),
+        judge=reaching(0.42, 0.2),
+        gap=gap,
+        n_outputs=60,
+        n_documents=20,
+    )
+    return PeopleFigures(names=(), alpha=0.5, reliability=0.5, one_annotator=one, agreement=())
+
+
+def card(
+    own_rho: Correlation | None = None, own_order: OrderAgreement | None = None, **others: Any
+) -> Scorecard:
+    return Scorecard(
+        correlations=(rho() if own_rho is None else own_rho,),
+        order=order() if own_order is None else own_order,
         **others,
-    }  # fmt: skip
+    )
 
 
-def order(value: float | None = 0.64, half: float | None = 0.06) -> dict[str, Any]:
-    """A share of pairs as JSON has it."""
-    return {**cell(value, half), "n_pairs": 200}
+def on_split(
+    difference: IntervalEstimate | None = None,
+    *,
+    untuned: Scorecard | None = None,
+    tuned: Scorecard | None = None,
+    balanced: IntervalEstimate | None = None,
+) -> SplitResult:
+    """Both judges on a split, where the tuned one orders 64 % of pairs alike and the other 60 %."""
+    return SplitResult(
+        untuned=untuned or card(None, order(0.6)),
+        tuned=tuned or card(),
+        gain=gain(0.1, 0.02, 0.18) if difference is None else difference,
+        balanced_gain=balanced,
+    )
 
 
-def gain(value: float | None, low: float | None, high: float | None) -> dict[str, Any]:
-    return {"value": value, "low": low, "high": high}
+DATA = DataCounts(name="mine", sha256="0" * 64, n_documents=80, n_systems=0, n_outputs=240)
 
 
-def run_summary(**changes: Any) -> dict[str, Any]:
-    """What summary.json holds of a run whose tuned judge ships; it looked at no unseen system."""
-    row = {"test": cell(), "test_unseen_systems": None}
-    shares = {"seed_judge": order(0.6), "tuned_judge": order()}
-    return {
-        "dimension": "relevance", "lm": "openai/some-model", "optimizer": "rank", "seed": 0,
-        "level": "summary",
-        "data": {
-            "name": "mine", "sha256": "0" * 64, "n_documents": 80, "n_systems": 0,
-            "n_outputs": 240,
-        },
-        "seed_judge": row, "tuned_judge": row, "gain": {"test": gain(0.1, 0.02, 0.18)},
-        "order": {"test": shares}, "scales": None, "shipped": "tuned",
-        "why": "Shipped: the tuned judge. It beats the untuned judge.",
-        "lm_calls": 1200, "proposer_calls": 1, "cached_calls": 0, "cost_usd": 0.0375,
-        "cost_per_1000_rows": {"seed_judge": 0.2, "tuned_judge": 0.5},
-        "seconds": 12.3, **changes,
-    }  # fmt: skip
+def run_result(**changes: Any) -> TuningResult:
+    """A run whose tuned judge ships; it looked at no unseen system."""
+    return replace(
+        TuningResult(
+            dimension="relevance",
+            lm="openai/some-model",
+            optimizer="rank",
+            seed=0,
+            level="summary",
+            objective="spearman",
+            data=DATA,
+            test=on_split(),
+            shipped="tuned",
+            why="Shipped: the tuned judge. It beats the untuned judge.",
+            risk=0.1,
+            ship="better",
+            lm_calls=1200,
+            proposer_calls=1,
+            cached_calls=0,
+            spending={"cost_usd": 0.0375},
+            seconds=12.3,
+            cost_per_1000_rows={"seed": 0.2, "tuned": 0.5},
+        ),
+        **changes,
+    )
 
 
 def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: Any) -> str:
@@ -206,7 +269,7 @@ def run_page(judged: Scored, folder: Path, probes: Probes = PROBES, **changes: A
     page = folder / "report.html"
     write_run(
         page,
-        run_summary(**changes),
+        run_result(**changes),
         {judge: {"test": judged} for judge in ("seed", "tuned")},
         {"seed": PROMPT, "tuned": tuned},
         probes,

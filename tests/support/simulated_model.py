@@ -52,4 +52,4 @@ def tuned(
     models = {name: model(server, name.partition("/")[2]) for name in names}
     config = run_config(prepared)
     with open_run(folder, prepared.subject.name, config, lambda line: None):
-        return run(prepared, folder, lambda line: None, models)
+        return run(prepared, folder, lambda line: None, models).to_json()

@@ -1,0 +1,230 @@
+"""Several judges on the same labelled rows: each one's figures, and how far it is from the best."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dspy_judges.errors import JudgesError
+from optimize.figures.as_json import DIGITS, figure_json, json_number
+from optimize.items import DataCounts
+from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
+from optimize.measuring.scorecard import Scorecard
+from optimize.measuring.scored import Scored, unmet_rows
+from optimize.statistics.balanced import balanced_contrast
+from optimize.statistics.correlations import Level, contrast_judges
+from optimize.statistics.intervals import Contrast, Interval
+from optimize.statistics.plain import contrast_accuracy
+
+Standing = Literal["best", "as good", "unclear", "worse"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedJudge:
+    """One judge of a comparison, on rows that all judges have.
+
+    `standing`: "as good" as the best within one standard error, "worse" by the interval of the
+    difference, else "unclear", or itself the "best". `n_met` of its rows taught it; they are set
+    apart unless `is_on_met`. `n_given` of the rows measured are on documents that it was tuned on.
+    """
+
+    entry: Entry
+    card: Scorecard
+    difference: Contrast | None
+    standing: Standing
+    n_met: int
+    n_given: int
+    is_on_met: bool
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def usage(self) -> JudgeUsage:
+        return self.entry.usage
+
+    def to_json(self) -> dict[str, Any]:
+        gap = self.difference
+        return {
+            **self.entry.to_json(),
+            "n_met": self.n_met,
+            "n_given": self.n_given,
+            "tuned_on_these_labels": self.is_on_met,
+            **self.card.to_json(),
+            "difference": gap
+            and {
+                **figure_json(gap),
+                "error": json_number(gap.error, DIGITS),
+                "n_documents": len(gap.documents),
+            },
+            "standing": self.standing,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeComparison:
+    """Judges side by side, the best first; `left_out` are those without a figure, with the reason.
+
+    `n_labelled` outputs or pairs have labels; `data` counts those that are compared.
+    """
+
+    dimension: str
+    level: Level
+    data: DataCounts
+    n_labelled: int
+    judges: Sequence[ComparedJudge]
+    left_out: Sequence[Entry]
+    cost_usd: float | None
+
+    @property
+    def is_pairs(self) -> bool:
+        return self.judges[0].card.is_pairs
+
+    @property
+    def is_binary(self) -> bool:
+        return self.judges[0].card.two_values is not None
+
+    @property
+    def unit(self) -> str:
+        """What was judged, in the plural."""
+        return self.judges[0].card.unit
+
+    @property
+    def figure_name(self) -> str:
+        """What judges are ranked by."""
+        if self.is_binary:
+            return "balanced accuracy"
+        return "accuracy" if self.is_pairs else "rho"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dimension": self.dimension,
+            "kind": "pairwise" if self.is_pairs else "rating",
+            "level": self.level,
+            "data": self.data.to_json(),
+            "n_labelled": self.n_labelled,
+            "reference": next(judge.name for judge in self.judges if judge.standing == "best"),
+            "judges": [judge.to_json() for judge in self.judges],
+            "left_out": [{**entry.to_json(), "why": entry.reason} for entry in self.left_out],
+            "cost_usd": self.cost_usd,
+        }
+
+
+def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
+    """Compare judges on the rows that all have and that none was tuned on.
+
+    The rows are all that they have where those are too few. Raises JudgesError where nothing can be
+    compared.
+    """
+    entries = [_without_score(entry) for entry in entries]
+    common = on_common_rows({e.name: e.scored for e in entries if e.scored is not None})
+    if not common:
+        raise JudgesError("; ".join(f"{entry.name}: {entry.reason}" for entry in entries))
+    scored = unmet_by_all(common)
+    # A judge of pass and fail beside one that rates: both are ranked by rho.
+    binary = all(each.is_binary for each in scored.values())
+    cards = {name: Scorecard.of(each, is_binary=binary) for name, each in scored.items()}
+
+    def rank(entry: Entry) -> float:
+        value = cards[entry.name].headline.value
+        return -math.inf if math.isnan(value) else value
+
+    measured = [entry for entry in entries if entry.name in cards]
+    # Of equals, the one that was named first comes first.
+    measured.sort(key=rank, reverse=True)
+    best = scored[measured[0].name]
+    judges = []
+    for entry in measured:
+        own, difference = scored[entry.name], None
+        standing: Standing = "best"
+        if own is not best:
+            difference, standing = _beside_best(own, best, len(measured), is_binary=binary)
+        judges.append(
+            ComparedJudge(
+                entry=entry,
+                card=cards[entry.name],
+                difference=difference,
+                standing=standing,
+                n_met=len(common[entry.name].met),
+                n_given=len(own.given - own.met),
+                is_on_met=bool(own.met),
+            )
+        )
+    return JudgeComparison(
+        dimension=task.dimension,
+        level=task.level,
+        data=DataCounts.of(task.labelled, best.items),
+        n_labelled=len(task.items()),
+        judges=judges,
+        left_out=[entry for entry in entries if entry.scored is None],
+        cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
+    )
+
+
+def _without_score(entry: Entry) -> Entry:
+    """The entry; with a reason in place of scores where all of its judgements have failed."""
+    if entry.scored is None or len(entry.scored.failures) < len(entry.scored.items):
+        return entry
+    reason, count = Counter(entry.scored.failures.values()).most_common(1)[0]
+    number = len(entry.scored.items)
+    why = f"none of {number:,} judgements has a score; {count:,} of them: {reason}"
+    return replace(entry, scored=None, reason=why)
+
+
+def on_common_rows(measured: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Every judge's scores on the items that all have, in one order; raises JudgesError."""
+    places = {
+        name: {item.id: row for row, item in enumerate(scored.items.items)}
+        for name, scored in measured.items()
+    }
+    first = next(iter(places.values()), {})
+    shared = [name for name in first if all(name in other for other in places.values())]
+    if places and not shared:
+        raise JudgesError(f"no labelled output has a score by every judge: {', '.join(places)}")
+    return {
+        name: scored.of_rows([places[name][each] for each in shared])
+        for name, scored in measured.items()
+    }
+
+
+def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Scores on the same items without those that any judge was tuned on; all if few are left."""
+    met = frozenset[int]().union(*(each.met for each in common.values()))
+    rows = unmet_rows(next(iter(common.values())).items, met)
+    return {name: each.of_rows(rows) if rows else each for name, each in common.items()}
+
+
+def _beside_best(
+    scored: Scored, best: Scored, n_judges: int, *, is_binary: bool
+) -> tuple[Contrast, Standing]:
+    """A judge less the best, with an interval that holds for every two judges together.
+
+    The best one was chosen by the figures themselves, so that every two judges count as compared
+    (Bonferroni).
+    """
+    contrast = contrast_of(scored, best, is_binary=is_binary)
+    # What the interval rests on: documents, at system level systems.
+    value, n = contrast.value, contrast.terms.size
+    standing: Standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
+    if contrast.interval is None:
+        return contrast, standing
+    from scipy.special import stdtrit
+
+    wider = stdtrit(n - 1, 1 - 0.025 / math.comb(n_judges, 2)) / stdtrit(n - 1, 0.975)
+    ends = (contrast.interval.low, contrast.interval.high)
+    low, high = (float(value + wider * (end - value)) for end in ends)
+    return replace(contrast, interval=Interval(low, high)), "worse" if high < 0 else standing
+
+
+def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:
+    """Judge A's figure less judge B's, where both have a score.
+
+    It is rho, of pairs accuracy, with `is_binary` balanced accuracy.
+    """
+    if is_binary:
+        return balanced_contrast(a.passes, b.passes, a.human, a.documents)
+    if a.is_pairs:
+        return contrast_accuracy(a.scores, b.scores, a.human, a.documents)
+    return contrast_judges(a.scores, b.scores, a.human, a.documents, a.systems, level=a.level)

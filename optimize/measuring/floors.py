@@ -1,0 +1,89 @@
+"""The floors that a CI holds a judge to (`verify --min-...`), and whether they hold."""
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping
+
+from optimize.figures.as_text import PLURALS, counted, interval_text
+from optimize.inputs.flags import MOST_FAILED, SettingsError
+from optimize.measuring.verification import Gate, Verification
+from optimize.statistics.floor import further_outputs, outcome
+from optimize.statistics.intervals import Figure
+from optimize.statistics.two_values import Rate
+
+# What a floor is of: the figure's name, what it counts, and the least it can be.
+FLOORS = {"spearman": ("rho", "", -1), "tpr": ("TPR", "pass", 0), "tnr": ("TNR", "fail", 0)}
+
+
+def add_floor_flags(command_parser: argparse.ArgumentParser) -> None:
+    for name, (figure, _, _) in FLOORS.items():
+        about = f"exit 1 if {figure}'s interval is below X, 3 if in part"
+        command_parser.add_argument(f"--min-{name}", type=float, metavar="X", help=about)
+
+
+def read_floors(flags: argparse.Namespace) -> dict[str, float]:
+    """The floors by the names of FLOORS; SettingsError for one that the figure cannot reach."""
+    floors = {name: getattr(flags, f"min_{name}") for name in FLOORS}
+    floors = {name: least for name, least in floors.items() if least is not None}
+    for name, least in floors.items():
+        figure, _, lowest = FLOORS[name]
+        if not lowest <= least <= 1:
+            raise SettingsError(f"--min-{name} {least:g}: {figure} is between {lowest} and 1")
+    return floors
+
+
+def hold(result: Verification, floors: Mapping[str, float]) -> Gate:
+    """Whether every floor holds, with a reason for each that does not or is open."""
+    reasons: dict[str, list[str]] = {"holds": [], "falls short": [], "undecided": []}
+    reasons["falls short"] += _unmeasured(result, has_floors=bool(floors))
+    for name, least in floors.items():
+        title, word, _ = FLOORS[name]
+        card = result.card.two_values
+        figure = getattr(card.judge, name) if word and card else result.card.rho
+        value = f"{figure.value:.4f} {interval_text(figure.interval)}"
+        if math.isnan(figure.value):
+            value = "undefined"
+        text = f"{title} {value}, --min-{name} {least:g}"
+        verdict = outcome(figure.interval, least)
+        if verdict == "holds":
+            text = f"{title} {value} >= {least:g}"
+        elif verdict == "undecided":
+            text += f": {_would_decide(result, figure, word, least)}"
+        reasons[verdict].append(text)
+    return Gate(
+        held=reasons["holds"],
+        short=reasons["falls short"],
+        undecided=reasons["undecided"],
+        has_floors=bool(floors),
+    )
+
+
+def _would_decide(result: Verification, figure: Figure, word: str, least: float) -> str:
+    """How many more labels would tell, if the figure stays as it is."""
+    card = result.card.two_values
+    if card and word and (n_more := card.judge.n_more[word]):
+        return f"{counted(n_more, f'more {word}')} would give an interval"
+    if isinstance(figure, Rate) and (ends := figure.interval):
+        n_further = further_outputs(figure.value, ends.low, ends.high, least, figure.n)
+        if n_further:
+            return f"about {counted(n_further, f'more {word}')} would decide, if it stays"
+    return f"label more {PLURALS.get(word, 'documents')}"
+
+
+def _unmeasured(result: Verification, *, has_floors: bool) -> Iterator[str]:
+    """Yield why there is no figure to hold to a floor, a reason each."""
+    number, failed = result.data.n_outputs, result.card.rho.n_failed
+    if failed > MOST_FAILED * number:
+        yield (
+            f"{failed / number:.1%} of the judgements failed ({failed:,} of {number:,}); at most "
+            f"{MOST_FAILED:.0%} may"
+        )
+    if not has_floors:
+        return
+    if (missing := result.n_unjudged) > MOST_FAILED * (number + missing):
+        yield (
+            f"{missing:,} of {number + missing:,} labels have no record; at most "
+            f"{MOST_FAILED:.0%} may"
+        )
+    if result.is_on_met:
+        yield f"it was tuned on {result.n_met:,} of these {result.card.unit}"

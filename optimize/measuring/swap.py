@@ -1,0 +1,238 @@
+"""May one judge take the place of another: the difference held against a margin, and what changes.
+
+Of judges that are worse by the margin at most 5 of 100 pass (benchmarks/swaps.py).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from dspy_judges.errors import JudgesError
+from optimize.figures.as_json import figure_json, json_number
+from optimize.figures.as_text import short_name
+from optimize.inputs.flags import MOST_FAILED
+from optimize.measuring.asking import Entry, Task
+from optimize.measuring.comparison import (
+    ComparedJudge,
+    JudgeComparison,
+    compare_judges,
+    contrast_of,
+    on_common_rows,
+    unmet_by_all,
+)
+from optimize.measuring.misses import said_of
+from optimize.measuring.scored import Scored
+from optimize.statistics.balanced import FEWEST_FOR_INTERVAL, verdicts
+from optimize.statistics.correlations import Mask, document_terms, midranks, read_rows
+from optimize.statistics.floor import MOST_FURTHER
+from optimize.statistics.intervals import Contrast, Interval, Vector, cautious_interval
+
+Outcome = Literal["better", "not worse", "worse", "undecided"]
+# So many changed rows stand in JSON.
+MOST_CHANGED = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapResult:
+    """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
+
+    `difference` is the new judge's figure less the old one's, with its 90 % interval over
+    documents (at system level over systems). Of the `changed` rows those that moved most come
+    first.
+    """
+
+    comparison: JudgeComparison
+    outcome: Outcome
+    margin: float
+    difference: Contrast
+    documents_to_decide: int | None
+    changed: Sequence[Mapping[str, Any]]
+
+    @property
+    def judges(self) -> Sequence[ComparedJudge]:
+        return self.comparison.judges
+
+    @property
+    def unit(self) -> str:
+        """What the interval is over."""
+        return "system" if self.comparison.level == "system" else "document"
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the new judge is worse, be it by less than the margin."""
+        interval = self.difference.interval
+        return interval is not None and interval.high < 0
+
+    @property
+    def verdict(self) -> str:
+        """What these labels certify, in a sentence."""
+        new, old = (short_name(judge.name) for judge in self.judges)
+        margin, outcome = f"{self.margin:g}", self.outcome
+        by = "" if outcome == "better" else f" by more than {margin}"
+        if outcome == "undecided":
+            if self.is_below:
+                return f"{new} is worse than {old}; these labels cannot tell whether{by}."
+            return f"These labels cannot tell whether {new} is worse than {old}{by}."
+        claim = f"On these labels {new} is {outcome} than {old}{by}."
+        if outcome == "not worse" and self.is_below:
+            claim = f"On these labels {new} is worse than {old}, but by less than {margin}."
+        wrong = {"better": "no better", "worse": f"worse by {margin} or less"}
+        otherwise = wrong.get(outcome, f"worse by {margin}")
+        return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.outcome == "undecided"
+
+    @property
+    def faults(self) -> list[str]:
+        """The verdict where it keeps the new judge out, as a gate words it."""
+        words = {"worse": "falls short", "undecided": "undecided"}
+        return [f"{words[self.outcome]}: {self.verdict}"] if self.outcome in words else []
+
+    def count(self, name: str) -> Counter[str]:
+        """How often the changed rows have each value in a column."""
+        return Counter(row[name] for row in self.changed)
+
+    def to_json(self) -> dict[str, Any]:
+        n_documents = self.difference.terms.size
+        return {
+            **self.comparison.to_json(),
+            "swap": self.outcome,
+            "margin": self.margin,
+            "difference": {**figure_json(self.difference), "n_documents": n_documents},
+            "documents_to_decide": self.documents_to_decide,
+            "n_changed": len(self.changed),
+            "moved": self.count("moved"),
+            "people_side_with": self.count("people_side_with"),
+            "changed": self.changed[:MOST_CHANGED],
+            "short": [self.verdict] if self.outcome == "worse" else [],
+            "undecided": [self.verdict] if self.outcome == "undecided" else [],
+        }
+
+
+def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult:
+    """The verdict, the difference that it rests on, and what changes with the swap.
+
+    Raises JudgesError where a judge has no score for more than a tenth of the labels.
+    """
+    both = {entry.name: _mostly_scored(entry) for entry in (new, old)}
+    comparison = compare_judges([new, old], task)
+    judges = sorted(comparison.judges, key=lambda judge: judge.name != new.name)
+    a, b = unmet_by_all(on_common_rows(both)).values()
+    judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
+    a, b = a.of_rows(judged), b.of_rows(judged)
+    contrast, interval, least = difference_of(a, b)
+    outcome, needed = outcome_of(interval, margin), None
+    if a.met or b.met:
+        outcome = "undecided"  # and no number of labels like these would help
+    elif interval and outcome == "undecided":
+        needed = documents_to_decide(contrast.terms, least, margin)
+    return SwapResult(
+        comparison=replace(comparison, judges=judges),
+        outcome=outcome,
+        margin=margin,
+        difference=replace(contrast, interval=interval),
+        documents_to_decide=needed,
+        changed=changed_rows(a, b),
+    )
+
+
+def _mostly_scored(entry: Entry) -> Scored:
+    """The entry's scores; JudgesError where it has none for more than a tenth of the labels."""
+    name, scored = entry.name, entry.scored
+    if scored is None:
+        raise JudgesError(f"{name}: {entry.reason}")
+    failed, n = len(scored.failures) + scored.n_unjudged, len(scored.items) + scored.n_unjudged
+    if failed > MOST_FAILED * n:
+        raise JudgesError(
+            f"no verdict: {name} has no score for {failed:,} of {n:,} labels; at most "
+            f"{MOST_FAILED:.0%} may fail or be missing"
+        )
+    return scored
+
+
+def difference_of(new: Scored, old: Scored) -> tuple[Contrast, Interval | None, float]:
+    """The new judge's figure less the old one's, its 90 % interval, and the `least` of that."""
+    binary = new.is_binary and old.is_binary
+    contrast = contrast_of(new, old, is_binary=binary)
+    n, least = contrast.terms.size, 0.0  # what a document may add
+    if binary:
+        labels, counts = np.unique(new.human, return_counts=True)
+        if counts.min() < FEWEST_FOR_INTERVAL:
+            return contrast, None, least
+        least = n / 2 * _share_of_document(new.documents, new.human == labels[counts.argmin()])
+    elif contrast.interval is None and np.unique(contrast.terms).size > 1:
+        return contrast, None, least
+    elif new.is_pairs:
+        least = n * _share_of_document(new.documents, new.human != 0)
+    elif new.level != "system" and n:
+        least = _loss_of_document(old)
+    return contrast, cautious_interval(contrast.terms, least), least
+
+
+def _share_of_document(documents: Sequence[str], chosen: Mask) -> float:
+    """Of the chosen outputs the share on one's document, on average over the outputs."""
+    counts = np.unique(np.asarray(documents)[chosen], return_counts=True)[1]
+    shares = counts / counts.sum()  # whole documents, as a judge may err on all outputs of one
+    return float(shares @ shares)
+
+
+def _loss_of_document(old: Scored) -> float:
+    """What a judge like the old one loses where it comes to rank a document's outputs at random.
+
+    It loses what the document adds to its rho, here the 90 % quantile over documents. Within a
+    document one of the k! orders of k outputs is the right one, and the loss does not show.
+    """
+    rows = read_rows(old.scores, old.human, old.documents)
+    outputs = rows.judge.size / rows.n_documents if old.level == "summary" else math.inf
+    shown = max(0.5, 1 - math.exp(-math.lgamma(outputs + 1)))
+    return float(np.nanquantile(document_terms(rows, old.level), 0.9)) / shown
+
+
+def documents_to_decide(terms: Vector, least: float, margin: float) -> int | None:
+    """How many documents in all decide, if further ones repeat these; None for too many."""
+    for times in range(2, MOST_FURTHER // terms.size + 1):
+        interval = cautious_interval(np.tile(terms, times), least)
+        if outcome_of(interval, margin) != "undecided":
+            return times * int(terms.size)
+    return None
+
+
+def outcome_of(interval: Interval | None, margin: float) -> Outcome:
+    """Better, not worse (by the margin), worse (by more), or undecided."""
+    if interval is None or interval.low <= -margin <= interval.high:
+        return "undecided"
+    if interval.high < -margin:
+        return "worse"
+    return "better" if interval.low > 0 else "not worse"
+
+
+def changed_rows(new: Scored, old: Scored) -> list[dict[str, Any]]:
+    """The rows on which the judges differ in verdict, side, or else in rank among the others.
+
+    Those that moved most come first; of these, those on which people side with the old judge.
+    """
+    binary, scores = new.is_binary and old.is_binary, (new.scores, old.scores, new.human)
+    places = np.stack([verdicts(side) if binary else np.sign(side) for side in scores])
+    for rows in [] if binary or new.is_pairs else new.ranked_rows:
+        places[:, rows] = midranks(np.stack([side[rows] for side in scores])) / rows.size
+    now, before, people = places
+    nearer = np.abs(before - people) - np.abs(now - people)
+    order = np.lexsort((nearer, -np.abs(now - before)))
+    return [
+        {
+            "id": new.items.items[row].id,
+            "moved": "up" if now[row] > before[row] else "down",
+            "people_side_with": ("neither", "new", "old")[int(np.sign(nearer[row]))],
+            "new": json_number(new.scores[row]),
+            "old": json_number(old.scores[row]),
+            "human": json_number(new.human[row]),
+            **said_of(new, row),
+        }
+        for row in order[now[order] != before[order]].tolist()
+    ]

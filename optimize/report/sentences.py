@@ -1,0 +1,131 @@
+"""Sentences about figures that runs, verifications and comparisons share, on screen and page."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from optimize.figures.as_text import (
+    certainty_text,
+    counted,
+    figure_text,
+    number_text,
+    share_text,
+    short_name,
+    wrapped,
+)
+from optimize.items import DataCounts
+from optimize.measuring.scorecard import PeopleFigures, Scorecard, TwoValueFigures
+from optimize.statistics.correlations import Level
+from optimize.statistics.two_values import Rate
+
+# What a sentence is about, in a word or two, and the sentence.
+Titled = tuple[str, str]
+HeadAndRows = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+# The share of pairs that tossing a coin orders as people do.
+COIN = 0.5
+# The titles of `two_value_sentences`, and the heads of tables of two values.
+TWO_VALUES = ("Fails", "Passes", "Agreement", "Rates")
+RATES = ("TPR", "TNR", "kappa")
+# What is ranked, by the level of rho.
+RANKED = {
+    "summary": "each document's outputs",
+    "dataset": "all outputs",
+    "system": "the systems",
+}
+
+
+def agreement(card: Scorecard, data: DataCounts, *, held_out: bool = False) -> str:
+    """In how many of a hundred pairs the judge does as people do, with an interval, and a coin."""
+    people, order = "the constructed labels" if data.is_constructed else "people", card.order
+    if not card.rho.n_outputs:
+        return "It gave no score at all."
+    if math.isnan(order.value):
+        return f"None can be counted: {people} tell no two {card.unit} with a score apart."
+    documents = counted(order.n_documents, "document")
+    on = f"on {documents} that tuning did not see" if held_out else f"on {documents}"
+    of_one = "" if card.rho.level == "dataset" else " of one document"
+    does = f"orders two outputs{of_one} as {people} do in"
+    if card.is_pairs:
+        does = f"prefers the same side as {people} in"
+    lead = f"It {does} {order.value:.0%} of pairs ({certainty_text(order)}), {on}"
+    if order.interval is None or order.interval.low > COIN:
+        return f"{lead}. A coin reaches {COIN:.0%}."
+    may = order.interval.high >= COIN
+    return f"{lead}. A coin {'may do as well' if may else 'does better'}."
+
+
+def two_value_sentences(card: TwoValueFigures) -> list[str]:
+    """What a judge lets through, its false alarms, and what always saying one word reaches."""
+    judge, always, word = card.judge, card.constant.accuracy, card.constant_word
+
+    def misses(unit: str, name: str, rate: Rate, verbs: tuple[str, str], number: int) -> str:
+        if not rate.n:
+            return f"People call none of these outputs a {unit}: {name} is not known."
+        certainty, n_more = certainty_text(rate), judge.n_more[unit]
+        if rate.interval is None and n_more:
+            certainty = f"{n_more:,} more for an interval"
+        miss, catch = verbs
+        share = f"{name}, it {catch} {share_text(rate.value)}; {certainty}"
+        return f"It {miss} {number:,} of {counted(rate.n, unit)} ({share})."
+
+    counts = judge.confusion
+    return [
+        misses("fail", "TNR", judge.tnr, ("misses", "catches"), counts["fail_pass"]),
+        misses("pass", "TPR", judge.tpr, ("fails", "passes"), counts["pass_fail"]),
+        f"It agrees on {share_text(judge.accuracy.value)} (always saying {word} would on "
+        f"{share_text(always.value)}), kappa {figure_text(judge.kappa)}.",
+        f"People pass {share_text(judge.base_rate.value)}, the judge "
+        f"{share_text(judge.judge_rate.value)}.",
+    ]
+
+
+def as_one_annotator(people: PeopleFigures | None) -> Iterator[Titled]:
+    """Yield whether the judge is as good as one annotator, where several labelled the same."""
+    one = people.one_annotator if people else None
+    if not one:
+        return
+    interval, verdict = one.gap.interval, "Perhaps as good as one of these annotators"
+    if interval is None:
+        verdict = "Too few documents to say whether it is as good as one of these annotators"
+    elif interval.high < 0:
+        verdict = "Not as good as one of these annotators"
+    elif interval.low > 0:
+        verdict = "Better than one of these annotators"
+    yield (
+        "One person",
+        f"{verdict}: rho with the other annotators {number_text(one.judge.value)}, an annotator's "
+        f"{number_text(one.annotator.value)}.",
+    )
+
+
+def scale_warning(card: Scorecard) -> Iterator[Titled]:
+    """Yield that scores are not people's ratings, where their means differ."""
+    scales = card.scales
+    if scales and scales.is_shifted and not card.two_values:
+        yield (
+            "Scores",
+            f"Its mean is {scales.judge_mean:.2f}, the labels' {scales.human_mean:.2f}: "
+            "only the order of its scores is measured.",
+        )
+
+
+def figure_meaning(card: Scorecard | None, level: Level) -> str:
+    """What rho says, in a sentence; of two values what their rates say."""
+    if card and card.two_values:
+        return "TPR is the share of passes that the judge passes, TNR that of fails that it fails."
+    ranked = "pairs by preference" if card and card.is_pairs else RANKED[level]
+    return f"Rho: 1 is people's ranking of {ranked}, 0 a random one."
+
+
+def labels_text(data: DataCounts, unit: str) -> str:
+    """Which labels, and how many."""
+    systems = f"{counted(data.n_systems, 'system')}, " if data.n_systems else ""
+    documents = counted(data.n_documents, "document")
+    if data.weighted:
+        documents += " (weighted; differences are unweighted)"
+    number = counted(data.n_outputs, unit.removesuffix("s"))
+    return f"{documents}, {systems}{number} of {short_name(data.name, 40)}"
+
+
+def paragraphs(sentences: Sequence[Titled]) -> list[str]:
+    return [line for title, text in sentences for line in wrapped(f"{title}: {text}")]

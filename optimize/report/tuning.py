@@ -1,0 +1,189 @@
+"""A tuning run in words: what ships, how it agrees with people, whether tuning helped, its cost."""
+
+import math
+from collections.abc import Iterator
+
+from judges.client import is_embedded
+from optimize.figures.as_text import (
+    SPLITS,
+    certainty_text,
+    cost_text,
+    counted,
+    figure_text,
+    number_text,
+    share_text,
+    table_lines,
+    wrapped,
+)
+from optimize.measuring.tuning_result import SplitResult, TuningResult
+from optimize.report.next_steps import run_steps
+from optimize.report.sentences import (
+    COIN,
+    RATES,
+    TWO_VALUES,
+    HeadAndRows,
+    Titled,
+    agreement,
+    as_one_annotator,
+    labels_text,
+    paragraphs,
+    two_value_sentences,
+)
+
+
+def run_lines(result: TuningResult, folder: str = "") -> list[str]:
+    """A run for a terminal: the answer, what to do next, and both judges' figures."""
+    sentences = [*run_answer(result), ("Next", run_steps(result)[0].replace("`", ""))]
+    files = f"Its errors: {folder}/report.html" + ", misses.csv" * result.is_binary
+    if result.tuned_file:
+        files += f"; {result.tuned_file} did not ship"
+    return [
+        *wrapped(f"{run_title(result)} on {labels_text(result.data, result.unit)}"),
+        "",
+        *paragraphs(sentences),
+        *(["", *table_lines(*run_table(result))] if result.test else []),
+        *(wrapped(files) if folder else []),
+    ]
+
+
+def run_title(result: TuningResult) -> str:
+    """What is judged, and by which model."""
+    by = "the embedded model" if is_embedded(result.lm) else result.lm
+    return f"{result.dimension} judged by {by}"
+
+
+def run_answer(result: TuningResult) -> list[Titled]:
+    """What ships, how it agrees with people, whether tuning helped, and what it cost."""
+    answer = [("Shipped", result.why.removeprefix("Shipped: "))]
+    if not (result.test and result.card):
+        answer.append(("Agreement", "Not known: no labels were held out for a test."))
+        return [*answer, ("Cost", _cost(result))]
+    card = result.card
+    if card.two_values:
+        answer += zip(TWO_VALUES, two_value_sentences(card.two_values), strict=True)
+    else:
+        answer.append(("Agreement", agreement(card, result.data, held_out=True)))
+    answer += _failures(result.test)
+    answer += _unseen(result)
+    answer += [] if card.two_values else as_one_annotator(card.people)
+    return [*answer, ("Gain", gain_sentence(result)), ("Cost", _cost(result))]
+
+
+def _failures(test: SplitResult) -> Iterator[Titled]:
+    """Yield how many of test's outputs have no score, where any has none."""
+    rhos = {word: card.rho for word, card in test.cards.items()}
+    counts = [f"{word} judge {rho.n_failed:,}" for word, rho in rhos.items() if rho.n_failed]
+    if counts:
+        number = max(rho.n_outputs + rho.n_failed for rho in rhos.values())
+        yield "No score", f"{', '.join(counts)} of {number:,} {test.tuned.unit}."
+
+
+def run_table(result: TuningResult) -> HeadAndRows:
+    """Head and rows: both judges' figures on every split that tuning did not use."""
+    rows: list[tuple[str, ...]] = []
+    if result.is_binary:
+        for name, split in result.splits.items():
+            title = "test" if name == "test" else "new systems"
+            for word, card in split.cards.items():
+                if card.two_values:
+                    *rates, kappa = card.two_values.rates
+                    texts = *map(figure_text, rates), number_text(kappa.value)
+                    rows.append((f"{title}, {word}", *texts))
+        return ("", *RATES), rows
+    for name, split in result.splits.items():
+        rhos = [card.rho for card in split.cards.values()]
+        rows.append((SPLITS[name], *map(figure_text, rhos), f"{rhos[0].n_documents:,}"))
+    return (f"{result.level}-level rho", "untuned judge", "tuned judge", "documents"), rows
+
+
+def gain_sentence(result: TuningResult) -> str:
+    """Both judges' figures on test, their difference, and what it tells.
+
+    The figures of dev, on which the judge was chosen, flatter it: they are told nowhere.
+    """
+    test = result.test
+    if not test or math.isnan(test.objective_gain.value):
+        return "Whether tuning helped is not known: there is no gain on test to tell it by."
+    gain, interval = test.objective_gain, test.objective_gain.interval
+    if gain.value == 0 and interval and interval.low == interval.high == 0:
+        return "The search found nothing better than the untuned judge, so nothing was gained."
+    name, figures = f"{result.level}-level rho", [card.rho.value for card in test.cards.values()]
+    if test.balanced_gain:
+        name, figures = "balanced accuracy", [c.beside_coin.value for c in test.cards.values()]
+    untuned, tuned = map(number_text, figures)
+    documents = counted(test.tuned.rho.n_documents, "document")
+    tells = f"{documents} cannot tell that from luck."
+    if interval is None:
+        tells = f"{documents} are too few for an interval, so this may be luck."
+    elif round(interval.low, 3) > 0:
+        tells = f"So tuning helped: these {documents} had no part in it."
+    elif interval.high < 0:
+        tells = f"So the tuned judge is worse: these {documents} had no part in tuning."
+    return (
+        f"On test {name} is {untuned} untuned and {tuned} tuned: "
+        f"{figure_text(gain, signed=True)}{_gain_unseen(result)}. {tells}"
+    )
+
+
+def _gain_unseen(result: TuningResult) -> str:
+    """The paired difference on systems that tuning did not see, as a clause."""
+    if not (result.test and result.unseen):
+        return ""
+    gain = result.unseen.objective_gain
+    if math.isnan(gain.value):
+        return ""
+    joined = "and" if gain.value * result.test.objective_gain.value >= 0 else "but"
+    return f", {joined} {figure_text(gain, signed=True)} on unseen systems"
+
+
+def _unseen(result: TuningResult) -> Iterator[Titled]:
+    """Yield the same on systems that the judge was not tuned on; that none were held out."""
+    share = result.unseen and result.unseen.card(result.shipped).beside_coin
+    if share and not math.isnan(share.value):
+        percent = share_text(share.value)
+        coin = share.interval is not None and share.interval.low <= COIN
+        text = f"On systems that tuning did not see it does so in {percent} of pairs"
+        if result.is_binary:
+            text = f"Balanced accuracy on systems that tuning did not see: {percent}"
+        than = "; a coin may do as well" if coin else ""
+        yield "New systems", f"{text} ({certainty_text(share)}){than}."
+    elif not result.is_pairs and result.data.n_systems > 1:
+        yield "New systems", "Not known: no system was held out from tuning."
+
+
+def _cost(result: TuningResult) -> str:
+    """Dollars, calls and time of the run."""
+    calls = counted(result.lm_calls, "judge call")
+    if result.proposer_calls:
+        calls += f" and {counted(result.proposer_calls, 'proposal')}"
+    if result.cached_calls:
+        calls += f" ({result.cached_calls:,} more from the reply cache)"
+    most = f" of at most ${result.max_cost:.2f}" if result.max_cost else ""
+    cost = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
+    if not (costs := result.cost_per_1000_rows):
+        return cost
+    shipped, untuned, beside = costs[result.shipped], costs["seed"], ""
+    if result.shipped == "tuned":
+        beside = f", {shipped / untuned:.1f} times the untuned judge's {cost_text(untuned)}"
+    return f"{cost} 1,000 rows will cost {cost_text(shipped)}{beside}."
+
+
+def search_end(result: TuningResult) -> Iterator[Titled]:
+    """Yield why the search ended, and what more money is expected to bring."""
+    last, spent = result.last_round, result.cost_usd
+    if not last or result.max_cost is None or spent is None:
+        return
+    gain, further = f"{last.gain:+.3f} on train", f"${2 * last.cost:.2f}"
+    if last.is_final:
+        yield (
+            "Search",
+            f"It ended because its last rounds gained {gain}, no more than their standard error "
+            f"({number_text(last.error)}). Further ones would cost {further} and are expected "
+            f"to gain no more. ${max(0, result.max_cost - spent):.2f} is left unspent.",
+        )
+    else:
+        yield (
+            "Search",
+            f"The limit ended it. Its last rounds gained {gain}; further ones would cost {further} "
+            "and are expected to gain no more than that.",
+        )
