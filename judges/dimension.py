@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
+from typing import Literal
 
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field, Prompt, Reasoning, reasoning_of, with_reasoning
@@ -142,6 +143,14 @@ class Comparison:
 
 
 Subject = Dimension | Comparison
+Kind = Literal["rating", "verdict", "pairwise"]
+
+
+def kind_of(subject: Subject) -> Kind:
+    """Whether a judge of it gives a rating, one of two words, or a choice between two outputs."""
+    if isinstance(subject, Comparison):
+        return "pairwise"
+    return "verdict" if subject.words else "rating"
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:

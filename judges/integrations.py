@@ -17,8 +17,8 @@ from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
-from judges.judge import Judge
 from judges.judgement import Judgement
+from judges.panel import AnyJudge
 
 
 class OpenJudge:
@@ -27,7 +27,7 @@ class OpenJudge:
     `output` and `input` are the keys that the tool gives these under.
     """
 
-    def __init__(self, judge: Judge, options: Options, *, output: str, input: str = "") -> None:
+    def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
         values, mapping = read_options(options)
         if judge.kind == "pairwise":
             raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
@@ -59,7 +59,7 @@ class OpenJudge:
         return value.get(name, only)
 
 
-def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
+def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
 
     Texts are looked for in outputs, inputs and expectations.
@@ -82,7 +82,7 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     return genai.scorer(score, name=judge.name)
 
 
-def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
+def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for Inspect tasks; a failed judgement is `Score.unscored`, which no metric counts.
 
     Texts are looked for in the sample's metadata, its input, the output and the target.
@@ -109,7 +109,7 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     return scoring.scorer(metrics=metrics, name=judge.name)(make)()
 
 
-def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options]) -> Any:
+def deepeval_metric(judge: AnyJudge, *, threshold: float, **options: Unpack[Options]) -> Any:
     """A metric for DeepEval; a failed judgement has no score and an `error`, and fails its case.
 
     Texts are looked for in the test case's metadata, its input, outputs and context. `threshold` is
@@ -143,7 +143,7 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
 
 
 def dspy_metric(
-    judge: Judge, *, threshold: float = -math.inf, **options: Unpack[Options]
+    judge: AnyJudge, *, threshold: float = -math.inf, **options: Unpack[Options]
 ) -> Callable[..., Any]:
     """A metric for `dspy.Evaluate` and optimizers; a failed judgement is NaN.
 

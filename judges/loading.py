@@ -25,13 +25,14 @@ from judges.dimension import (
 )
 from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, shortened
 from judges.judge import Judge
+from judges.panel import AnyJudge, Panel, PanelError
 
 DEFINITIONS = (".yaml", ".yml")
 
 
 def load(
     judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
-) -> Judge:
+) -> AnyJudge:
     """The judge of a catalogue name, a frozen judge's or panel's file, a run folder, FILE.yaml.
 
     A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
@@ -39,6 +40,7 @@ def load(
     """
     source = os.fspath(judge)
     path = Path(source)
+    loaded: AnyJudge
     if source.lower().endswith(DEFINITIONS):
         loaded = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
@@ -166,10 +168,8 @@ def comparison_on(
     return made
 
 
-def _read_judge(path: Path) -> Judge:
+def _read_judge(path: Path) -> AnyJudge:
     """A frozen judge's file, a panel's too; raises FrozenJudgeError or OSError."""
-    from judges.panel import Panel, PanelError
-
     file = frozen.load(path)
     if isinstance(file, JudgeFile):
         return Judge.of_file(file)

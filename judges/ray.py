@@ -17,10 +17,11 @@ from typing import Any, Unpack
 import numpy as np
 
 from dspy_judges.errors import OptionError
+from judges.base_judge import RowJudge
 from judges.client import Options, read_options
 from judges.client.open import check_limits
-from judges.judge import Judge, RowJudge
 from judges.judging import rows_of
+from judges.panel import AnyJudge
 
 
 class JudgeBatch:
@@ -30,7 +31,7 @@ class JudgeBatch:
     its share is spent fail and say so. The options are those of `Judge.score`.
     """
 
-    def __init__(self, judge: Judge, *, workers: int, **options: Unpack[Options]) -> None:
+    def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
         self.judge, (values, self.map) = judge, read_options(options)
         check_limits(workers=workers)
         if values.get("max_calls") is not None:

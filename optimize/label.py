@@ -14,11 +14,11 @@ from typing import Any
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
-from judges.dimension import NAME, Comparison, Subject
-from judges.judge import Judge, kind_of
+from judges.dimension import NAME, Comparison, Subject, kind_of
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPair, LabelledPairs
+from judges.panel import AnyJudge
 from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
@@ -167,7 +167,7 @@ def _subject(flags: argparse.Namespace, labelled: Labelled, texts: Sequence[str]
     return subject
 
 
-def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
+def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     """The judge of --judge; SettingsError where it does not answer as people are to."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
@@ -187,7 +187,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
 
 
 def _ask(
-    judge: Judge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
+    judge: AnyJudge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
 ) -> dict[str, State]:
     """What the judge says of each row, by id, as far as the limits allow."""
     columns, said = judge.find_columns(rows[0]), dict[str, State]()

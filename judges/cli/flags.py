@@ -12,7 +12,7 @@ from judges.labels import flags as labels_flags
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:
-    from judges.judge import Judge
+    from judges.panel import AnyJudge
     from judges.scoring import PlanKind, SamplingPlan
 
 Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
@@ -175,17 +175,19 @@ def add_reporting_flags(run: Flags) -> None:
     run.add_argument("--verbose", action="store_true", help=about)
 
 
-def reasoning_as_asked(judge: "Judge", name: str, args: argparse.Namespace) -> "Judge":
-    """The untuned judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
+def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
+    """The untuned judge with the reasoning that --reasoning names; UsageError if it is frozen."""
     if args.reasoning is None:
         return judge
     if judge.is_frozen:
         raise UsageError(f"{name} is frozen: --reasoning is for judges that are not; leave it out")
-    return type(judge).of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
+    from judges.judge import Judge
+
+    return Judge.of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
 
 
-def constructed_note(judge: "Judge") -> str | None:
-    """What the user of a judge that no person's label taught has to know."""
+def constructed_note(judge: "AnyJudge") -> str | None:
+    """The warning that a judge was tuned on constructed labels; None for any other judge."""
     if not judge.constructed:
         return None
     return (
@@ -194,27 +196,28 @@ def constructed_note(judge: "Judge") -> str | None:
     )
 
 
-def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
-    """The judge with the model, the endpoint and the plan that the flags name."""
-    from judges.panel import Panel
+def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
+    """The judge with the model, the endpoint and the plan that the flags name; UsageError."""
+    from judges.judge import Judge
 
     if args.lm:
-        check_name(args.lm)  # also of a dry run, which opens no model
+        check_name(args.lm)  # also for a dry run, which opens no model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
-    named = judge.with_model(args.lm, args.api_base)
-    if isinstance(named, Panel):
+    result = judge.with_model(args.lm, args.api_base)
+    if not isinstance(result, Judge):
         if plan is not None:
             raise UsageError(f"{judge.name}: a panel's members have plans of their own: no --plan")
-        return named
-    named = named if plan is None else named.with_plan(plan)
-    if judge.plan is not None and named != judge:
+        return result
+    frozen_plan = result.plan
+    result = result.with_plan(plan or frozen_plan)
+    if frozen_plan is not None and result != judge:
         print_note(
-            f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
+            f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
             "model or plan its measured correlations do not hold"
         )
-    return named
+    return result
 
 
 def split_name(text: str) -> tuple[str, str]:

@@ -8,11 +8,11 @@ from typing import Any
 
 from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.flags import DEFAULT_LM, reasoning_as_asked
-from judges.dimension import Comparison, Subject
-from judges.judge import Judge, kind_of
+from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.dimension import Comparison, Subject, kind_of
+from judges.judge import Judge
 from judges.loading import load
-from judges.panel import Panel
+from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
@@ -39,9 +39,10 @@ def show_list(args: argparse.Namespace) -> int:
 
 def show_judge(args: argparse.Namespace) -> int:
     """Print a judge, and what it asks; of a panel what each of its members asks."""
-    judge = reasoning_as_asked(load(args.judge), args.judge, args)
+    judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    prompts = {m.name: m.judge.template() for m in members} or {judge.name: judge.template()}
+    names = [member.name for member in members] or [judge.name]
+    prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
     if args.json:
         record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         print(json.dumps(record, indent=1))
@@ -55,16 +56,16 @@ def show_judge(args: argparse.Namespace) -> int:
     return 0
 
 
-def _about(judge: Judge) -> list[str]:
+def _about(judge: AnyJudge) -> list[str]:
     """Name, definition, texts, scale and origin of a judge, a line each."""
-    subject, plan, provenance = judge.subject, judge.plan, judge.provenance or {}
+    subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
         f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_scale(subject)}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
-    if plan is not None:
+    if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
     data: Any = provenance.get("data")

@@ -22,7 +22,7 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dspy_judges.errors import JudgesError, UsageError
-from judges.cli.flags import follow, mapping, reasoning_as_asked, request_options
+from judges.cli.flags import mapping, request_options, with_model_flags, with_reasoning_flag
 from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
@@ -41,6 +41,7 @@ from judges.judgement import AnyJudgement, Preference
 from judges.labels.columns import MOST_FIRST, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
+from judges.panel import AnyJudge
 from judges.scoring import reply_tokens
 from judges.tables.atomic_write import in_use
 from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
@@ -85,7 +86,7 @@ class CostEstimate(NamedTuple):
 
 
 def estimate_runs(
-    judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
+    judge: AnyJudge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
 ) -> list[CostEstimate]:
     """Of each judge that asks, for rows whose texts together have so many characters.
 
@@ -130,7 +131,7 @@ class TableRun:
     None: the rows' numbers are their ids.
     """
 
-    judges: tuple[Judge, ...]
+    judges: tuple[AnyJudge, ...]
     args: argparse.Namespace
     n_rows: int
     columns: list[str]
@@ -225,7 +226,7 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     )
 
 
-def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
+def _mapped(words: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
     """The columns that --map names; a mapping file may name those of labels, too."""
     columns = mapping(words)
     known = {name for judge in judges for name in judge.texts} | {ID}
@@ -404,9 +405,9 @@ def score(args: argparse.Namespace) -> int:
     return _run(Scores, args)
 
 
-def _asked(judge: Judge, source: str, args: argparse.Namespace) -> Judge:
+def _asked(judge: AnyJudge, source: str, args: argparse.Namespace) -> AnyJudge:
     """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = follow(reasoning_as_asked(judge, source, args), args)
+    judge = with_model_flags(with_reasoning_flag(judge, source, args), args)
     judge.check_origins()
     return judge
 
@@ -435,7 +436,8 @@ class Scores:
     def new_columns(self, columns: Collection[str]) -> list[str]:
         for judge in self.judges:
             suffixes = ["", "_failure"]
-            if any(output.name == "rationale" for output in judge.prompt.outputs):
+            outputs = judge.prompt.outputs if isinstance(judge, Judge) else ()
+            if any(output.name == "rationale" for output in outputs):
                 suffixes.append("_rationale")
             self.columns[judge.name] = _free_names(judge.name, suffixes, columns)
         return [column for new in self.columns.values() for column in new]
@@ -488,7 +490,7 @@ class Scores:
             reason = next(iter(self.failures[self.judges[0].name]))
             raise RowsError(f"no row got a score; the first reason: {reason}")
 
-    def true_rate(self, judge: Judge, *, is_as_tested: bool) -> "TrueRate":
+    def true_rate(self, judge: AnyJudge, *, is_as_tested: bool) -> "TrueRate":
         """The share that a judge of two values passes, corrected for its errors on test labels."""
         from judges.true_rate import corrected_rate  # which loads NumPy
 
