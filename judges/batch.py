@@ -136,7 +136,7 @@ class Batch:
 
         Raises OptionError where the limits have no room for all of them.
         """
-        budget, waiting = self._budget, self._store.waiting(PURPOSE)
+        budget, waiting = self._budget, self._store.open_requests(PURPOSE)
         new = {key: worst for key, worst in self._worst.items() if key not in waiting}
         calls, cost = len(new), sum(new.values())
         if budget.max_calls is not None and calls > (left := budget.max_calls - budget.calls):
@@ -177,7 +177,7 @@ class Batch:
         with self._requests.open("rb") as file:
             asked = {_ANSWER.decode(line).custom_id for line in file}
         # The rows in the store of those that have no answer yet.
-        rows = {key: row for key, row in self._store.waiting(PURPOSE).items() if key in asked}
+        rows = {key: row for key, row in self._store.open_requests(PURPOSE).items() if key in asked}
         failures = []
         with self._client() as client:
             batch = client.batches.retrieve(self.state.batch_id)

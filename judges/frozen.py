@@ -190,7 +190,7 @@ def loads(raw: bytes) -> AnyFile:
     except FrozenJudgeError:
         raise
     except ValueError as error:  # msgspec's, DimensionError, an impossible plan
-        raise FrozenJudgeError(f"no frozen judge: {shortened(error)}") from error
+        raise FrozenJudgeError(f"no frozen judge: {one_line(error)}") from error
     return file
 
 
@@ -232,7 +232,7 @@ def _check(file: AnyFile) -> None:
         raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE!r}: something other than text")
 
 
-def shortened(message: object) -> str:
+def one_line(message: object) -> str:
     """A message that quotes a file, on one line and cut where the file made it long."""
     text = " ".join(str(message).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."

@@ -116,7 +116,7 @@ def choice_of(margin: float) -> Choice | None:
     return "A" if margin > 0 else "B" if margin < 0 else None
 
 
-def shortened(text: str) -> str:
+def quote(text: str) -> str:
     """Quote a reply in one line: its two ends where it is long, since the score is at an end."""
     if len(text) > 8 * QUOTED_LENGTH:
         text = f"{text[: 4 * QUOTED_LENGTH]} ... {text[-4 * QUOTED_LENGTH :]}"

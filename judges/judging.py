@@ -126,7 +126,7 @@ class Asking:
             return _verdict(self._prompt, responses)
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
-        judgement = score_of(self._plan, cast(list[Sample], response.parsed), failures)
+        judgement = score_of(self._plan, cast(list[Sample], response.values), failures)
         is_verdict = self.subject.scale == (0, 1)
         return judgement.at_threshold(self._threshold) if is_verdict else judgement
 
@@ -215,7 +215,7 @@ def _verdict(prompt: Prompt, responses: "Sequence[Response]") -> Preference:
     letters, margins, comparisons = prompt.answer.choices or (), list[float](), list[str | None]()
     failure = None
     for sides, response in zip(BOTH, responses, strict=True):
-        if samples := cast(list[Sample], response.parsed):
+        if samples := cast(list[Sample], response.values):
             margins.append(margin_of(samples, letters))
             comparisons += [sample.text for sample in samples]
         else:

@@ -23,7 +23,7 @@ from judges.dimension import (
     check_prompt,
     untuned_prompt,
 )
-from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, shortened
+from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
 
@@ -64,7 +64,7 @@ def read_subject(spec: str) -> Subject:
     except OSError as error:
         raise DimensionError(f"{spec}: {error.strerror}") from error
     except ValueError as error:
-        raise DimensionError(f"{spec}: {shortened(error)}") from error
+        raise DimensionError(f"{spec}: {one_line(error)}") from error
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):

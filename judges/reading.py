@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from judges.judgement import NoScoreError, shortened
+from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, thinks_at_length
 
 # Characters of a reply; a longer one is not searched for an answer.
@@ -207,7 +207,7 @@ def read(
     field = next(field for field in reversed(outputs) if field.choices)
     place = sections.get(field.name, (start, end))
     if truncated and place[1] == len(reply):
-        raise NoScoreError(f"the reply is cut short: {shortened(reply[start:])}")
+        raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
     # Steps and questions rate parts of the whole: only what is called the answer is it.
     strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
     form = answer_form(field.choices or (), False)
@@ -216,7 +216,7 @@ def read(
     if answer is None or answer.value is None:
         first, *_, last = form.choices
         one_of = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {one_of} in {shortened(reply[start:end])}")
+        raise NoScoreError(f"no {field.name} {one_of} in {quote(reply[start:end])}")
     lead = reply[start : stops[0]].strip()
     unnamed = lead if " " in lead else ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
@@ -237,7 +237,7 @@ def find_answer(
         start = text.index(word)
         return Answer(value, 2, start, start + len(word))
     if len(text.strip()) > MAX_LENGTH:
-        raise NoScoreError(f"more than {MAX_LENGTH:,} characters: {shortened(text)}")
+        raise NoScoreError(f"more than {MAX_LENGTH:,} characters: {quote(text)}")
     own_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
     answers, asides = _answers(plain_text(text, form), form, own_words)
     rank = max((answer.rank for answer in answers), default=0)
@@ -248,7 +248,7 @@ def find_answer(
     values = {answer.value for answer in answers}
     values |= {form.value(match) for match in form.later_answer.finditer(after)} - {None}
     if None in values or len(values) > 1 or _WITHDRAWN.search(after):
-        raise NoScoreError(f"not one clear answer in {shortened(text)}")
+        raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
 
@@ -256,7 +256,7 @@ def answer_span(reply: str) -> tuple[int, int]:
     """The part of a reply after its thoughts, up to the end that the reply marks itself."""
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
-        raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
+        raise NoScoreError(f"a thought without its end: {quote(reply[start:])}")
     completed = _COMPLETED.search(reply, start)
     if completed is None or not reply[start : completed.start()].strip():
         return start, len(reply)
@@ -271,7 +271,7 @@ def plain_text(text: str, form: AnswerForm) -> str:
     text = text.translate(_PLAIN)
     text = form.scale.sub(lambda match: " " * len(match[0]), text)
     if form.numeric and _OTHER_SCALE.search(text):
-        raise NoScoreError(f"an answer on another scale: {shortened(text)}")
+        raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
     def label(markup: re.Match[str]) -> str:
         name = markup[1] or markup[2]

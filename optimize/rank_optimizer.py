@@ -34,7 +34,7 @@ from judges.client import (
 from judges.client.dspy import DspyModel, as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
-from judges.judgement import Judgement, shortened
+from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
 from judges.modules import prompt_of
 from judges.prompt import LETTERS, Prompt, encodable
@@ -402,7 +402,7 @@ class Program:
                 for future in futures:
                     judged = future.result()
                     failure = judged.judgement.failure
-                    monitor.add(Response(replies=(), parsed=(), error=failure))
+                    monitor.add(Response(replies=(), values=(), error=failure))
                     yield judged
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -429,7 +429,7 @@ class Program:
             stopped = lm.engine.stopped
             if isinstance(stopped, FatalModelError | BudgetSpentError):
                 raise stopped from None
-            judgement = Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
+            judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
         totals = usage.get_total_tokens().values()
         names = "prompt_tokens", "completion_tokens"
         return Judged(judgement, *(sum(each.get(name, 0) for each in totals) for name in names))

@@ -244,7 +244,7 @@ def ask_entries(
                     role=entry.name,
                     api_base=judge.api_base,
                     price=None if find_price(judge.lm) else price,
-                    free=entry.in_process,
+                    unlimited=entry.in_process,
                 )
                 judge.clients(clients[entry.name])  # opens those of a panel
         costs = {name: total_estimate(asked[name].expected).cost_usd for name in clients}

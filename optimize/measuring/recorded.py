@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dspy_judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, shortened
+from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
 from judges.reading import (
     NOUN,
     NUMBER,
@@ -170,7 +170,7 @@ def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | s
     }
     value = values.pop() if len(values) == 1 else None
     if value is None:
-        raise NoScoreError(f"no one answer in {shortened(text)}")
+        raise NoScoreError(f"no one answer in {quote(text)}")
     return value
 
 

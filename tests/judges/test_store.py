@@ -214,7 +214,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(
         damaged[chance.randrange(len(damaged))] = chance.randrange(256)
     path.write_bytes(damaged)
     with suppress(StoreError), closing(Store(path)) as store:
-        store.read_settings(), store.get(b"1"), store.waiting("search")
+        store.read_settings(), store.get(b"1"), store.open_requests("search")
         assert Budget(store=store).cost >= 0
         answer(store, b"3", said())
 
