@@ -25,7 +25,7 @@ from judges.client import (
 )
 from judges.dimension import Kind, Subject, kind_of
 from judges.judgement import AnyJudgement
-from judges.judging import MissingColumnError, failed, find_columns
+from judges.judging import MissingColumnError, failed_judgement, find_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,7 +217,7 @@ class BaseJudge(ABC):
                     yield judgement
             except BudgetSpentError as error:
                 for _ in remaining:
-                    yield failed(self.subject, f"not asked: {error}")
+                    yield failed_judgement(self.subject, f"not asked: {error}")
 
         with judge.open_client(**values) as client:
             yield judge_rows

@@ -18,7 +18,7 @@ from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
 from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
-from judges.judging import failed
+from judges.judging import failed_judgement
 
 if TYPE_CHECKING:
     from judges.client import Client
@@ -171,7 +171,7 @@ class Panel(BaseJudge):
             if judgement.failure is not None or math.isnan(judgement.score)
         ]
         if reasons:
-            return failed(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
+            return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         scores = {member.name: judgement.score for member, judgement in pairs}
         # Reasons are the heaviest member's that gives one.
         by_weight: list[Any] = [each for _, each in sorted(pairs, key=lambda p: -p[0].weight)]

@@ -1,4 +1,4 @@
-"""dspy-judges list, show and export: the judges there are, and their prompts."""
+"""dspy-judges list, show and export: print judges and their prompts."""
 
 import argparse
 import json
@@ -38,7 +38,7 @@ def show_list(args: argparse.Namespace) -> int:
 
 
 def show_judge(args: argparse.Namespace) -> int:
-    """Print a judge, and what it asks; of a panel what each of its members asks."""
+    """Print a judge and the messages that it sends; of a panel, those of each member."""
     judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
@@ -57,7 +57,7 @@ def show_judge(args: argparse.Namespace) -> int:
 
 
 def _about(judge: AnyJudge) -> list[str]:
-    """Name, definition, texts, scale and origin of a judge, a line each."""
+    """Lines on a judge: name, definition, texts, scale and origin."""
     subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
@@ -71,14 +71,14 @@ def _about(judge: AnyJudge) -> list[str]:
     data: Any = provenance.get("data")
     if data:
         optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
-        shown = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
+        state = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
         constructed = ", whose labels no person gave" if data.get("constructed") else ""
-        lines.append(f"{shown} judge of optimizer {optimizer}, on {data['name']}{constructed}")
+        lines.append(f"{state} judge of optimizer {optimizer}, on {data['name']}{constructed}")
     return lines
 
 
 def _entry(subject: Subject) -> dict[str, object]:
-    """What --json prints of a judge."""
+    """The entry of a judge in --json."""
     return {
         "name": subject.name,
         "kind": kind_of(subject),
@@ -109,16 +109,16 @@ def export(args: argparse.Namespace) -> int:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     messages, plan = judge.template(), judge.resolved_plan()
-    *shown, last = (message["content"] for message in messages)
-    if any("{{" in text for text in (*shown, SLOT.sub("", last))):
+    *others, last = (message["content"] for message in messages)
+    if any("{{" in text for text in (*others, SLOT.sub("", last))):
         raise UsageError(
             f"{judge.name}: its prompt has double braces, which a template takes for slots"
         )
     spelling = Spelling(judge.lm.removeprefix("openai/"))
     request = spelling.body(messages, sampling_of(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
-    lost = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
+    warning = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
     if judge.kind == "pairwise":
-        lost += "; the judge asks in both orders, and counts a choice that flips as a tie"
-    print_error(f"warning: {lost}")
+        warning += "; the judge asks in both orders, and counts a choice that flips as a tie"
+    print_error(f"warning: {warning}")
     return 0
