@@ -44,15 +44,14 @@ class FailedJudgementWarning(UserWarning):
 
 @dataclass(frozen=True, kw_only=True)
 class BaseJudge(ABC):
-    """A `Judge` or a `Panel`: all that the commands and the optimizers use of either.
+    """What `Judge` and `Panel` have in common.
 
     Args:
         subject: The dimension or comparison that is judged.
         lm: The model that is asked; of a panel, the first that is not the embedded one.
         provenance: Where a tuned judge comes from, as plain data; None for an untuned one.
-        api_base: The endpoint's address. Only the user names it, and no file holds it.
-        lm_from: Who named the model. Where nobody did ("default"), the LM that DSPy is configured
-            with is asked, if there is one.
+        api_base: The endpoint's address, which only the user names.
+        lm_from: Who named the model. By default the LM of `dspy.configure` is asked, if any.
     """
 
     subject: Subject
@@ -65,15 +64,6 @@ class BaseJudge(ABC):
     @abstractmethod
     def parts(self) -> tuple["BaseJudge", ...]:
         """The judges that each ask a model: the judge itself, or a panel's members."""
-
-    @property
-    @abstractmethod
-    def is_frozen(self) -> bool:
-        """Whether the judge keeps the scale, prompt and plan that it was tuned or joined with."""
-
-    @abstractmethod
-    def clients(self, client: "Client") -> tuple["Client", ...]:
-        """The clients of its parts' models, on the budget of `client`, which asks the first."""
 
     @abstractmethod
     def judge_rows(

@@ -199,12 +199,9 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
     expected = untuned_prompt(subject, reasoning_of(prompt))
-    form, expected_form = (
-        [(field.name, field.role, field.choices) for field in each.fields]
-        for each in (prompt, expected)
-    )
-    if form != expected_form:
-        names, expected_names = (", ".join(name for name, *_ in f) for f in (form, expected_form))
+    forms = [[(f.name, f.role, f.choices) for f in each.fields] for each in (prompt, expected)]
+    if forms[0] != forms[1]:
+        names, expected_names = (", ".join(name for name, *_ in form) for form in forms)
         raise DimensionError(
             f"{subject.name}: the prompt's fields ({names}) are not those of what it judges "
             f"({expected_names})"

@@ -93,10 +93,12 @@ class Judge(BaseJudge):
         return (self,)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
+        """The clients that ask its model: `client` alone."""
         return (client,)
 
     @property
     def is_frozen(self) -> bool:
+        """Whether it asks as it was tuned: it has a plan of its own."""
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:

@@ -84,12 +84,6 @@ def _synonyms(subject: Subject, name: str) -> list[str]:
     return list(SHARED) if len(subject.inputs) == 1 else []
 
 
-def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]]:
-    """The rows of a table that is given by its columns."""
-    for values in zip(*texts.values(), strict=True):
-        yield dict(zip(texts, values, strict=True))
-
-
 class Asking:
     """The requests and the reading of replies that a judge needs for any row.
 

@@ -158,11 +158,7 @@ def dimension_on(
 ) -> Dimension:
     """A dimension for labels that no file defines, from its name or a definition.
 
-    Args:
-        name: The dimension's name.
-        answers: Two words, the good one first, or the lowest and the highest rating.
-        texts: The texts that are read, the judged one last.
-        definition: What the dimension means (derived from its name).
+    `answers` are two words, the good one first, or the ends of a scale; the last text is judged.
     """
     quality = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
     task = f"Read closely what you are given, and decide how people would judge {quality}: "

@@ -18,11 +18,8 @@ from judges.reading import read
 class _Judge(dspy.Module):  # type: ignore[misc]
     """A module with one predictor, `judge`, whose adapter is `JudgeAdapter`.
 
-    Args:
-        subject: The dimension or comparison that is judged.
-        prompt: The instruction and fields, in the place of the subject's own.
-        own_lm: Makes the LM that is asked where neither DSPy nor the predictor has one. The
-            module's `save` does not write it.
+    `prompt` replaces the subject's own. `own_lm` makes the LM that is asked where neither DSPy nor
+    the predictor has one; `save` does not write it.
     """
 
     def __init__(

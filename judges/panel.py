@@ -48,10 +48,6 @@ class Member:
     slope: float = 1.0
     intercept: float = 0.0
 
-    def to_scale(self, score: float) -> float:
-        """A score of the member on the panel's scale."""
-        return self.intercept + self.slope * score
-
 
 @dataclass(frozen=True, kw_only=True)
 class Panel(BaseJudge):
@@ -125,6 +121,7 @@ class Panel(BaseJudge):
 
     @property
     def is_frozen(self) -> bool:
+        """True, since its members ask as they did when it was joined."""
         return True
 
     @property
@@ -195,10 +192,11 @@ class Panel(BaseJudge):
     def _mean(self, scores: Sequence[float]) -> float:
         """The weighted mean of the members' scores, each put on the panel's scale."""
         pairs = zip(self.members, scores, strict=True)
-        total = math.fsum(member.weight * member.to_scale(score) for member, score in pairs)
+        total = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
         return total / math.fsum(member.weight for member in self.members)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
+        """The clients that ask its members' models, on the budget of `client`."""
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":

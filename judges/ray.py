@@ -20,7 +20,6 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import RowJudge
 from judges.client import Options, read_options
 from judges.client.open import check_limits
-from judges.judging import rows_of
 from judges.panel import AnyJudge
 
 
@@ -49,7 +48,8 @@ class JudgeBatch:
         if name in batch:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
         columns = self.judge.find_columns([str(column) for column in batch], self.map)
-        rows = rows_of({text: batch[column] for text, column in columns.items()})
+        texts = zip(*(batch[column] for column in columns.values()), strict=True)
+        rows = (dict(zip(columns, row, strict=True)) for row in texts)
         if self._judge_rows is None:
             # Opened in the worker, since an open client cannot be pickled.
             self._judge_rows = self._open.enter_context(self.judge.open(**self.share))

@@ -88,14 +88,9 @@ class CostEstimate(NamedTuple):
 def estimate_runs(
     judge: AnyJudge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
 ) -> list[CostEstimate]:
-    """The estimate for each model of a judge.
+    """The estimate for each model of a judge; `characters` are those of all rows' texts together.
 
-    Args:
-        judge: The judge or panel.
-        n_rows: Rows to judge.
-        characters: Characters of all the rows' texts together.
-        orders: How often a row is asked: 2 for pairs, else 1.
-        price: The user's price; of a panel's models it is for those that no table knows.
+    `price` is the user's; for a panel it is the price of the models that no table knows.
     """
     estimates = []
     for part in judge.parts:

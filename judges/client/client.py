@@ -73,13 +73,9 @@ _log = logging.getLogger(__name__)
 class Request:
     """Messages, how to draw replies, and how to read them.
 
-    Args:
-        messages: The chat messages.
-        sampling: How many replies to draw, and how.
-        accept: Reads a reply; it raises NoScoreError where the reply cannot be read, and the
-            request is then sent again.
-        restate: Makes the messages of that next request (by default the same ones, which at
-            temperature 0 would bring the same reply).
+    `accept` returns the value of a reply. Where it raises NoScoreError the request is sent again,
+    with the messages that `restate` makes (the same ones would bring the same reply at temperature
+    0).
     """
 
     messages: Sequence[Message]
@@ -92,15 +88,9 @@ class Request:
 class Response:
     """The outcome of one request, also where it failed.
 
-    Args:
-        replies: All replies: first those that were read, then the others in the order of
-            `failures`.
-        values: What `accept` returned for the replies that were read.
-        failures: Why each of the other replies could not be read.
-        error: Why the request failed; None where at least one reply was read.
-        tokens_in: Tokens read by the model, over all attempts.
-        tokens_out: Tokens written by the model, over all attempts.
-        cached: Whether nothing was sent, since the store or the cache had the answer.
+    `values[i]` is what `accept` returned for `replies[i]`; further replies could not be read, for
+    the reasons in `failures`. `error` says why a request without any value failed, and is None
+    otherwise. `cached`: nothing was sent, since the store or the cache had the answer.
     """
 
     replies: tuple[Reply, ...]

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -246,23 +246,29 @@ class Session:
         unlimited: bool = False,
         **own: Unpack[ModelOptions],
     ) -> Client:
-        """The client that asks a model; a role always gets the same one.
+        """The client that asks a model; a role, which names its account, always gets the same one.
 
-        Args:
-            lm: The model's name.
-            role: The name of the client's account in the budget (the model's name).
-            keep_going: As for the session (the session's).
-            unlimited: Whether its requests count towards none of the session's limits.
-            **own: Options that replace the session's; an `api_base` of "" is the provider's own.
+        Requests of an `unlimited` client count towards none of the session's limits. Options in
+        `own` replace the session's; an `api_base` of "" is the provider's own.
         """
         role = role or lm
         if role not in self._clients:
             own = ModelOptions(**{name: v for name, v in own.items() if v is not None})  # type: ignore[typeddict-item]
             keep_going = self._keep_going if keep_going is None else keep_going
             budget = Budget() if unlimited else self.budget
-            client = self._make_client(lm, role, budget, keep_going, own)
-            client.open_sibling = partial(self._sibling, client, lm, role, keep_going, own)
-            self._clients[role] = client
+            self._clients[role] = client = self._make_client(lm, role, budget, keep_going, own)
+
+            def open_sibling(other: str, other_base: str | None) -> Client:
+                """The client of another model, at its price in the table, else at this one's."""
+                base = {**self._options, **own}.get("api_base") or None
+                if other == lm and other_base in (base, own.get("api_base")):
+                    return client
+                at, is_free = f" at {other_base}" if other_base else "", is_embedded(other)
+                options: Any = {**own, "api_base": other_base or "", "keep_going": keep_going}
+                options["price"] = find_price(other) or own.get("price")
+                return self.client(other, role=f"{role}: {other}{at}", unlimited=is_free, **options)
+
+            client.open_sibling = open_sibling
         return self._clients[role]
 
     def _make_client(
@@ -290,26 +296,6 @@ class Session:
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
         )
-
-    def _sibling(
-        self,
-        client: Client,
-        lm: str,
-        role: str,
-        keep_going: bool,
-        own: ModelOptions,
-        other: str,
-        other_base: str | None,
-    ) -> Client:
-        """The client of another model, at its price in the table, else at that of `client`."""
-        base = {**self._options, **own}.get("api_base") or None
-        if other == lm and other_base in (base, own.get("api_base")):
-            return client
-        at = f" at {other_base}" if other_base else ""
-        options: Any = {**own, "api_base": other_base or ""}
-        options["price"] = find_price(other) or own.get("price")
-        role, unlimited = f"{role}: {other}{at}", is_embedded(other)
-        return self.client(other, role=role, keep_going=keep_going, unlimited=unlimited, **options)
 
     def close(self) -> None:
         if self.store is not None:

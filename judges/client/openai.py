@@ -356,14 +356,7 @@ class ErrorSource(Protocol):
 
 
 def read_error(source: ErrorSource, status: int, wait: float | None, answer: bytes) -> ModelError:
-    """The exception for an HTTP error, in one line without keys.
-
-    Args:
-        source: The model that answered.
-        status: The HTTP status, not 2xx.
-        wait: Seconds until a retry, by the answer's Retry-After; None where it has none.
-        answer: The body.
-    """
+    """The exception for an HTTP error, on one line without keys; `wait` is its Retry-After."""
     error = complaint(answer)
     where = f"{status} from {source.endpoint}"
     what = f"{where} for {source.name}: {_excerpt(error, source.secrets)}"

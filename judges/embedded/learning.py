@@ -101,12 +101,8 @@ def learn(
 ) -> Regression:
     """The posterior mean of the weights, the level and the local corrections.
 
-    Args:
-        prior: The prior weights, (parts,).
-        parts: Of n examples, (n, parts); of pairs the first's less the second's.
-        latents: The latent scores of the examples, (n,).
-        sources: Equal values mark examples that share a source, (n,).
-        compares: Whether the examples are pairs.
+    `prior` is (parts,), and `parts` of n examples (n, parts), of pairs the first's less the
+    second's; `latents` are their scores, (n,), and equal `sources`, (n,), mark a shared source.
     """
     variances = (PRIOR_PART * np.abs(prior) + PRIOR_MIN) ** 2
     common = parts @ prior
