@@ -35,5 +35,5 @@ def claim_file(path: Path, *, anew: bool = False, permissions: int = 0o666) -> P
         path.touch(permissions, exist_ok=False)
     except FileExistsError:
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise OSError(EINVAL, "is a link or no regular file: delete it", str(path)) from None
+            raise OSError(EINVAL, "is a link or not a regular file: delete it", str(path)) from None
     return path

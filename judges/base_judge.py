@@ -115,9 +115,9 @@ class BaseJudge(ABC):
                 continue
             if not is_plain(judge.lm):
                 raise FatalModelError(
-                    f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no plain "
-                    "PROVIDER/NAME of a known provider; to ask it, name it yourself: --lm MODEL "
-                    "(lm=...)"
+                    f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is not a "
+                    "plain PROVIDER/NAME of a known provider; to ask it, name it yourself: "
+                    "--lm MODEL (lm=...)"
                 )
             made_at, endpoint = (judge.provenance or {}).get("endpoint"), endpoint_of(judge.lm)
             if made_at and not judge.api_base and made_at != endpoint:

@@ -109,7 +109,7 @@ class Batch:
             try:
                 self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
             except (msgspec.DecodeError, RecursionError) as error:
-                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+                raise FatalModelError(f"{self._file}: not the state of a batch ({error})") from None
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}: name them "
@@ -173,7 +173,7 @@ class Batch:
         The files of the batch are then deleted. Raises FatalModelError while the batch is running.
         """
         if self.state.batch_id is None:
-            raise FatalModelError("no batch is submitted; --batch-api submit does")
+            raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
         with self._requests.open("rb") as file:
             keys = {_ANSWER.decode(line).custom_id for line in file}
         # The store's rows of requests without an answer.

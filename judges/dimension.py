@@ -194,7 +194,7 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     if reserved := sorted(RESERVED & {field.name for field in prompt.inputs}):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved[0]!r}, which a judge or DSPy "
-            "keeps for itself; call it otherwise and map the column to it"
+            "uses itself; give it another name and map the column to it"
         )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
@@ -241,7 +241,7 @@ def _check_names(name: str, inputs: Mapping[str, str]) -> None:
     for word in (name, *inputs):
         if not NAME.match(word):
             raise DimensionError(
-                f"{name!r}: {word!r} is no name; use lower-case letters, digits and underscores"
+                f"{name!r}: {word!r} is not a name; use lower-case letters, digits and underscores"
             )
     if not inputs:
-        raise DimensionError(f"{name}: names no text to judge from")
+        raise DimensionError(f"{name}: has no text to judge")

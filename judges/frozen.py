@@ -178,18 +178,18 @@ def loads(raw: bytes) -> AnyFile:
     try:
         document = decode(raw, type=Plain)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
-            raise FrozenJudgeError(f"no {FORMAT} of version {VERSION}")
+            raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
         kind: Any = PanelFile if "members" in document else JudgeFile
         file: AnyFile = convert(document, kind, str_keys=True)
         _check(file)
     except RecursionError as error:
-        raise FrozenJudgeError("no frozen judge: nested too deeply") from error
+        raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
     except ValueError as error:  # msgspec's, DimensionError, an impossible plan
-        raise FrozenJudgeError(f"no frozen judge: {one_line(error)}") from error
+        raise FrozenJudgeError(f"not a frozen judge: {one_line(error)}") from error
     return file
 
 

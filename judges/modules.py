@@ -76,7 +76,7 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         # DSPy would render a missing text, None, as the word "None".
         missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
         if missing:
-            raise ValueError(f"the judge reads {', '.join(missing)}; not given")
+            raise ValueError(f"the judge reads {', '.join(missing)}, which is missing")
         return prompt.messages({field.name: str(inputs[field.name]) for field in prompt.inputs})
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:

@@ -234,11 +234,11 @@ def _problem(panel: Subject, member: Member) -> str | None:
     if _answer(own) != _answer(panel) and not rescaled:
         return f"{_answer(own)}, and the panel {panel.name} {_answer(panel)}"
     if not 1e-100 <= member.weight <= 1e6:
-        return f"has the weight {member.weight}; above 0 and up to 1e6 is one"
+        return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"
     if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
         return f"has the line {line}; a line has a slope above 0, and numbers up to 1e9"
     if isinstance(panel, Comparison) and (member.slope > 1 or member.intercept):
-        return f"has the line {line}; of margins in [-1, 1] its slope is at most 1, and alone"
+        return f"has the line {line}; for margins the slope is at most 1 and the intercept 0"
     return None
 
 

@@ -81,10 +81,12 @@ def corrected_rate(
     both, people, alone, neither, times = table.T
     n_both, n_people, n_alone, n_neither = (times @ each for each in (both, people, alone, neither))
     if not table.size:
-        return TrueRate(judge=judge, withheld="it was not tested on labels as it is asked here")
+        return TrueRate(
+            judge=judge, withheld="it was not tested on labels with this model and plan"
+        )
     for n, word in (n_both + n_people, "passes"), (n_alone + n_neither, "fails"):
         if n < MIN_LABELS:
-            why = f"{n:.0f} {word} are among its test labels; {MIN_LABELS} are the least"
+            why = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
             return TrueRate(judge=judge, withheld=why)
     outputs = np.bincount(codes).astype(float)
     passes_by_document = np.bincount(codes, verdicts[valid]).astype(float)

@@ -180,7 +180,9 @@ def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) 
     if args.reasoning is None:
         return judge
     if judge.is_frozen:
-        raise UsageError(f"{name} is frozen: --reasoning is for judges that are not; leave it out")
+        raise UsageError(
+            f"{name} is frozen: --reasoning is for judges that are not frozen; leave it out"
+        )
     from judges.judge import Judge
 
     return Judge.of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
@@ -208,7 +210,9 @@ def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
     result = judge.with_model(args.lm, args.api_base)
     if not isinstance(result, Judge):
         if plan is not None:
-            raise UsageError(f"{judge.name}: a panel's members have plans of their own: no --plan")
+            raise UsageError(
+                f"{judge.name}: a panel's members have plans of their own: leave out --plan"
+            )
         return result
     frozen_plan = result.plan
     result = result.with_plan(plan or frozen_plan)

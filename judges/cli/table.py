@@ -277,7 +277,7 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
                 store.write_settings(settings)
             elif earlier != settings:
                 raise RowsError(
-                    f"{path} is of other judges, rows or settings: give the same again to go on, "
+                    f"{path} is from other judges, rows or settings: use the same ones to go on, "
                     "or delete that file, or name another --out"
                 )
             elif store.can_go_on:
@@ -430,7 +430,7 @@ class Scores:
         two_valued = [judge.name for judge in self.judges if judge.subject.scale == (0, 1)]
         self.documents: dict[str, list[int]] = {name: [] for name in two_valued}
         if len(self.scores) < len(self.judges):
-            raise UsageError("two judges have one name; score them in two runs")
+            raise UsageError("two judges have the same name; score them in two runs")
         # For each judge the columns of score, failure and, if it gives one, rationale.
         self.columns: dict[str, list[str]] = {}
 
@@ -561,7 +561,7 @@ class Preferences:
             print_output(_win_rate_text(self.subject.name, rate))
         if rate.n == 0:
             raise RowsError(
-                f"no pair got a verdict; the first reason: {self.preferences[0].failure}"
+                f"no pair got a preference; the first reason: {self.preferences[0].failure}"
             )
 
 

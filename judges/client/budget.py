@@ -152,7 +152,7 @@ class Budget:
         """
         again = "the same command with a larger one goes on"
         if self.store is None:
-            again = "the limit is for one start: the same command begins with all of it again"
+            again = "the limit holds for one start: the same command has the whole limit again"
         if self.max_calls is not None:
             calls, later = self.calls, round(self._later_calls)
             if calls >= self.max_calls:

@@ -523,8 +523,8 @@ class Client:
                 job.is_longer = True
                 sampling = replace(sampling, max_tokens=LONGER_REPLY * sampling.max_tokens)
                 self._say_once(
-                    f"{self.model.name}: a reply was cut at its limit of tokens; such are asked "
-                    f"again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
+                    f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
+                    f"sent again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
                 )
             elif is_cut or job.fresh == FRESH_ASKS:
                 return job.response()
@@ -634,7 +634,7 @@ class Client:
             if isinstance(outcome, UnreachableError) and not self._n_answered:
                 if faults >= ATTEMPTS_UNREACHED:
                     raise FatalModelError(str(outcome)) from outcome
-                self._say_once(f"{outcome}; trying for some seconds more")
+                self._say_once(f"{outcome}; retrying for some seconds")
             if not isinstance(outcome, ThrottledError):
                 wait = self._wait(outcome, faults)
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, tries, wait)
@@ -699,7 +699,7 @@ class Client:
         if 0 < retry_after <= LONGEST_RETRY_AFTER:
             wait = retry_after + self._rng.uniform(0.0, min(0.1 * retry_after, 1.0))
         if wait >= NOTABLE_WAIT:
-            self._say_once(f"{error}; waiting {wait:.0f} s before it is asked again")
+            self._say_once(f"{error}; waiting {wait:.0f} s before the next attempt")
         return wait
 
     def _say_once(self, warning: str) -> None:

@@ -111,7 +111,7 @@ def read_key(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
-            f"{name}: holds what no key does (a space, a line break, a curly quote)"
+            f"{name}: its value cannot be a key (it has a space, a line break or a curly quote)"
         )
     hide([value])  # the variable may have any name
     return value

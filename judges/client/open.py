@@ -113,8 +113,8 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
         )
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
-            f"{name}: {Redactor().redact(endpoint)!r} is no address; write http://HOST:PORT/v1 or "
-            "https://..."
+            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write "
+            "http://HOST:PORT/v1 or https://..."
         )
     if holds_secret(base):
         raise FatalModelError(
@@ -143,7 +143,7 @@ def _check_variable(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
-        raise FatalModelError(f"{name}, which is to hold the key, is not set")
+        raise FatalModelError(f"{name}, which should hold the key, is not set")
 
 
 @lru_cache

@@ -332,7 +332,7 @@ def read_usage(
     try:
         usage = msgspec.convert(counts, _Counts)
     except msgspec.ValidationError:
-        _warn_once("answers do not say how many tokens they took: each is counted at its most")
+        _warn_once("answers do not count their tokens: each is counted at its maximum")
         texts: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
         most = max(token_bound(texts), sampling.n * sampling.max_tokens)
         return Usage(token_bound(messages), most)

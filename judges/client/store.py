@@ -201,8 +201,8 @@ class Store:
                 way_out = (
                     "another run is using it; wait for it to end"
                     if "locked" in str(error)
-                    else f"{error}; make room or access, or delete the file to start again (what "
-                    "was answered is then paid for again)"
+                    else f"{error}; free some space or give access, or delete the file to start "
+                    "again (what was answered is then paid for again)"
                 )
                 raise StoreError(f"{self.path}: {way_out}") from error
 

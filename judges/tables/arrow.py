@@ -51,7 +51,7 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
                     yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"
-        advice = "write it anew, for instance with DataFrame.to_parquet"
+        advice = "write it again, for instance with DataFrame.to_parquet"
         raise UnreadableError("bad-parquet", fault, advice) from error
 
 
@@ -93,7 +93,7 @@ def load_dataset(path: str) -> Any:
     try:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
             # The library would read it as an address or a folder.
-            raise ValueError("no name of a data set on the hub")
+            raise ValueError("not the name of a data set on the hub")
         loaded = datasets.load_dataset(name)
     except Exception as error:
         fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"

@@ -175,7 +175,7 @@ def _format_of(path: Path, problems: Problems, default: Format | None = None) ->
     form = READABLE.get(file.suffix.lower(), default)
     if form is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
-        raise UnreadableError("no-format", "is of no format known here", advice)
+        raise UnreadableError("no-format", "has an unknown format", advice)
     return form
 
 

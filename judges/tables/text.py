@@ -107,7 +107,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             return
         raise _json_fault(error, getattr(error, "lineno", None)) from error
     if not isinstance(rows, list):
-        raise UnreadableError("no-object", "is no array of objects", _OBJECTS)
+        raise UnreadableError("no-object", "is not an array of objects", _OBJECTS)
     problems.unit = "row"
     for number, value in enumerate(rows, 1):
         yield from _if_object(number, value, problems)
@@ -117,7 +117,7 @@ def _if_object(number: int, value: object, problems: Problems) -> Iterator[Table
     if isinstance(value, dict):
         yield TableRow(number, value)
     else:
-        problems.add("no-object", "is no JSON object", _OBJECTS, line=number, value=value)
+        problems.add("no-object", "is not a JSON object", _OBJECTS, line=number, value=value)
 
 
 def _json_fault(error: ValueError, line: int | None) -> UnreadableError:

@@ -49,7 +49,7 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     except Exception as error:
         # A damaged file may raise anything in the library.
         fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
-        advice = "save it as .xlsx anew, or export it as CSV"
+        advice = "save it as .xlsx again, or export it as CSV"
         raise UnreadableError("bad-xlsx", fault, advice) from error
     yield from rows_under_header(grid, problems)
 

@@ -276,7 +276,7 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_att
     with pytest.raises(FatalModelError, match=r"\Ano connection to http://nowhere\Z"):
         run(model, 1000)
     assert max(model.seen.values()) == 4
-    assert warnings(caplog) == ["no connection to http://nowhere; trying for some seconds more"]
+    assert warnings(caplog) == ["no connection to http://nowhere; retrying for some seconds"]
 
 
 def test_clients_that_fail_together_come_back_at_different_times(
@@ -303,7 +303,7 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
     throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
     assert parsed(run(Model(throttled), 3)) == [0, 1, 2]
     assert time.monotonic() - start >= 0.3
-    assert warnings(caplog) == ["429 from somewhere; waiting 0 s before it is asked again"]
+    assert warnings(caplog) == ["429 from somewhere; waiting 0 s before the next attempt"]
 
 
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:

@@ -181,7 +181,7 @@ def test_a_strangers_file_chooses_no_model_and_no_endpoint() -> None:
     local = replace(Judge.of(RELEVANCE), lm="openai/http://evil/model")
     panel = Panel.join(RELEVANCE, [asked("own"), asked("local", judge=local)])
     loaded = Panel.of_panel_file(frozen.loads(panel.dumps().encode()))  # type: ignore[arg-type]
-    with pytest.raises(FatalModelError, match="no plain PROVIDER/NAME"):
+    with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
         loaded.check_origins()
 
 
