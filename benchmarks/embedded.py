@@ -69,7 +69,7 @@ def _report(
 
     judge = make_judge(read_task(template[0]["content"]), [])
     parts = np.array([measure_all(judge.roles, one.texts) for one in outputs])
-    weights = judge.learned.weights
+    weights = judge.regression.weights
     whole = _rho(parts @ weights, human, document)
     print(f"{subject.name}: rho {whole:.3f} n={len(outputs)} outputs, {rate:.0f} ratings/s")
     for index, name in enumerate(NAMES):

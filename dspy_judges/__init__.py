@@ -1,3 +1,3 @@
-"""The project's own name: its version, and the console script `dspy-judges`."""
+"""The version of the project and the console script `dspy-judges`."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""dspy-judges: every command by its word."""
+"""The console script `dspy-judges`, which runs each command by its name."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from dspy_judges import __version__
 from dspy_judges.startup import open_streams, run
 
 JUDGES = "judges.cli.main:command"
-# Of each word what it does, and the MODULE:FUNCTION that is called with what follows it.
+# Each command's summary, and the MODULE:FUNCTION that is called with its arguments.
 COMMANDS = {
     "check": ("what a label file holds, and every problem", "optimize.check:main"),
     "label": ("a page to give labels, one output at a time", "optimize.label:command"),
@@ -45,16 +45,16 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code of the command that the first word names."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """Run the command that the first argument names; returns its exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     open_streams()
-    if words == ["--version"]:
+    if arguments == ["--version"]:
         print(f"dspy-judges {__version__}")
         return 0
-    if words[:1] in ([], ["-h"], ["--help"]):
-        print(_help(), file=sys.stdout if words else sys.stderr)
-        return 0 if words else 2
-    name, *rest = words
+    if arguments[:1] in ([], ["-h"], ["--help"]):
+        print(_help(), file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    name, *rest = arguments
     if name not in COMMANDS:
         close = get_close_matches(name, [*COMMANDS, "--help", "--version"], n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"dspy-judges: no {what} {name!r}{hint} (--help lists them)\n")
         return 2
     target = COMMANDS[name][1]
-    return run(target, rest if target.startswith("optimize.") else words)
+    return run(target, rest if target.startswith("optimize.") else arguments)
 
 
 def _help() -> str:

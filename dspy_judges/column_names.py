@@ -1,4 +1,4 @@
-"""When two names are of one column: case and what stands between words apart."""
+"""Compare names of columns without case, blanks and underscores."""
 
 import re
 
@@ -6,5 +6,5 @@ _BETWEEN = re.compile(r"[\s_-]+")
 
 
 def name_key(column: str) -> str:
-    """The same for `worker_id`, `Worker ID` and `WorkerId`."""
+    """The key of a name, the same for `worker_id`, `Worker ID` and `WorkerId`."""
     return _BETWEEN.sub("", column.casefold())

@@ -1,24 +1,24 @@
-"""The one root of the errors that people can mend, below `data` and `judges` alike."""
+"""The root of all errors that users can mend."""
 
 from typing import ClassVar
 
 
 class JudgesError(Exception):
-    """What is wrong, with the thing, the value and the way out."""
+    """An error that users can mend; the message says what is wrong, the value, and what to do."""
 
-    # What a command ends with: 1, it failed; 2, it was used wrongly.
+    # The exit code of a command: 1 failed, 2 wrong usage.
     exit_code: ClassVar[int] = 1
 
 
 class MissingExtraError(JudgesError, ModuleNotFoundError):
-    """A library that an extra installs, or that an install of the judges alone leaves out."""
+    """A library of an optional extra is not installed."""
 
 
 class UsageError(JudgesError, ValueError):
-    """A flag or an option that makes no sense, by itself or with others."""
+    """A flag or an option has a wrong value, or does not go with another."""
 
     exit_code = 2
 
 
 class OptionError(JudgesError, ValueError):
-    """An argument of a wrong value, as given in Python."""
+    """An argument of a Python function has a wrong value."""

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when first used, so that commands start without DSPy."""
+"""Import a package's names when they are first used, so that commands start without DSPy."""
 
 import ast
 import sys
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of what a package's file imports for type checkers alone.
+    """The `__getattr__` and `__dir__` for the names that a package imports under TYPE_CHECKING.
 
-    `__all__` is set, too.
+    `__all__` is set to these names, too.
     """
     namespace = vars(sys.modules[package])
     tree = ast.parse(Path(str(namespace["__file__"])).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""A command's first moments: where modules are found, closed streams, Ctrl-C during imports."""
+"""The start of a command: where modules are found, closed streams, Ctrl-C during imports."""
 
 import codecs
 import io
@@ -18,16 +18,16 @@ HOME = Path(__file__).resolve().parents[1]
 
 
 class _Stream(io.FileIO):
-    """A standard stream that drops its text once its reader is gone: the work goes on.
+    """A standard stream that drops its text once its reader is gone, so that the work goes on.
 
-    Where stdout fails otherwise (a full disk), the process ends with one line on stderr and 1.
+    Any other failure of stdout (a full disk) ends the process with one line on stderr and exit 1.
     """
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as error:
-            # What is buffered already is dropped, too.
+            # The buffer is dropped, too.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             if isinstance(error, BrokenPipeError) or self.fileno() == 2:
                 return len(data)
@@ -35,9 +35,9 @@ class _Stream(io.FileIO):
 
 
 def open_streams() -> None:
-    """Make stdout and stderr outlive their readers, and escape what their encoding lacks.
+    """Make stdout and stderr outlive their readers, and escape characters beyond their encoding.
 
-    Escapes are those of JSON, so that an object that is printed stays one.
+    The escapes are JSON's, so that printed JSON stays valid.
     """
     codecs.register_error("json", lambda e: (json.dumps(e.object[e.start : e.end])[1:-1], e.end))  # type: ignore[attr-defined]
     for name in ("stdout", "stderr"):
@@ -51,8 +51,8 @@ def open_streams() -> None:
             setattr(sys, name, io.TextIOWrapper(raw, **options))
 
 
-def run(target: str, words: Sequence[str] | None = None) -> int:
-    """The exit code of MODULE:FUNCTION, called with the command line's words.
+def run(target: str, arguments: Sequence[str] | None = None) -> int:
+    """Call MODULE:FUNCTION with the arguments of the command line; returns its exit code.
 
     0 done, 1 failed or fell short, 2 wrong usage, 3 undecided, 130 interrupted.
     """
@@ -64,18 +64,18 @@ def run(target: str, words: Sequence[str] | None = None) -> int:
     # `python -m` searches the working folder first: a user's datasets.py would hide the library.
     if Path(sys.path[0]).resolve() == here != HOME and not sys.flags.safe_path:
         sys.path.append(sys.path.pop(0))
-    # Matrices here are small: more threads would only wait for each other.
+    # Matrices here are small, and more threads would only wait for each other.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module, _, function = target.partition(":")
     with loading_time():
         command = getattr(import_module(module), function)
-    code: int = command(sys.argv[1:] if words is None else list(words))
+    code: int = command(sys.argv[1:] if arguments is None else list(arguments))
     return code
 
 
 @contextmanager
 def loading_time() -> Iterator[None]:
-    """End at once on Ctrl-C: nothing is under way yet, and an import may swallow the interrupt."""
+    """End at once on Ctrl-C, since an import may swallow the interrupt and nothing is lost yet."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

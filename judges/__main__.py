@@ -7,7 +7,7 @@ from dspy_judges.startup import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+    """Run one command; returns 0 done, 1 failed, 2 wrong usage or 130 interrupted."""
     return run("judges.cli.main:command", argv)
 
 

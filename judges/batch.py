@@ -1,7 +1,7 @@
-"""Half price: a provider's batch file, submitted, and collected into a run's store within a day.
+"""A provider's batch files: submitted at half price, collected into a run's store within a day.
 
-A table is judged twice: once to write its requests down, and once the store has the answers. Beside
-OUT stand OUT.batch.jsonl, the requests, and OUT.batch.json, the batch.
+A table is judged twice: first to write its requests down, then from the answers in the store. The
+requests are in OUT.batch.jsonl, and the state of the batch in OUT.batch.json.
 """
 
 import time
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
 
 URL = "/v1/chat/completions"
 DISCOUNT = 0.5  # of the usual price
-ENDED = ("completed", "failed", "expired", "cancelled")
+FINAL = ("completed", "failed", "expired", "cancelled")
 MARK, PURPOSE = "judges_run", "batch"
-CLOCKS_DIFFER = 86_400.0  # seconds, at most, between the provider's and this machine's
+MAX_CLOCK_DIFFERENCE = 86_400.0  # seconds, between the provider's clock and this machine's
 
 
 class State(Struct, kw_only=True):
-    """Which batch it is; `run`, empty until it is begun, marks it at the provider's side.
+    """The state of a batch, as OUT.batch.json holds it.
 
-    `begun_at` is in Unix seconds.
+    `run` marks the batch at the provider; it is empty until the batch begins at `begun_at`, in Unix
+    seconds.
     """
 
     lm: str
@@ -72,11 +73,11 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 class Batch:
-    """The batch of the run that writes the file `out`, on the store and the limits of its session.
+    """The batch of the run that writes the file `out`, with the store and limits of its session.
 
-    As a model it answers what the store knows, and writes the rest down. `price` is the usual one.
-    Raises FatalModelError where the batch was begun with another model or endpoint: no file chooses
-    where texts and keys go.
+    As a model it answers from the store and writes all other requests down. `price` is the usual
+    price. Raises FatalModelError where the batch began with another model or endpoint, since no
+    file may choose where texts and keys go.
     """
 
     native_n = True
@@ -108,7 +109,7 @@ class Batch:
             try:
                 self.state = msgspec.json.decode(self._file.read_bytes(), type=State)
             except (ValueError, RecursionError) as error:
-                raise FatalModelError(f"{self._file}: no state of a batch ({error})") from None
+                raise FatalModelError(f"{self._file}: not the state of a batch ({error})") from None
         if (self.state.lm, self.state.endpoint) != (lm, model.endpoint):
             raise FatalModelError(
                 f"{self._file}: its batch asks {self.state.lm} at {self.state.endpoint}: name them "
@@ -116,10 +117,10 @@ class Batch:
             )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
-        """A known answer; raises RefusedError."""
+        """The answer in the store; RefusedError where there is none, after writing the request."""
         key = request_key(self.endpoint, self.name, messages, sampling)
-        if (known := self._store.get(key)) is not None:
-            return known
+        if (completion := self._store.get(key)) is not None:
+            return completion
         if key.hex() not in self._worst:
             body = self._model.spelling.body(messages, sampling)
             request = {"custom_id": key.hex(), "method": "POST", "url": URL, "body": body}
@@ -132,19 +133,19 @@ class Batch:
     async def close(self) -> None: ...
 
     def begin(self) -> int:
-        """Book what was written down at its worst; returns how many requests.
+        """Book the new requests at their worst cost; returns how many are written down.
 
-        Raises OptionError where the limits have no room for all of them.
+        Raises OptionError where they do not fit into the limits.
         """
-        budget, waiting = self._budget, self._store.waiting(PURPOSE)
-        new = {key: worst for key, worst in self._worst.items() if key not in waiting}
+        budget, booked = self._budget, self._store.open_requests(PURPOSE)
+        new = {key: worst for key, worst in self._worst.items() if key not in booked}
         calls, cost = len(new), sum(new.values())
-        if budget.max_calls is not None and calls > (left := budget.max_calls - budget.calls):
-            raise OptionError(f"the batch has {calls:,} requests; --max-calls leaves {left:,}")
-        if budget.max_cost is not None and cost > (free := budget.max_cost - budget.cost):
+        if budget.max_calls is not None and calls > (most := budget.max_calls - budget.calls):
+            raise OptionError(f"the batch has {calls:,} requests; --max-calls leaves {most:,}")
+        if budget.max_cost is not None and cost > (dollars := budget.max_cost - budget.cost):
             raise OptionError(
                 f"the batch may cost ${cost:.4f} with each reply at its longest; --max-cost leaves "
-                f"${free:.4f}"
+                f"${dollars:.4f}"
             )
         for key, worst in new.items():
             self._store.begin(bytes.fromhex(key), self.state.lm, PURPOSE, worst)
@@ -158,39 +159,38 @@ class Batch:
         if self.state.batch_id is not None:
             return
         with self._client() as client:
-            # A run killed between starting a batch and noting it must not start it twice.
-            since = self.state.begun_at - CLOCKS_DIFFER
-            # The newest come first, and pages are asked for as they are read.
-            last = takewhile(lambda b: b.created_at >= since, client.batches.list(limit=100))
-            started = (b for b in last if (b.metadata or {}).get(MARK) == self.state.run)
-            self.state.batch_id = (next(started, None) or self._start(client)).id
+            # A run that was killed after starting the batch must not start it twice.
+            since = self.state.begun_at - MAX_CLOCK_DIFFERENCE
+            # The newest come first, and pages are loaded as they are read.
+            recent = takewhile(lambda b: b.created_at >= since, client.batches.list(limit=100))
+            earlier = (b for b in recent if (b.metadata or {}).get(MARK) == self.state.run)
+            self.state.batch_id = (next(earlier, None) or self._start(client)).id
         self._save()
 
     def collect(self) -> list[str]:
-        """Settle the answers into the store; returns why each of the other requests has none.
+        """Settle the answers into the store; returns why each other request has none.
 
-        The batch is forgotten then; until then it is safe to repeat. Raises FatalModelError while
-        the batch is under way.
+        The files of the batch are then deleted. Raises FatalModelError while the batch is running.
         """
         if self.state.batch_id is None:
             totals = self._store.totals()
             if {total.state for total in totals if total.purpose == PURPOSE} == {ANSWERED}:
                 return []  # an earlier start collected them, and was killed before the last row
-            raise FatalModelError("no batch is submitted; --batch-api submit does")
+            raise FatalModelError("no batch is submitted yet; --batch-api submit does that")
         try:
             with self._requests.open("rb") as file:
-                asked = {_ANSWER.decode(line).custom_id for line in file}
+                keys = {_ANSWER.decode(line).custom_id for line in file}
         except (ValueError, RecursionError) as error:
             what = f"is damaged ({error}); delete it and {self._file} to forget the batch"
             raise FatalModelError(f"{self._requests}: {what}") from None
-        # The rows in the store of those that have no answer yet.
-        rows = {key: row for key, row in self._store.waiting(PURPOSE).items() if key in asked}
+        # The store's rows of requests without an answer.
+        rows = {key: row for key, row in self._store.open_requests(PURPOSE).items() if key in keys}
         failures = []
         with self._client() as client:
             batch = client.batches.retrieve(self.state.batch_id)
-            done = batch.request_counts.completed if batch.request_counts else 0
-            how_far = f"{batch.id} {batch.status}, {done:,} of {len(asked):,} requests answered"
-            if batch.status not in ENDED:
+            n_answers = batch.request_counts.completed if batch.request_counts else 0
+            how_far = f"{batch.id} {batch.status}, {n_answers:,} of {len(keys):,} requests answered"
+            if batch.status not in FINAL:
                 raise FatalModelError(f"the batch is not finished: {how_far}")
             files = filter(None, (batch.output_file_id, batch.error_file_id))
             for answer in (each for file_id in files for each in _answers(client, file_id)):
@@ -203,14 +203,14 @@ class Batch:
         return failures + [f"not answered: {how_far}"] * len(rows)
 
     def _settle(self, answer: _Answer, row: int) -> list[str]:
-        """Keep one answer like any other reply; returns why it is none, if so."""
+        """Keep one answer in the store; returns the failure, if it is one."""
         response = answer.response or _Response(body=answer.error)
         try:
             if response.status_code != 200:
                 raise read_error(self._model, response.status_code, None, bytes(response.body))
             completion = self._model.read_answer(bytes(response.body), (), Sampling())
         except ModelError as error:
-            if not getattr(error, "billed", False):  # else it stays at its worst
+            if not getattr(error, "billed", False):  # else it stays booked at its worst
                 self._store.settle(row, REFUSED, 0.0, None)
             return [str(error)]
         cost = DISCOUNT * self._price.cost_of(completion)
@@ -232,23 +232,23 @@ class Batch:
 
     @contextmanager
     def _client(self) -> Iterator["OpenAI"]:
-        """The official client; its errors become ours, in one line without the key."""
+        """The official client, whose errors become ours, on one line without the key."""
         import openai
 
         model = self._model
-        # A redirect would take the documents to a host that nobody named.
+        # A redirect would send the documents to a host that the user did not name.
         http_client = openai.DefaultHttpxClient(follow_redirects=False)
         key = read_key(model.key_variable) or "none"
         try:
             with openai.OpenAI(base_url=self._api_base, api_key=key, http_client=http_client) as c:
                 yield c
         except openai.OpenAIError as error:
-            said = " ".join(model.secrets.redact(str(error)).split())[:LONGEST_EXCERPT]
-            raise FatalModelError(f"{model.endpoint}: {said}") from None
+            reason = " ".join(model.secrets.redact(str(error)).split())[:LONGEST_EXCERPT]
+            raise FatalModelError(f"{model.endpoint}: {reason}") from None
 
 
 def _answers(client: "OpenAI", file: str) -> Iterator[_Answer]:
-    """A file's answers; what cannot be read is passed over."""
+    """The answers in a file, without the lines that cannot be read."""
     with client.files.with_streaming_response.content(file) as content:
         for line in content.iter_lines():
             with suppress(msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The catalogue: twelve judges as data, from three sources, found by their names.
+"""The catalogue: twelve judges as data, from three sources.
 
 SummEval: Fabbri et al. 2021 (arXiv:2007.12626) for the definitions, Liu et al. 2023 (G-Eval,
 arXiv:2303.16634) for judging them by prompt; fluency is judged from the summary alone.
@@ -27,16 +27,16 @@ POST = {"post": "the forum post that was summarized"}
 def _summeval(
     name: str,
     definition: str,
-    ends: tuple[str, str, str],
+    levels: tuple[str, str, str],
     instruction: str,
     inputs: Texts = DOCUMENT,
 ) -> Dimension:
-    """A judge of SummEval; `ends` say what earns 1, 3 and 5."""
+    """A dimension of SummEval; `levels` say what earns 1, 3 and 5."""
     return Dimension(
         name=name,
         definition=definition,
         inputs=inputs,
-        anchors={1: ends[0], 2: "", 3: ends[1], 4: "", 5: ends[2]},
+        anchors={1: levels[0], 2: "", 3: levels[1], 4: "", 5: levels[2]},
         instruction=instruction,
         source="SummEval (arXiv:2007.12626), G-Eval (arXiv:2303.16634)",
     )
@@ -194,11 +194,11 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Subject:
-    """The catalogue judge of that name; UnknownDimensionError names its neighbours."""
+    """The dimension or comparison of that name; UnknownDimensionError suggests similar names."""
     if name in JUDGES:
         return JUDGES[name]
-    near = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
+    similar = difflib.get_close_matches(name.lower(), JUDGES, n=3, cutoff=0.5)
     raise UnknownDimensionError(
-        f"no judge {name!r} in the catalogue; near it: {', '.join(near or JUDGES)} (dspy-judges "
+        f"no judge {name!r} in the catalogue; near it: {', '.join(similar or JUDGES)} (dspy-judges "
         "list shows all); one of your own is a file, FILE.yaml"
     )

@@ -4,17 +4,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
+from typing import Literal
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import Field, Prompt, Reasoning, reasoning_of, with_reasoning
+from judges.prompt import Field, Prompt, Reasoning, Value, reasoning_of, with_reasoning
 
-# As many as 0 to 100 has: more are no ratings.
+# A 0-100 scale has 101 ratings.
 MAX_RATINGS = 101
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
-# What a verdict may be: words of letters alone, which no reader takes apart.
+# A word of a verdict has letters only, so that no reader splits it.
 WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 
-# What a judge writes, and what DSPy 3.4's Signature, Predict and Example take for their own.
+# Names of fields that a judge writes, and of attributes of DSPy 3.4's Signature and Example.
 RESERVED = frozenset(
     {
         *("rating", "verdict", "rationale", "comparison", "preferred", "completed"),
@@ -25,22 +26,42 @@ RESERVED = frozenset(
 
 
 class DimensionError(JudgesError, ValueError):
-    """A dimension or comparison is ill-defined; the message says where and how to mend it."""
+    """A dimension or comparison is not well defined, or a prompt does not fit it."""
 
 
 class UnknownDimensionError(JudgesError, LookupError):
-    """No judge of that name in the catalogue."""
+    """The catalogue has no judge of that name."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """A quality of one output: its definition, the texts it is judged from, and its scale.
+    """A quality of one output, with its scale.
 
-    `inputs` maps each text's name, in the order shown, to a few words on what it is. The keys of
-    `anchors` are the scale; an anchor may be empty. `instruction` is what an optimizer may rewrite.
-    With two `words`, the good one first, the judge answers with one of them, and the scale is 0, 1.
+    Args:
+        name: Lower-case letters, digits and underscores, at most 64.
+        definition: What the quality means.
+        inputs: The texts that are read, by name, in the order shown, each with a short description.
+            The last one is judged.
+        anchors: From each rating, ascending, to what earns it, which may be empty. There are 2 to
+            101 ratings.
+        instruction: The task, which an optimizer may rewrite.
+        source: Where the definition is from.
+        words: The two words of a verdict, the good one first. The ratings are then 0 and 1.
+
+    Raises:
+        DimensionError: A name, the scale or the words cannot be used.
+
+    Example:
+        >>> tone = Dimension(
+        ...     name="tone",
+        ...     definition="how friendly the reply is",
+        ...     inputs={"query": "the customer's question", "reply": "the reply to judge"},
+        ...     anchors={1: "rude", 2: "", 3: "neutral", 4: "", 5: "warm"},
+        ...     instruction="Judge the tone of the reply.",
+        ... )
+        >>> judge = Judge.of(tone)
     """
 
     name: str
@@ -70,9 +91,10 @@ class Dimension:
         return tuple(self.anchors)
 
     def on_scale(self, low: int, high: int) -> "Dimension":
-        """The same quality rated from `low` to `high`; anchors move with their places.
+        """The same quality rated from `low` to `high`.
 
-        An anchor whose place falls between two ratings is left out.
+        Anchors keep their relative places; one that falls between two ratings is left out. Raises
+        DimensionError for a verdict, or for a scale that is too long or empty.
         """
         if (low, high) == (self.scale[0], self.scale[-1]):
             return self
@@ -86,15 +108,15 @@ class Dimension:
                 f"{self.name}: a scale from {low} to {high}; it has 2 to {MAX_RATINGS} ratings"
             )
         first, width = self.scale[0], self.scale[-1] - self.scale[0]
-        moved = {low + (r - first) * (high - low) / width: text for r, text in self.anchors.items()}
-        anchors = {rating: moved.get(rating, "") for rating in range(low, high + 1)}
+        places = {low + (r - first) * (high - low) / width: t for r, t in self.anchors.items()}
+        anchors = {rating: places.get(rating, "") for rating in range(low, high + 1)}
         return replace(self, anchors=anchors)
 
     def prompt(self) -> Prompt:
         """The prompt of the untuned judge: the texts in, a rating or a verdict out."""
-        written = self.words[::-1] if self.words else self.scale
-        named = zip(written, self.anchors.values(), strict=True)
-        meanings = "; ".join(f"{answer} = {text}" for answer, text in named if text)
+        answers = self.words[::-1] if self.words else self.scale
+        pairs = zip(answers, self.anchors.values(), strict=True)
+        meanings = "; ".join(f"{answer} = {text}" for answer, text in pairs if text)
         description = f"{self.definition} ({meanings})" if meanings else self.definition
         name, choices = ("verdict", self.words) if self.words else ("rating", self.scale)
         answer = Field(name=name, description=description, role="output", choices=choices)
@@ -105,8 +127,17 @@ class Dimension:
 class Comparison:
     """A choice between two outputs for the same texts.
 
-    `inputs` are the texts both sides share (a post, a query); `candidate` is the word for what is
-    compared ("summary", "response"), whose two fields are `{candidate}_a` and `{candidate}_b`.
+    Args:
+        name: Lower-case letters, digits and underscores, at most 64.
+        definition: What the choice is about.
+        inputs: The texts that both sides share (a post, a query), each with a short description.
+        candidate: The word for what is compared, as in "summary"; the two outputs are then the
+            texts `summary_a` and `summary_b`.
+        instruction: The task, which an optimizer may rewrite.
+        source: Where the definition is from.
+
+    Raises:
+        DimensionError: A name cannot be used, or there is no input.
     """
 
     name: str
@@ -125,7 +156,7 @@ class Comparison:
 
     @property
     def scale(self) -> tuple[int, ...]:
-        """Empty, since a choice is no rating."""
+        """Empty, since a choice has no ratings."""
         return ()
 
     def prompt(self) -> Prompt:
@@ -142,49 +173,61 @@ class Comparison:
 
 
 Subject = Dimension | Comparison
+Kind = Literal["rating", "verdict", "pairwise"]
+
+
+def kind_of(subject: Subject) -> Kind:
+    """Whether a judge of it gives a rating, one of two words, or a choice between two outputs."""
+    if isinstance(subject, Comparison):
+        return "pairwise"
+    return "verdict" if subject.words else "rating"
 
 
 def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prompt:
-    """The untuned prompt; without `reasoning` a dimension's has none, a comparison's is brief."""
+    """The untuned prompt; by default without reasoning, and brief for a comparison."""
     prompt = subject.prompt()
     return prompt if reasoning is None else with_reasoning(prompt, reasoning)
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
-    """Raise DimensionError unless a prompt reads its subject's texts and writes on its scale."""
+    """Raise DimensionError unless a prompt reads its subject's texts and answers on its scale."""
     if reserved := sorted(RESERVED & {field.name for field in prompt.inputs}):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved[0]!r}, which a judge or DSPy "
-            "keeps for itself; call it otherwise and map the column to it"
+            "uses itself; give it another name and map the column to it"
         )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
     expected = untuned_prompt(subject, reasoning_of(prompt))
-    if [(f.name, f.role, f.choices) for f in prompt.fields] != [
-        (f.name, f.role, f.choices) for f in expected.fields
-    ]:
-        names, wanted = (", ".join(f.name for f in p.fields) for p in (prompt, expected))
+    forms = [[(f.name, f.role, f.choices) for f in each.fields] for each in (prompt, expected)]
+    if forms[0] != forms[1]:
+        names, expected_names = (", ".join(name for name, *_ in form) for form in forms)
         raise DimensionError(
             f"{subject.name}: the prompt's fields ({names}) are not those of what it judges "
-            f"({wanted})"
+            f"({expected_names})"
         )
     for number, demo in enumerate(prompt.demos):
-        where = f"{subject.name}: demo {number} has"
-        if demo.keys() != {field.name for field in prompt.fields}:
-            raise DimensionError(f"{where} {', '.join(demo)}; it has exactly the prompt's fields")
-        for field in prompt.fields:
-            value, choices = demo[field.name], field.choices
-            is_text = isinstance(value, str)
-            fits = any(type(value) is type(c) and value == c for c in choices or ())
-            if not (fits if choices else is_text):
-                allowed = choices or "a text"
-                raise DimensionError(f"{where} {field.name} {value!r}; allowed: {allowed}")
+        if problem := _demo_problem(prompt, demo):
+            raise DimensionError(f"{subject.name}: demo {number} has {problem}")
+
+
+def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
+    """What is wrong with a demonstration; None if nothing is."""
+    if demo.keys() != {field.name for field in prompt.fields}:
+        return f"{', '.join(demo)}; it has exactly the prompt's fields"
+    for field in prompt.fields:
+        value, choices = demo[field.name], field.choices
+        # True equals 1, but is not the choice 1.
+        is_choice = any(type(value) is type(choice) and value == choice for choice in choices or ())
+        if not (is_choice if choices else isinstance(value, str)):
+            return f"{field.name} {value!r}; allowed: {choices or 'a text'}"
+    return None
 
 
 def are_words(words: Sequence[object]) -> bool:
-    """Whether these are two words that a verdict may be."""
+    """Whether these are two words that a verdict may have."""
     texts = [str(word).casefold() for word in words]
-    # The first token tells them apart.
+    # Their first tokens have to differ.
     differ = len({text.split(" ")[0] for text in texts}) == 2
     return differ and all(WORD.match(text) and " or " not in text for text in texts)
 
@@ -194,11 +237,11 @@ def _inputs(inputs: Mapping[str, str]) -> list[Field]:
 
 
 def _check_names(name: str, inputs: Mapping[str, str]) -> None:
-    """Raise DimensionError where a name is misspelled or there is no input."""
+    """Raise DimensionError for a name that cannot be used, or if there is no input."""
     for word in (name, *inputs):
         if not NAME.match(word):
             raise DimensionError(
-                f"{name!r}: {word!r} is no name; use lower-case letters, digits and underscores"
+                f"{name!r}: {word!r} is not a name; use lower-case letters, digits and underscores"
             )
     if not inputs:
-        raise DimensionError(f"{name}: names no text to judge from")
+        raise DimensionError(f"{name}: has no text to judge")

@@ -1,7 +1,6 @@
-"""The frozen judge's file: one JSON document that anybody can load, and that can hold no code.
+"""The file of a frozen judge: one JSON document without code, keys or addresses.
 
-All of it is checked before any of it is used. Its messages are what is sent, word for word. It
-holds no endpoint and no key.
+The whole file is checked before any of it is used. Its messages are sent word for word.
 """
 
 import hashlib
@@ -27,10 +26,10 @@ from judges.scoring import SamplingPlan
 FORMAT: Final = "dspy-judges frozen judge"
 VERSION: Final = 1
 MAX_MEMBERS = 64
-# What all demonstrations may take of a file; an instruction and a provenance fit beside them.
+# Bytes of all demonstrations in a file, which leaves room for instruction and provenance.
 MAX_DEMO_BYTES = 16_000_000
 MAX_MESSAGE_LENGTH = 500
-# What DSPy marks parts of a message with that it sends as an image, a file or the like.
+# DSPy's mark of a part of a message that it sends as an image, a file or the like.
 CUSTOM_TYPE = "<<CUSTOM-TYPE-"
 # The roles of messages, each with a space before it.
 ROLES = re.compile(r"( system)?( user assistant)* user")
@@ -38,22 +37,22 @@ ROLES = re.compile(r"( system)?( user assistant)* user")
 Word = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 Text = Annotated[str, Meta(max_length=20_000, pattern=r"\S")]
 Rating = Annotated[int, Meta(ge=-1000, le=1000)]
-# Of a model, a member or a data set: on one line.
-Named = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
+# The name of a model, a member or a data set, on one line.
+Name = Annotated[str, Meta(max_length=1000, pattern=r"^[^\s\x00-\x1f]+(?: [^\s\x00-\x1f]+)*\Z")]
 Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Plain = dict[str, Any]
 
 
 class FrozenJudgeError(JudgesError, ValueError):
-    """A file that is no frozen judge, or no longer the one that was saved."""
+    """A file is not a frozen judge, was changed by hand, or cannot hold a judge."""
 
 
 class _Strict(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A part of the file: all its keys, and no others."""
+    """A part of the file that may have no other keys."""
 
 
 class SubjectEntry(_Strict):
-    """A dimension, which has anchors and may have words, or a comparison with its candidate."""
+    """A dimension, with anchors and maybe words, or a comparison, with a candidate."""
 
     name: Word
     definition: Text
@@ -79,9 +78,9 @@ class _Split(Struct):
 
 
 class _Data(_Split):
-    """Of a provenance what is read has its type; the rest is plain data."""
+    """The data set of a provenance; keys that no code reads may hold any plain data."""
 
-    name: Named
+    name: Name
     constructed: bool = False
 
 
@@ -91,9 +90,9 @@ _Count = Annotated[int, Meta(ge=0, le=2**31)]
 class _Provenance(Struct, kw_only=True):
     data: _Data | UnsetType = UNSET
     split: _Split | UnsetType = UNSET
-    optimizer: Named = "none"
+    optimizer: Name = "none"
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
-    shipped: Named = "seed"
+    shipped: Name = "seed"
     budget: Plain = {}
     versions: dict[str, str] = {}
     seed_judge: Plain = {}
@@ -102,7 +101,7 @@ class _Provenance(Struct, kw_only=True):
 
 
 class _File(_Strict, kw_only=True):
-    """What the files of judges and panels share, beside the digest over all."""
+    """The keys that the files of judges and panels share, beside the digest."""
 
     format: Literal["dspy-judges frozen judge"] = FORMAT
     version: Literal[1] = VERSION
@@ -111,20 +110,20 @@ class _File(_Strict, kw_only=True):
 
 
 class JudgeFile(_File, kw_only=True):
-    """A frozen judge's file."""
+    """The file of a judge."""
 
     messages: Annotated[list[Message], Meta(min_length=1, max_length=2 + 2 * MAX_DEMOS)]
     program: Prompt
     sampling: SamplingPlan
-    lm: Named
-    # Of two values alone, where a pass begins elsewhere than at one half.
+    lm: Name
+    # Of a verdict, where a pass does not begin at one half.
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
 
 
 class PanelMember(_Strict):
-    """A judge as in its own file, with the line that takes its scores to the panel's scale."""
+    """A judge as in its own file, with its weight and the line to the panel's scale."""
 
-    name: Named
+    name: Name
     weight: float
     slope: float
     intercept: float
@@ -132,7 +131,7 @@ class PanelMember(_Strict):
 
 
 class PanelFile(_File, kw_only=True):
-    """A panel's file."""
+    """The file of a panel."""
 
     members: Annotated[list[PanelMember], Meta(min_length=1, max_length=MAX_MEMBERS)]
 
@@ -141,14 +140,14 @@ AnyFile = JudgeFile | PanelFile
 
 
 def shared_entries(subject: Subject, provenance: Mapping[str, object] | None) -> Plain:
-    """What every file says of what it judges, and of where it came from."""
+    """The subject and the provenance as every file holds them."""
     values = {name: getattr(subject, name, None) for name in SubjectEntry.__struct_fields__}
     entry = SubjectEntry(**{name: value for name, value in values.items() if value is not None})
     return {"subject": entry, "provenance": None if provenance is None else plain(provenance)}
 
 
 def load(path: Path | str) -> AnyFile:
-    """Read a frozen judge; raises FrozenJudgeError."""
+    """The checked content of a frozen judge's file; raises FrozenJudgeError."""
     try:
         return loads(read_bytes(Path(path), MAX_JUDGE_BYTES))
     except OSError as error:
@@ -158,7 +157,7 @@ def load(path: Path | str) -> AnyFile:
 
 
 def dumps(judge: AnyFile) -> str:
-    """The file's text; raises FrozenJudgeError for what the format cannot hold."""
+    """The JSON text of a file; raises FrozenJudgeError where the format cannot hold the judge."""
     document = to_builtins(judge, str_keys=True)
     document["digest"] = digest(document)
     text = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -167,30 +166,30 @@ def dumps(judge: AnyFile) -> str:
             "its texts hold a key of an environment variable (*_KEY, *_TOKEN, *_SECRET); take it "
             "out of the instruction, the definition or the labels"
         )
-    loads(text.encode("utf-8"))  # what could not be read back is not written
+    loads(text.encode("utf-8"))  # nothing is written that could not be read back
     return text
 
 
 def loads(raw: bytes) -> AnyFile:
-    """Check a file's bytes and return what they hold; raises FrozenJudgeError."""
+    """The checked content of a file's bytes; raises FrozenJudgeError."""
     if len(raw) > MAX_JUDGE_BYTES or raw.count(b"[") + raw.count(b"{") > MAX_JUDGE_BRACKETS:
         most = f"{MAX_JUDGE_BYTES:,} bytes or {MAX_JUDGE_BRACKETS:,} brackets"
         raise FrozenJudgeError(f"more than {most}")
     try:
         document = decode(raw, type=Plain)
         if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
-            raise FrozenJudgeError(f"no {FORMAT} of version {VERSION}")
+            raise FrozenJudgeError(f"not a {FORMAT} of version {VERSION}")
         if document.pop("digest", None) != digest(document):
             raise FrozenJudgeError("the digest does not match: the file was changed by hand")
         kind: Any = PanelFile if "members" in document else JudgeFile
         file: AnyFile = convert(document, kind, str_keys=True)
         _check(file)
     except RecursionError as error:
-        raise FrozenJudgeError("no frozen judge: nested too deeply") from error
+        raise FrozenJudgeError("not a frozen judge: nested too deeply") from error
     except FrozenJudgeError:
         raise
     except ValueError as error:  # msgspec's, DimensionError, an impossible plan
-        raise FrozenJudgeError(f"no frozen judge: {shortened(error)}") from error
+        raise FrozenJudgeError(f"not a frozen judge: {one_line(error)}") from error
     return file
 
 
@@ -202,7 +201,7 @@ def digest(document: Mapping[str, object]) -> str:
 
 
 def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], secrets: Redactor) -> int | None:
-    """What a demonstration takes in a judge's file; None where the file cannot hold it."""
+    """Bytes of a demonstration in a judge's file; None where the file cannot hold it."""
     messages = replace(prompt, demos=(demo,)).template()[1:3]
     try:
         text = json.dumps([demo, messages], indent=4, ensure_ascii=False)
@@ -212,7 +211,7 @@ def demo_bytes(prompt: Prompt, demo: Mapping[str, Value], secrets: Redactor) -> 
 
 
 def _check(file: AnyFile) -> None:
-    """What is sent must be of what is judged, and text alone; raises ValueError."""
+    """Raise ValueError unless the messages fit the subject and hold nothing but text."""
     if file.provenance is not None:
         convert(file.provenance, _Provenance)
     subject = file.subject.read()
@@ -232,14 +231,14 @@ def _check(file: AnyFile) -> None:
         raise FrozenJudgeError(f"its messages hold {CUSTOM_TYPE!r}: something other than text")
 
 
-def shortened(message: object) -> str:
-    """A message that quotes a file, on one line and cut where the file made it long."""
+def one_line(message: object) -> str:
+    """A message on one line, cut where a quoted file makes it long."""
     text = " ".join(str(message).split())
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 3]}..."
 
 
 def plain(value: object) -> Any:
-    """Provenance as JSON takes it: NumPy scalars unwrapped, undefined numbers null."""
+    """Provenance as plain data for JSON: NumPy scalars unwrapped, undefined numbers null."""
     if isinstance(value, Mapping):
         return {encodable(str(name)): plain(entry) for name, entry in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,11 +1,11 @@
 """A judge as another tool's own scorer or metric: MLflow, Inspect, DeepEval, DSPy.
 
-Scores stand on the judge's own scale. A failed judgement is missing in the way of each tool, never
-0. Options are those of `Judge.score` (`lm`, `max_cost`, ...); one budget holds for a scorer's life.
+Scores are on the judge's own scale. A failed judgement is missing in each tool's own way, and never
+0. The options are those of `Judge.score` (`lm`, `max_cost`, ...); a scorer has one budget for life.
 
-The judge's last text is the tool's output, any other is the entry of its name, and the only other
-one is the tool's input. `map` names the key of a text where these rules do not hold, as in
-{"document": "article"}. A tool gives one output: judges of pairs are refused.
+The judge's last text is the tool's output. Any other text is the entry of its name; if there is
+only one other, it may be the tool's input. `map` names the key of a text where this does not fit,
+as in {"document": "article"}. Pairwise judges are refused, since tools give one output.
 """
 
 import asyncio
@@ -17,31 +17,31 @@ from typing import Any, Unpack, cast
 
 from dspy_judges.errors import MissingExtraError, OptionError
 from judges.client import Options, read_options
-from judges.judge import Judge
 from judges.judgement import Judgement
+from judges.panel import AnyJudge
 
 
 class OpenJudge:
-    """A judge that is opened once, for rows of a tool from any thread.
+    """A judge that is opened once and judges rows of a tool from any thread.
 
-    `output` and `input` are the keys that the tool gives these under.
+    `output` and `input` are the keys that the tool has for these.
     """
 
-    def __init__(self, judge: Judge, options: Options, *, output: str, input: str = "") -> None:
+    def __init__(self, judge: AnyJudge, options: Options, *, output: str, input: str = "") -> None:
         values, mapping = read_options(options)
         if judge.kind == "pairwise":
             raise OptionError(f"{judge.name} compares two outputs: use judge.score, or winrate")
         self.judge = judge
-        *others, judged = judge.texts
-        # A text whose name the tool's row does not have.
+        *others, output_text = judge.texts
+        # The key of a text whose name is not in the tool's row.
         self._default = {others[0]: input} if len(others) == 1 else {}
-        self._keys = {judged: output, **mapping}
-        # Open as long as this is.
+        self._keys = {output_text: output, **mapping}
+        # The judge stays open as long as this object lives.
         self._open = ExitStack()
         self._judge_rows = self._open.enter_context(judge.open(**values))
 
     def __call__(self, row: Mapping[str, object]) -> Judgement:
-        """Judge one row of the tool; where the budget has ended, the judgement has failed."""
+        """Judge one row of the tool; once the budget is spent, judgements fail."""
         texts = {name: self._find(name, row) for name in self.judge.texts}
         (judgement,) = cast(list[Judgement], self._judge_rows([texts]))
         if None not in texts.values():
@@ -50,7 +50,7 @@ class OpenJudge:
         return Judgement.failed(f"{judgement.failure} among {keys}; map= names its key")
 
     def _find(self, name: str, row: Mapping[str, object]) -> object:
-        """A text of the judge in a row; what a tool keeps as a mapping holds it by its name."""
+        """A text of the judge in a row; in a nested mapping it is the entry of its name."""
         default = name if name in row else self._default.get(name, name)
         value = row.get(self._keys.get(name, default))
         if not isinstance(value, Mapping):
@@ -59,10 +59,10 @@ class OpenJudge:
         return value.get(name, only)
 
 
-def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
+def mlflow_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for `mlflow.genai.evaluate`; a failed judgement is a Feedback with an error.
 
-    Texts are looked for in outputs, inputs and expectations.
+    Texts may be in outputs, inputs or expectations.
     """
     genai = _tool("mlflow.genai", "mlflow")
     entities = _tool("mlflow.entities", "mlflow")
@@ -73,19 +73,19 @@ def mlflow_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
 
     def score(inputs: Any = None, outputs: Any = None, expectations: Any = None) -> Any:
         row = {"inputs": inputs, "outputs": outputs, "expectations": expectations}
-        said = ask({**_entries(expectations), **_entries(inputs), **row})
-        result: dict[str, Any] = {"value": said.score, "rationale": said.rationale}
-        if said.failure is not None:
-            result = {"error": said.failure}
+        judgement = ask({**_entries(expectations), **_entries(inputs), **row})
+        result: dict[str, Any] = {"value": judgement.score, "rationale": judgement.rationale}
+        if judgement.failure is not None:
+            result = {"error": judgement.failure}
         return entities.Feedback(name=judge.name, source=source, **result)
 
     return genai.scorer(score, name=judge.name)
 
 
-def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
+def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
     """A scorer for Inspect tasks; a failed judgement is `Score.unscored`, which no metric counts.
 
-    Texts are looked for in the sample's metadata, its input, the output and the target.
+    Texts may be in the sample's metadata, its input, the output or the target.
     """
     from anyio import to_thread
 
@@ -96,12 +96,13 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
         async def score(state: Any, target: Any) -> Any:
             output = state.output.completion
             row = {"input": state.input_text, "target": target.text, "output": output}
-            # Beside any event loop that Inspect may use.
-            said = await to_thread.run_sync(ask, {**(state.metadata or {}), **row})
-            if said.failure is not None:
-                why = {"reason": "grader_failed", "explanation": said.failure}
+            # Works with any event loop that Inspect may use.
+            judgement = await to_thread.run_sync(ask, {**(state.metadata or {}), **row})
+            if judgement.failure is not None:
+                why = {"reason": "grader_failed", "explanation": judgement.failure}
                 return scoring.Score.unscored(answer=output, **why)
-            return scoring.Score(value=said.score, answer=output, explanation=said.rationale)
+            reasons = judgement.rationale
+            return scoring.Score(value=judgement.score, answer=output, explanation=reasons)
 
         return score
 
@@ -109,11 +110,11 @@ def inspect_scorer(judge: Judge, **options: Unpack[Options]) -> Any:
     return scoring.scorer(metrics=metrics, name=judge.name)(make)()
 
 
-def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options]) -> Any:
+def deepeval_metric(judge: AnyJudge, *, threshold: float, **options: Unpack[Options]) -> Any:
     """A metric for DeepEval; a failed judgement has no score and an `error`, and fails its case.
 
-    Texts are looked for in the test case's metadata, its input, outputs and context. `threshold` is
-    on the judge's own scale.
+    Texts may be in the test case's metadata, its input, outputs or context. `threshold` is on the
+    judge's own scale.
     """
     metrics = _tool("deepeval.metrics", "deepeval")
     names = ("input", "actual_output", "expected_output", "context", "retrieval_context")
@@ -126,11 +127,11 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
 
         def measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
             row = {name: getattr(test_case, name, None) for name in names}
-            said = ask({**_entries(getattr(test_case, "metadata", None)), **row})
-            self.error, self.reason = said.failure, said.rationale
-            self.score = None if math.isnan(said.score) else said.score
+            judgement = ask({**_entries(getattr(test_case, "metadata", None)), **row})
+            self.error, self.reason = judgement.failure, judgement.rationale
+            self.score = None if math.isnan(judgement.score) else judgement.score
             self.is_successful()
-            return said.score
+            return judgement.score
 
         async def a_measure(self, test_case: Any, *args: object, **kwargs: object) -> float:
             return await asyncio.to_thread(self.measure, test_case)
@@ -143,13 +144,13 @@ def deepeval_metric(judge: Judge, *, threshold: float, **options: Unpack[Options
 
 
 def dspy_metric(
-    judge: Judge, *, threshold: float = -math.inf, **options: Unpack[Options]
+    judge: AnyJudge, *, threshold: float = -math.inf, **options: Unpack[Options]
 ) -> Callable[..., Any]:
     """A metric for `dspy.Evaluate` and optimizers; a failed judgement is NaN.
 
-    Texts are looked for in the prediction, then in the example. Where an optimizer picks
-    demonstrations (`trace` is given), a score counts from `threshold` on, and a failed judgement
-    never does. GEPA gets the judge's reasons as feedback.
+    Texts may be in the prediction or, else, in the example. Where an optimizer selects
+    demonstrations (it passes a `trace`), the metric is whether the score is `threshold` or more,
+    which a failed judgement never is. GEPA gets the judge's reasons as feedback.
     """
     import dspy
 
@@ -159,11 +160,12 @@ def dspy_metric(
         example: Any, pred: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
     ) -> Any:
         prediction = _entries(pred)
-        said = ask({**_entries(example), **prediction, "prediction": prediction})
+        judgement = ask({**_entries(example), **prediction, "prediction": prediction})
+        score = judgement.score
         if pred_name is not None:
-            feedback = said.failure or said.rationale or f"score {said.score:.2f}"
-            return dspy.Prediction(score=said.score, feedback=feedback)
-        return said.score if trace is None else said.score >= threshold
+            feedback = judgement.failure or judgement.rationale or f"score {score:.2f}"
+            return dspy.Prediction(score=score, feedback=feedback)
+        return score if trace is None else score >= threshold
 
     return metric
 

@@ -1,90 +1,50 @@
-"""A judge to use: what it judges, how it asks, how replies become a score, where it came from.
+"""A judge of one prompt: what it judges, what it sends, and how replies become a score."""
 
-`judges.load(...)` finds one; `judge(document=..., summary=...)` judges one output and
-`judge.score(frame)` a whole table; `program()` gives the DSPy module that asks the same, and
-`save()` freezes it in one file.
-"""
-
-import sys
-import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, tee
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
-from judges.client import (
-    EMBEDDED,
-    BudgetSpentError,
-    FatalModelError,
-    Message,
-    ModelOptions,
-    Options,
-    Session,
-    endpoint_of,
-    is_plain,
-    read_options,
-    shared_client,
-)
-from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
+from judges.base_judge import BaseJudge
+from judges.client import EMBEDDED, Message, endpoint_of
+from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
-from judges.judging import (
-    Asking,
-    MissingColumnError,
-    failed,
-    find_columns,
-    judge_rows,
-)
+from judges.judging import Asking, judge_rows
 from judges.prompt import Prompt, Reasoning, fill
 from judges.scoring import SamplingPlan, default_plan, plan_at
 
 if TYPE_CHECKING:
     import dspy
-    import pandas as pd
 
     from judges.client import Client, Model
-    from judges.frozen import AnyFile, JudgeFile
-
-Kind = Literal["rating", "verdict", "pairwise"]
-# Who named a judge's model: nobody, the file that it was read from, or its user.
-Origin = Literal["default", "file", "user"]
-RowJudge = Callable[[Iterable[Mapping[str, object]]], Iterator[AnyJudgement]]
-
-
-def kind_of(subject: Subject) -> Kind:
-    """What a judge of it gives: a rating, one of two words, or a choice between two outputs."""
-    if isinstance(subject, Comparison):
-        return "pairwise"
-    return "verdict" if subject.words else "rating"
-
-
-class FailedJudgementWarning(UserWarning):
-    """Some rows of a table got no score."""
+    from judges.frozen import JudgeFile
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judge:
+class Judge(BaseJudge):
     """A judge of ratings, of two words or of pairs, ready to run.
 
-    `plan` None leaves the way to a score to the model, as catalogue judges do. `lm` is the model it
-    asks, and `api_base` the endpoint, which only its user names. Where nobody named a model, the LM
-    that DSPy is configured with is asked, if it is. `stored_messages` are its file's, where its
-    program would render others: they are sent as they stand. Of two values, what the model
-    gives `threshold` or more is a pass: scores are moved so that a pass has .5 or more.
+    `judges.load` finds one, and `Judge.of` makes one of a dimension or comparison.
+
+    Args:
+        prompt: The instruction, the fields and the demonstrations.
+        plan: The way from replies to a score; None leaves it to the model, as catalogue judges do.
+        threshold: Of a judge of two words, the model's score from which on an output passes, in
+            (0, 1]. Scores are moved so that a pass has .5 or more.
+        stored_messages: The messages of its file where its prompt would render others; they are
+            sent as they are.
+        subject, lm, provenance, api_base, lm_from: See `BaseJudge`.
+
+    Example:
+        >>> judge = judges.load("relevance")
+        >>> judge(document="...", summary="...").score
+        >>> judge.score(frame, lm="openai/gpt-4.1-mini", max_cost=2.0)
     """
 
-    subject: Subject
     prompt: Prompt
     plan: SamplingPlan | None = None
-    lm: str = EMBEDDED
-    provenance: Mapping[str, object] | None = None
     threshold: float = 0.5
-    api_base: str | None = field(default=None, compare=False, repr=False)
-    lm_from: Origin = field(default="default", compare=False, repr=False)
     stored_messages: tuple[Message, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -103,12 +63,24 @@ class Judge:
     def of(
         cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = EMBEDDED
     ) -> "Judge":
-        """The untuned judge of a dimension or comparison (see `untuned_prompt`)."""
+        """The untuned judge of a dimension or comparison.
+
+        Args:
+            subject: What is judged.
+            reasoning: What the model writes before its answer: "none", "brief", "steps" or
+                "questions". By default a dimension has none, and a comparison is brief.
+            lm: The model to ask.
+        """
         return cls(subject=subject, prompt=untuned_prompt(subject, reasoning), lm=lm)
 
     @classmethod
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
-        """Read instructions and demos off a DSPy module with one predictor (see `program`)."""
+        """The judge with the instruction and demos of a DSPy module (see `program`).
+
+        Raises:
+            OptionError: The module has more predictors than one, or none.
+            DimensionError: Its fields are not those of the subject.
+        """
         from judges.modules import prompt_of
 
         predictors = program.predictors()
@@ -117,25 +89,11 @@ class Judge:
         return cls(subject=subject, prompt=prompt_of(predictors[0].signature, predictors[0].demos))
 
     @property
-    def name(self) -> str:
-        return self.subject.name
-
-    @property
-    def kind(self) -> Kind:
-        return kind_of(self.subject)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The names of the texts it reads, in the order shown."""
-        return self.subject.texts
-
-    @property
     def parts(self) -> tuple["Judge", ...]:
-        """The judges that ask a model, each its own: itself, or a panel's members."""
         return (self,)
 
     def clients(self, client: "Client") -> tuple["Client", ...]:
-        """What asks the models of its parts, on the budget of `client`, which asks the first."""
+        """The clients that ask its model: `client` alone."""
         return (client,)
 
     @property
@@ -143,151 +101,23 @@ class Judge:
         """Whether it asks as it was tuned: it has a plan of its own."""
         return self.plan is not None
 
-    @property
-    def constructed(self) -> bool:
-        """Whether it was tuned on constructed labels, which no person gave."""
-        provenance: Mapping[str, Any] = self.provenance or {}
-        is_tuned = provenance.get("shipped") != "seed"
-        return is_tuned and bool((provenance.get("data") or {}).get("constructed"))
-
-    def check_origins(self) -> None:
-        """Raise FatalModelError where a file alone, maybe a stranger's, makes a dangerous choice.
-
-        That is a model that may be an address, a path or a program, and the public endpoint in the
-        place of the private one that it was made at.
-        """
-        for judge in self.parts:
-            if judge.lm_from != "file":
-                continue
-            if not is_plain(judge.lm):
-                raise FatalModelError(
-                    f"{judge.name}: its file names the model {judge.lm[:200]!r}, which is no plain "
-                    "PROVIDER/NAME of a known provider; to ask it, name it yourself: --lm MODEL "
-                    "(lm=...)"
-                )
-            made_at = (judge.provenance or {}).get("endpoint")
-            if made_at and not judge.api_base and made_at != (asked_at := endpoint_of(judge.lm)):
-                raise FatalModelError(
-                    f"{judge.name}: it was made at {str(made_at)[:200]!r}, and {asked_at} would be "
-                    "asked; say where: --api-base URL (api_base=...)"
-                )
-
     def plan_for(self, model: "Model") -> SamplingPlan:
         """Its own plan, or the model's default where it has none."""
         return self.plan or default_plan(model)
 
     def resolved_plan(self) -> SamplingPlan:
-        """The plan it follows with its own model."""
-        # By its model's name alone: what is only saved needs no key.
+        """Its own plan, or the default of its model's endpoint; no model is opened."""
         return self.plan or plan_at(endpoint_of(self.lm, self.api_base))
-
-    def __call__(self, **texts: str) -> AnyJudgement:
-        """Judge one output, or one pair in both orders; a failed judgement says why."""
-        if texts.keys() != set(self.subject.texts):
-            given, names = ", ".join(texts) or "nothing", ", ".join(self.texts)
-            raise TypeError(f"the judge {self.name!r} reads {names}; given: {given}")
-        with self.open_client() as client:
-            (judgement,) = self.judge_rows([texts], client)
-        return judgement
-
-    @contextmanager
-    def open_client(
-        self, *, keep_going: bool = True, **options: Unpack[ModelOptions]
-    ) -> Iterator["Client"]:
-        """Open what asks its model; without options it is the process's own, which stays open."""
-        self.check_origins()
-        opening: Any = {"lm": self.lm, "api_base": self.api_base}
-        is_named = self.lm_from != "default" or self.lm != EMBEDDED or self.api_base
-        if not is_named and self.provenance is None and "dspy" in sys.modules:
-            from judges.client.dspy import DspyModel, configured_lm
-
-            if (configured := configured_lm()) is not None:
-                model = DspyModel(configured)
-                opening = {"lm": model.name, "models": {model.name: model}}
-        if keep_going and not options and "models" not in opening:
-            yield shared_client(self.lm, self.api_base)
-            return
-        with Session(keep_going=keep_going, **opening, **options) as session:
-            yield session.client(opening["lm"])
 
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Judge a stream of rows in their order; a row that lacks a text fails and is not sent."""
         self.check_origins()
         plan = self.plan_for(client.model)
         asking = Asking(
             self.subject, self.prompt, plan, self.template(), client, seed, self.threshold
         )
         return judge_rows(asking, rows)
-
-    @contextmanager
-    def open(self, **options: Unpack[Options]) -> Iterator[RowJudge]:
-        """Open its model once for many calls, with options as for `score`.
-
-        Yields a function from rows to their judgements, for any thread. Rows that the budget has no
-        room for are failed judgements that say so.
-        """
-        values, mapping = read_options(options)
-        columns = {name: mapping.get(name, name) for name in self.texts}
-        judge = self.with_model(values.pop("lm", None), values.pop("api_base", None))
-        seed = values.pop("seed", 0)
-
-        def judged(rows: Iterable[Mapping[str, object]]) -> Iterator[AnyJudgement]:
-            texts, remaining = tee(
-                {name: row.get(column) for name, column in columns.items()} for row in rows
-            )
-            try:
-                for judgement in judge.judge_rows(texts, client, seed=seed):
-                    next(remaining)
-                    yield judgement
-            except BudgetSpentError as error:
-                for _ in remaining:
-                    yield failed(self.subject, f"not asked: {error}")
-
-        with judge.open_client(**values) as client:
-            yield judged
-
-    def judge_all(
-        self, rows: Iterable[Mapping[str, object]], **options: Unpack[Options]
-    ) -> Iterator[AnyJudgement]:
-        """Judge a stream of rows with options as for `score`, rationales and all."""
-        with self.open(**options) as judge_rows:
-            yield from judge_rows(rows)
-
-    def score(self, frame: "pd.DataFrame", **options: Unpack[Options]) -> "pd.Series[float]":
-        """Score every row of a DataFrame; the Series has the frame's index, failures are NaN.
-
-        Conversations are read as `dspy-judges score` reads them. A pairwise judge gives its margin
-        in [-1, 1], positive for A. `attrs["n_failed"]` counts failures and `attrs["failures"]` each
-        reason.
-        """
-        import pandas as pd
-
-        values, mapping = read_options(options)
-        if not isinstance(frame, pd.DataFrame):
-            raise TypeError(
-                f"score() takes a DataFrame, not {type(frame).__name__}; judge_all() takes rows"
-            )
-        from judges.labels.conversations import as_texts
-
-        names, records = [*map(str, frame.columns)], frame.itertuples(index=False, name=None)
-        rows = [as_texts(dict(zip(names, record, strict=True))) for record in records]
-        columns = self.find_columns({*names, *chain.from_iterable(rows)}, mapping)
-        if double := [name for name in columns.values() if names.count(name) > 1]:
-            raise MissingColumnError(f"two columns are called {double[0]!r}; rename one")
-        scores, reasons = [], Counter[str]()
-        for result in self.judge_all(rows, **values, map=columns):
-            scores.append(result.score)
-            if result.failure is not None:
-                reasons[result.failure] += 1
-        series = pd.Series(scores, index=frame.index, name=self.name, dtype="float64")
-        series.attrs.update(n_failed=reasons.total(), failures=dict(reasons.most_common(100)))
-        if reasons:
-            (reason, count), n = reasons.most_common(1)[0], reasons.total()
-            message = f"{n} of {len(frame)} judgements failed; {count} of them: {reason}"
-            warnings.warn(f"{self.name}: {message}", FailedJudgementWarning, stacklevel=2)
-        return series
 
     def template(self) -> list[Message]:
         """The messages that it sends, with `{{name}}` slots for texts in the last one."""
@@ -298,15 +128,21 @@ class Judge:
         return self.stored_messages or self.prompt.template()
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """What it sends for one output; KeyError names a text that is missing."""
+        """The messages that it sends for one output; KeyError names a text that is missing."""
         return fill(self.template(), texts)
 
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
-        It asks the LM that DSPy is configured with, else the judge's own model, for one reply: of a
-        verdict the word, which no threshold moves. Raises OptionError where its file's messages are
-        not those that its program renders.
+        The module asks the LM that DSPy is configured with, else the judge's own model, for one
+        reply. A verdict is the word of that reply: no threshold moves it.
+
+        Raises:
+            OptionError: The judge's file has other messages than a program would render.
+
+        Example:
+            >>> program = judges.load("relevance").program()
+            >>> program(document="...", summary="...").rating
         """
         if self.stored_messages is not None:
             raise OptionError(
@@ -326,14 +162,16 @@ class Judge:
         module.judge.demos = demos_of(self.prompt)
         return module
 
-    def find_columns(
-        self, available: Collection[str], mapping: Mapping[str, str] | None = None
-    ) -> dict[str, str]:
-        """What it reads of a row -> column (see `judging.find_columns`); MissingColumnError."""
-        return find_columns(self.subject, available, mapping)
+    def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
+        """The same judge with the model or the endpoint that its user names.
 
-    def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Judge":
-        """The same judge with the model that its user names, or the endpoint."""
+        Args:
+            lm: "embedded", "openai/NAME", or any model that DSPy knows; None keeps the model.
+            api_base: The address of an OpenAI-compatible server; None keeps the endpoint.
+
+        Raises:
+            OptionError: `api_base` is empty.
+        """
         if api_base is not None and not api_base.strip():
             raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_from="user")
@@ -343,21 +181,7 @@ class Judge:
         """The same judge with another way from replies to a score."""
         return replace(self, plan=plan)
 
-    def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Freeze into one JSON file, atomically; FileExistsError unless `overwrite`."""
-        from judges.tables.atomic_write import write_atomically  # which judging does without
-
-        write_atomically(Path(path), self.dumps().encode("utf-8"), overwrite=overwrite)
-        return Path(path)
-
-    def dumps(self) -> str:
-        """The text that `save` writes."""
-        from judges import frozen
-
-        return frozen.dumps(self.freeze())
-
-    def freeze(self) -> "AnyFile":
-        """What its file holds."""
+    def freeze(self) -> "JudgeFile":
         from msgspec import UNSET
 
         from judges.frozen import JudgeFile, shared_entries

@@ -7,23 +7,30 @@ from typing import Any, Literal
 
 from dspy_judges.errors import JudgesError
 
-# Of a score that was recorded: a square of what is larger, or a map of it, may be no number.
+# The largest recorded score: a larger one overflows when squared.
 LARGEST_SCORE = 1e9
 QUOTED_LENGTH = 160
 Choice = Literal["A", "B"]
 
 
 class NoScoreError(JudgesError, ValueError):
-    """A reply holds no score; recorded as a failed judgement, and the run goes on."""
+    """A reply without a score; its judgement has failed, and the run goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """One judge's result for one output: never an exception, never a made-up number.
+    """One judge's result for one output.
 
-    `score` is a rating, a mean over samples or an expectation over the scale; NaN when failed.
-    `distribution` maps each rating to its probability (or share of samples). `samples` replies
-    made the score; `unparsable` more held none. A panel's judgement has its `members`' own scores.
+    Args:
+        score: On the judge's scale: a rating, a mean over samples, or an expectation; of a verdict
+            in [0, 1], where a pass has .5 or more; NaN where the judgement failed.
+        rating: The rating of a single reply; 1 or 0 of a verdict.
+        distribution: The probability of each rating, or its share of the samples.
+        rationale: The judge's reasons, if it gave any.
+        failure: Why there is no score; None if there is one.
+        samples: How many replies made the score.
+        unparsable: How many more replies could not be read.
+        members: The members' own scores, by name, where the judge is a panel.
     """
 
     score: float
@@ -40,9 +47,9 @@ class Judgement:
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
     def at_threshold(self, threshold: float) -> "Judgement":
-        """A verdict whose score is moved so that `threshold` becomes .5, and the rating says it.
+        """The verdict with its score moved so that `threshold` becomes .5.
 
-        The order of scores stays as it is, and every reader of scores sees the same verdict.
+        The order of scores stays the same, and every reader of scores sees the same verdict.
         """
         if self.failure is not None:
             return self
@@ -53,7 +60,7 @@ class Judgement:
         return replace(self, score=score, rating=int(score >= 0.5))
 
     def as_json(self) -> dict[str, object]:
-        """What JSON holds of it."""
+        """The judgement as plain data for JSON, without counts of replies."""
         distribution = self.distribution
         return {
             "score": None if math.isnan(self.score) else self.score,
@@ -67,12 +74,18 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """One judge's result for one pair, in one or both orders.
+    """One judge's result for one pair of outputs, A and B, in one or both orders.
 
-    `order_ab` and `order_ba` name the preferred output by its own letter, whatever its place was
-    (None: neither, or not known). `margin` in [-1, 1] is positive for A; `margin_ab` and
-    `margin_ba` are those of each order; NaN: failed or not known. A panel's verdict has its
-    `members`' own margins.
+    Args:
+        margin: In [-1, 1], positive for A; NaN where the judgement failed.
+        preferred: "A", "B" or "tie"; None where the judgement failed.
+        order_ab: The output preferred when A is shown first; None for neither, or unknown.
+        order_ba: The same when B is shown first, by the output's own letter.
+        comparison: The judge's reasons, if it gave any.
+        failure: Why there is no preference; None if there is one.
+        margin_ab: The margin when A is shown first; NaN if unknown.
+        margin_ba: The margin when B is shown first.
+        members: The members' own margins, by name, where the judge is a panel.
     """
 
     margin: float
@@ -87,11 +100,12 @@ class Preference:
 
     @property
     def score(self) -> float:
+        """The margin, as the score of any judgement."""
         return self.margin
 
     @classmethod
     def of_orders(cls, margin_ab: float, margin_ba: float, **other: Any) -> "Preference":
-        """The verdict of both orders' margins; a choice that follows the position is a tie."""
+        """The preference by both orders' margins; a choice that follows the position is a tie."""
         ab, ba = choice_of(margin_ab), choice_of(margin_ba)
         return cls(
             margin=(margin_ab + margin_ba) / 2,
@@ -112,12 +126,12 @@ AnyJudgement = Judgement | Preference
 
 
 def choice_of(margin: float) -> Choice | None:
-    """The output that a margin prefers; None: neither, or no margin."""
+    """The output that a margin prefers; None for a margin of 0 or NaN."""
     return "A" if margin > 0 else "B" if margin < 0 else None
 
 
-def shortened(text: str) -> str:
-    """Quote a reply in one line: its two ends where it is long, since the score is at an end."""
+def quote(text: str) -> str:
+    """Quote a reply on one line; of a long one its two ends, since a score is at an end."""
     if len(text) > 8 * QUOTED_LENGTH:
         text = f"{text[: 4 * QUOTED_LENGTH]} ... {text[-4 * QUOTED_LENGTH :]}"
     line = " ".join(text.split())

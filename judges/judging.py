@@ -1,6 +1,6 @@
-"""Judge rows of texts: from a table's row to requests, and from replies to judgements and verdicts.
+"""Judge rows of texts: from rows to requests, and from replies to judgements and preferences.
 
-Rows that cannot be judged (a text is missing or nothing in it can be seen) fail, and are not sent.
+Rows that lack a text, or whose text shows nothing, are failed judgements and are not sent.
 """
 
 import math
@@ -31,64 +31,63 @@ if TYPE_CHECKING:
     from judges.client import Client, Request, Response
 
 BOTH = ("ab", "ba")  # which output is shown first
-# Of characters that show nothing alone: controls, formats (zero-width, bidi), spaces, line ends.
+# Categories of characters that show nothing: controls, formats (zero-width, bidi), blanks.
 INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
-# Words that label files use for what both sides of a pair were given, and for the two sides.
+# Names in label files for the text that both sides of a pair answer, and for the two sides.
 SHARED = ("prompt", "document", "post", "query")
 CANDIDATES = ("response", "output")
 
 
 class MissingColumnError(JudgesError, ValueError):
-    """A table lacks a text that the judge reads; the message says which, and the way out."""
+    """A table has no column for a text that the judge reads."""
 
 
 def find_columns(
     subject: Subject, available: Collection[str], mapping: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Text name -> column, by `mapping` first; raises MissingColumnError.
+    """The column of each text that a judge of the subject reads.
 
-    A pair's texts may also stand under the names of labelled pairs (`prompt`, `response_a`, ...).
-    Names may differ in case and spaces where one column has them.
+    It is the column that `mapping` names, else the one of the text's own name. Texts of a pair may
+    have the names of labelled pairs, too (`prompt`, `response_a`, ...). Raises MissingColumnError.
     """
     mapping = mapping or {}
-    columns = {}
-    for name in subject.texts:
-        names = [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)]
-        exact = [column for column in names if column in available]
-        keys = {name_key(column) for column in names}
-        alike = [column for column in available if name_key(column) in keys]
-        if exact or len(alike) == 1:
-            columns[name] = (exact or alike)[0]
-    if missing := [name for name in subject.texts if name not in columns]:
-        wanted = " or ".join(repr(mapping.get(name, name)) for name in missing)
+    columns = {
+        name: _find_column(
+            [mapping[name]] if name in mapping else [name, *_synonyms(subject, name)], available
+        )
+        for name in subject.texts
+    }
+    if missing := [name for name, column in columns.items() if column is None]:
+        names = " or ".join(repr(mapping.get(name, name)) for name in missing)
         flags = " ".join(f"--map {name}=COLUMN" for name in missing)
         raise MissingColumnError(
-            f"no column {wanted}, which the judge {subject.name!r} reads; columns: "
+            f"no column {names}, which the judge {subject.name!r} reads; columns: "
             f"{', '.join(sorted(available)) or 'none'}. Name yours, as in {flags} "
             f"or, in Python, map={dict.fromkeys(missing, 'COLUMN')}"
         )
-    return columns
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _find_column(names: Sequence[str], available: Collection[str]) -> str | None:
+    """The column of one of these names, else the only one that differs in case and blanks alone."""
+    keys = set(map(name_key, names))
+    exact = [name for name in names if name in available]
+    similar = [column for column in available if name_key(column) in keys]
+    return exact[0] if exact else similar[0] if len(similar) == 1 else None
 
 
 def _synonyms(subject: Subject, name: str) -> list[str]:
     if not isinstance(subject, Comparison):
         return []
     if name in subject.fields:
-        return [f"{word}{name[-2:]}" for word in CANDIDATES]
+        return [f"{candidate}{name[-2:]}" for candidate in CANDIDATES]
     return list(SHARED) if len(subject.inputs) == 1 else []
 
 
-def rows_of(texts: Mapping[str, Iterable[object]]) -> Iterator[dict[str, object]]:
-    """Row after row of columns of texts."""
-    for values in zip(*texts.values(), strict=True):
-        yield dict(zip(texts, values, strict=True))
-
-
 class Asking:
-    """How a judge asks one client and reads its replies: all that is the same for every row.
+    """The requests and the reading of replies that a judge needs for any row.
 
-    `seed` is the model's, for what it draws. Raises NoProbabilitiesError where the model cannot
-    follow the judge's plan.
+    Raises NoProbabilitiesError where the model cannot follow the judge's plan.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Asking:
         self.subject, self.client = subject, client
         self.n_requests = len(BOTH) if isinstance(subject, Comparison) else 1
         self._prompt, self._plan, self._template = prompt, plan, template
-        # Samples of a mean are drawn anew from the very same prompt, or they would be of two judges
+        # A mean draws all its samples from the same prompt, or it would mix two judges.
         restate = None if plan.kind == "mean" else partial(restated, prompt)
         sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
@@ -114,29 +113,29 @@ class Asking:
 
     def requests(self, texts: Mapping[str, str]) -> "list[Request]":
         """A request for each order in which the texts are shown."""
-        shown = [texts]
+        orders = [texts]
         if isinstance(self.subject, Comparison):
             a, b = self.subject.fields
-            shown.append({**texts, a: texts[b], b: texts[a]})
-        return [self._request(fill(self._template, each)) for each in shown]
+            orders.append({**texts, a: texts[b], b: texts[a]})
+        return [self._request(fill(self._template, order)) for order in orders]
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
-        """What the responses to these requests say."""
+        """The judgement from the responses to these requests."""
         if isinstance(self.subject, Comparison):
-            return _verdict(self._prompt, responses)
+            return _preference(self._prompt, responses)
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
-        judgement = score_of(self._plan, cast(list[Sample], response.parsed), failures)
+        judgement = score_of(self._plan, cast(list[Sample], response.values), failures)
         is_verdict = self.subject.scale == (0, 1)
         return judgement.at_threshold(self._threshold) if is_verdict else judgement
 
     def _accept(self, reply: Reply) -> Sample:
-        """What a reply says; NoProbabilitiesError only while no reply has given any."""
+        """Read a reply; NoProbabilitiesError only while no reply has given any probabilities."""
         self._gives_probabilities = self._gives_probabilities or bool(reply.tokens)
         try:
             return read_sample(self._plan, self._prompt, reply, names=(self.subject.name,))
         except NoProbabilitiesError as error:
-            if self._gives_probabilities:  # though not with this reply
+            if self._gives_probabilities:  # only this reply lacks them
                 raise NoScoreError(str(error)) from error
             raise
 
@@ -144,13 +143,12 @@ class Asking:
 def judge_rows(
     asking: Asking, rows: Iterable[Mapping[str, object]]
 ) -> Generator[AnyJudgement, None, None]:
-    """One judgement or verdict for each row, in order and streaming: rows are pulled as needed.
+    """One judgement for each row, in order and streaming: rows are read as needed.
 
-    A pair is asked twice, the second time with the sides swapped; a choice that follows the
-    position is a tie.
+    A pair is asked in both orders; a choice that follows the position is a tie.
     """
     subject = asking.subject
-    # Of each row pulled so far: why it cannot be sent, if so.
+    # For each row read so far: why it cannot be sent, or None.
     pending: deque[str | None] = deque()
 
     def requests() -> "Iterator[Request]":
@@ -163,21 +161,21 @@ def judge_rows(
     responses = asking.client.run(requests())
     for response in responses:
         while (reason := pending.popleft()) is not None:
-            yield failed(subject, reason)
+            yield failed_judgement(subject, reason)
         yield asking.judgement([response, *islice(responses, asking.n_requests - 1)])
     for reason in pending:  # the rows after the last that was sent
-        yield failed(subject, str(reason))
+        yield failed_judgement(subject, str(reason))
 
 
 def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str] | str:
-    """What is judged of a row, or why it cannot be: a text that is missing or shows nothing.
+    """The texts of a row, or the reason why it cannot be judged: one is missing or shows nothing.
 
-    One of two outputs may be blank: some systems say nothing, and would gain if that went unseen.
+    One of two outputs may be blank, so that a system that says nothing loses its comparisons.
     """
     texts, blank = {}, []
     for name in subject.texts:
         value = row.get(name)
-        text = value if isinstance(value, str) else joined_text(value)
+        text = value if isinstance(value, str) else as_text(value)
         if not isinstance(text, str):
             return f"no {name}" if _missing(text) else f"{name} is {type(text).__name__}, no text"
         if all(unicodedata.category(character) in INVISIBLE for character in text):
@@ -188,9 +186,9 @@ def readable_texts(subject: Subject, row: Mapping[str, object]) -> dict[str, str
     return f"{blank[0]} is empty" if blank else texts
 
 
-def joined_text(value: object) -> object:
-    """A list of texts, as reviews, or a number as a text, as label files are read; or the value."""
-    from judges.labels.cells import join_texts  # which judging texts does without
+def as_text(value: object) -> object:
+    """A list of texts, or a number, as one text; any other value as it is."""
+    from judges.labels.cells import join_texts  # which plain texts do without
 
     if hasattr(value, "tolist"):  # a data frame's cell
         value = value.tolist()
@@ -199,23 +197,22 @@ def joined_text(value: object) -> object:
 
 
 def _missing(value: object) -> bool:
-    """None, or what pandas puts in its place: NaN, NA, NaT."""
+    """Whether it is None, or a NaN, NA or NaT of pandas."""
     is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in {"NAType", "NaTType"}
 
 
-def failed(subject: Subject, reason: str) -> AnyJudgement:
-    return (
-        Preference.failed(reason) if isinstance(subject, Comparison) else Judgement.failed(reason)
-    )
+def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
+    kind = Preference if isinstance(subject, Comparison) else Judgement
+    return kind.failed(reason)
 
 
-def _verdict(prompt: Prompt, responses: "Sequence[Response]") -> Preference:
-    """Join both orders; where one has no answer, the verdict has failed."""
+def _preference(prompt: Prompt, responses: "Sequence[Response]") -> Preference:
+    """The preference over both orders, which has failed where one order has no answer."""
     letters, margins, comparisons = prompt.answer.choices or (), list[float](), list[str | None]()
     failure = None
     for sides, response in zip(BOTH, responses, strict=True):
-        if samples := cast(list[Sample], response.parsed):
+        if samples := cast(list[Sample], response.values):
             margins.append(margin_of(samples, letters))
             comparisons += [sample.text for sample in samples]
         else:

@@ -1,6 +1,6 @@
-"""Find a judge by what its user calls it: a catalogue name, a file, a run folder, a definition.
+"""Load a judge by a catalogue name, a frozen judge's file, a run folder, or a definition in YAML.
 
-A definition is a dimension or a comparison of one's own, in YAML, one a file (docs/dimension.md).
+A definition is a dimension or a comparison of the user's own (docs/dimension.md).
 """
 
 import os
@@ -23,22 +23,40 @@ from judges.dimension import (
     check_prompt,
     untuned_prompt,
 )
-from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, shortened
+from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
 from judges.judge import Judge
+from judges.panel import AnyJudge, Panel, PanelError
 
 DEFINITIONS = (".yaml", ".yml")
 
 
 def load(
     judge: str | os.PathLike[str], *, lm: str | None = None, api_base: str | None = None
-) -> Judge:
-    """The judge of a catalogue name, a frozen judge's or panel's file, a run folder, FILE.yaml.
+) -> AnyJudge:
+    """Load a judge or a panel.
 
-    A catalogue name beats a folder of that name; write "./name" for the folder. `lm` and `api_base`
-    name the model it asks and the endpoint, which no file chooses.
+    Args:
+        judge: A catalogue name, the path of a frozen judge or of a run folder, or FILE.yaml with a
+            definition. A catalogue name beats a folder of that name; write "./name" for the folder.
+        lm: The model to ask, as for `Judge.with_model` (the judge's own, else the embedded one).
+        api_base: The address of an OpenAI-compatible server (the provider's own).
+
+    Returns:
+        A Judge, or a Panel for a panel's file.
+
+    Raises:
+        UnknownDimensionError: The catalogue has no such name.
+        FrozenJudgeError: The file is not a frozen judge, or was changed by hand.
+        DimensionError: The definition cannot be used.
+        PanelError: `lm` is given for a panel.
+
+    Example:
+        >>> judges.load("relevance", lm="openai/gpt-4.1-mini")
+        >>> judges.load("runs/relevance-001")
     """
     source = os.fspath(judge)
     path = Path(source)
+    loaded: AnyJudge
     if source.lower().endswith(DEFINITIONS):
         loaded = Judge.of(read_subject(source))
     elif not source or (NAME.match(source) and (source in JUDGES or not path.exists())):
@@ -49,9 +67,11 @@ def load(
 
 
 def read_subject(spec: str) -> Subject:
-    """The dimension or comparison of a catalogue name or FILE.yaml.
+    """The dimension or comparison of a catalogue name, or of the definition in FILE.yaml.
 
-    Raises DimensionError or UnknownDimensionError.
+    Raises:
+        UnknownDimensionError: The catalogue has no such name.
+        DimensionError: The definition cannot be read, or cannot be used.
     """
     if not spec.lower().endswith(DEFINITIONS):
         return find(spec)
@@ -62,11 +82,11 @@ def read_subject(spec: str) -> Subject:
     except OSError as error:
         raise DimensionError(f"{spec}: {error.strerror}") from error
     except ValueError as error:
-        raise DimensionError(f"{spec}: {shortened(error)}") from error
+        raise DimensionError(f"{spec}: {one_line(error)}") from error
 
 
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a file may say of a dimension or a comparison."""
+    """The keys of a definition in YAML."""
 
     name: Word
     definition: Text
@@ -85,7 +105,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     def _subject(self) -> Subject:
         inputs, definition = self.inputs, self.definition.strip()
         clause = definition.rstrip(".")
-        shared: dict[str, Any] = {
+        entries: dict[str, Any] = {
             "name": self.name,
             "definition": definition,
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
@@ -95,7 +115,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             if self.scale or self.anchors:
                 raise DimensionError("a comparison, which has a candidate, has no scale")
             instruction = self.instruction or f"Decide between the two: {clause}."
-            return Comparison(**shared, instruction=instruction, candidate=self.candidate)
+            return Comparison(**entries, instruction=instruction, candidate=self.candidate)
         words = self._words()
         choose = "choose the rating that fits best; a higher rating means more of it."
         instruction = self.instruction or (
@@ -104,10 +124,10 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         )
         answers = dict(enumerate(words[::-1])) if words else {r: r for r in self._ratings()}
         anchors = {rating: self.anchors.get(answer, "") for rating, answer in answers.items()}
-        return Dimension(**shared, instruction=instruction, anchors=anchors, words=words)
+        return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _words(self) -> tuple[str, str] | None:
-        """The two words of a scale that has words, the good one first; None where it has none."""
+        """The two words of a verdict, the good one first; None for a scale of numbers."""
         if any(isinstance(word, bool) for word in (*self.scale, *self.anchors)):
             raise DimensionError('YAML takes yes and no for truth values: write "yes", "no"')
         if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
@@ -120,7 +140,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return str(self.scale[0]), str(self.scale[1])
 
     def _ratings(self) -> list[int]:
-        """Every rating, ascending; two are the lowest and the highest."""
+        """All ratings, ascending; a scale of two numbers names the lowest and the highest."""
         anchors = sorted(map(int, self.anchors))
         scale = [*map(int, self.scale)] or sorted({*anchors[:1], *anchors[-1:]})
         if len(scale) == 2:
@@ -136,40 +156,37 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 def dimension_on(
     name: str, answers: Sequence[int | str], texts: Sequence[str], definition: str = ""
 ) -> Dimension:
-    """What labels are about that no file defines: a dimension by its name, or by this definition.
+    """A dimension for labels that no file defines, from its name or a definition.
 
-    `answers` are two words, the good one first, or the ends of a scale. It is judged from these
-    texts, the judged one last.
+    `answers` are two words, the good one first, or the ends of a scale; the last text is judged.
     """
-    judged = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
-    asked = f"Read closely what you are given, and decide how people would judge {judged}: "
-    made = _Definition(
+    quality = f'the {texts[-1].replace("_", " ")} on "{name.replace("_", " ")}"'
+    task = f"Read closely what you are given, and decide how people would judge {quality}: "
+    dimension = _Definition(
         name=name,
-        definition=definition or f"how people judge {judged}",
+        definition=definition or f"how people judge {quality}",
         inputs=[*texts],
         scale=[*answers],
-        instruction=None if definition else f"{asked}{answers[0]} or {answers[1]}.",
+        instruction=None if definition else f"{task}{answers[0]} or {answers[1]}.",
     ).subject()
-    assert isinstance(made, Dimension)
-    return made
+    assert isinstance(dimension, Dimension)
+    return dimension
 
 
 def comparison_on(
     name: str, texts: Sequence[str], candidate: str, definition: str = ""
 ) -> Comparison:
-    """What pairs are about that no file defines: by its name, or by this definition."""
-    one = f"which {candidate.replace('_', ' ')} people would prefer"
-    definition = definition or f'{one} on "{name.replace("_", " ")}"'
+    """A comparison for labels that no file defines, from its name or a definition."""
+    choice = f"which {candidate.replace('_', ' ')} people would prefer"
+    definition = definition or f'{choice} on "{name.replace("_", " ")}"'
     file = _Definition(name=name, definition=definition, inputs=[*texts], candidate=candidate)
-    made = file.subject()
-    assert isinstance(made, Comparison)
-    return made
+    comparison = file.subject()
+    assert isinstance(comparison, Comparison)
+    return comparison
 
 
-def _read_judge(path: Path) -> Judge:
-    """A frozen judge's file, a panel's too; raises FrozenJudgeError or OSError."""
-    from judges.panel import Panel, PanelError
-
+def _read_judge(path: Path) -> AnyJudge:
+    """The judge or panel of a frozen judge's file; raises FrozenJudgeError or OSError."""
     file = frozen.load(path)
     if isinstance(file, JudgeFile):
         return Judge.of_file(file)

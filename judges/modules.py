@@ -1,4 +1,4 @@
-"""A judge in DSPy: its three modules, and the same prompt and strict reader as a frozen judge's."""
+"""A judge in DSPy: three modules that send and read the same as a frozen judge."""
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,11 +16,10 @@ from judges.reading import read
 
 
 class _Judge(dspy.Module):  # type: ignore[misc]
-    """One predictor, `judge`, that is asked and read by `JudgeAdapter`.
+    """A module with one predictor, `judge`, whose adapter is `JudgeAdapter`.
 
-    `prompt` replaces the subject's own, as for a tuned judge (its demos are the predictor's).
-    `own_lm` makes the LM that is asked where neither DSPy nor the predictor has one; `save` does
-    not write it.
+    `prompt` replaces the subject's own. `own_lm` makes the LM that is asked where neither DSPy nor
+    the predictor has one; `save` does not write it.
     """
 
     def __init__(
@@ -51,21 +50,21 @@ class _Judge(dspy.Module):  # type: ignore[misc]
 
 
 class RatingJudge(_Judge):
-    """Rates one output of a dimension: `judge(document=..., summary=...).rating`."""
+    """A DSPy module that rates one output: `module(document=..., summary=...).rating`."""
 
 
 class VerdictJudge(_Judge):
-    """Says one of a dimension's two words: `judge(input=..., output=...).verdict`."""
+    """A DSPy module that gives one of two words: `module(input=..., output=...).verdict`."""
 
 
 class PairwiseJudge(_Judge):
-    """Prefers one of two: `judge(post=..., summary_a=..., summary_b=...).preferred`."""
+    """A DSPy module that prefers "A" or "B": `module(post=..., summary_a=...).preferred`."""
 
 
 class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
-    """Renders safely, parses strictly, and never asks again in another format.
+    """Renders prompts and reads replies as a judge does, without a fallback to another format.
 
-    `names` are what the dimension is called, where that is known.
+    `names` are the names of the dimension, which count as labels of the answer.
     """
 
     def __init__(self, names: Collection[str] = ()) -> None:
@@ -74,10 +73,10 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
     def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[Message]:
         prompt = prompt_of(signature, demos)
-        # None, which DSPy would render as the word "None", is a missing text.
+        # DSPy would render a missing text, None, as the word "None".
         missing = [field.name for field in prompt.inputs if inputs.get(field.name) is None]
         if missing:
-            raise ValueError(f"the judge reads {', '.join(missing)}; not given")
+            raise ValueError(f"the judge reads {', '.join(missing)}, which is missing")
         return prompt.messages({field.name: str(inputs[field.name]) for field in prompt.inputs})
 
     def parse(self, signature: type[dspy.Signature], completion: str) -> dict[str, Any]:
@@ -90,9 +89,10 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
 
 def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]] = ()) -> Prompt:
-    """A judge's prompt, read off its signature and the demos of its predictor.
+    """The prompt of a signature and the demos of its predictor.
 
-    Free text that a demo lacks, as labelled examples lack a rationale, is shown as not given.
+    A demo without a free text, such as a labelled example without a rationale, shows it as not
+    given. Raises ValueError for any other missing or impossible value.
     """
     fields = _fields(signature)  # type: ignore[arg-type]
     return Prompt(
@@ -106,10 +106,10 @@ def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]
 
 
 def signature_of(prompt: Prompt) -> type[dspy.Signature]:
-    """The signature of a prompt: every input is text, every choice exactly one of its values."""
+    """The signature of a prompt, with a Literal of its values for every choice."""
     kinds = {"input": dspy.InputField, "output": dspy.OutputField}
     fields = {
-        # Literal, because DSPy shows ge/le to the model but accepts a 7.
+        # DSPy shows ge and le to the model, but accepts a 7 all the same.
         field.name: (
             Literal[field.choices] if field.choices else str,
             kinds[field.role](desc=field.description),
@@ -117,26 +117,26 @@ def signature_of(prompt: Prompt) -> type[dspy.Signature]:
         for field in prompt.fields
     }
     with warnings.catch_warnings():
-        # A text called "schema" or "copy" hides a method of pydantic's that nothing here uses.
+        # A text called "schema" or "copy" hides a method of pydantic that nothing here uses.
         warnings.filterwarnings("ignore", message="Field name .* shadows an attribute")
         signature: type[dspy.Signature] = dspy.Signature(fields, prompt.instruction)
     return signature
 
 
 def demos_of(prompt: Prompt) -> list[dspy.Example]:
-    """A prompt's demos as DSPy keeps them."""
+    """The demos of a prompt as DSPy's examples."""
     names = [field.name for field in prompt.inputs]
     return [dspy.Example(**demo).with_inputs(*names) for demo in prompt.demos]
 
 
 @lru_cache(maxsize=256)
 def _fields(signature: Any) -> tuple[Field, ...]:
-    """Cached by class: DSPy makes a new one for changed fields, and may change instructions."""
+    """The fields of a signature; cached by class, since DSPy makes a new class for new fields."""
     fields = []
     for name, info in signature.fields.items():
         extra = info.json_schema_extra or {}
         description = str(extra.get("desc") or name)
-        if description == f"${{{name}}}":  # as DSPy describes a field that nobody has
+        if description == f"${{{name}}}":  # DSPy's own default
             description = name
         choices = get_args(info.annotation) if get_origin(info.annotation) is Literal else None
         role: Literal["input", "output"] = "input" if name in signature.input_fields else "output"
@@ -145,12 +145,12 @@ def _fields(signature: Any) -> tuple[Field, ...]:
 
 
 def _demo_value(number: int, field: Field, value: Any) -> Value:
-    """A field's value as text, or as the choice it is equal to; ValueError where it is none."""
+    """A demo's value as text, or as the choice that it equals; ValueError if it is neither."""
     if not field.choices and (value is not None or field.role == "output"):
         return NOT_GIVEN if value is None else str(value)
-    # A label file's 4.0 and "4" mean the rating 4; a mean of 3.67 means none of the ratings.
+    # 4.0 and "4" of a label file are the rating 4; a mean of 3.67 is no rating.
     for choice in field.choices or ():
         if value == choice or str(value).strip() == str(choice):
             return choice
-    wanted = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
-    raise ValueError(f"demo {number} has {field.name} {value!r}; it must be {wanted}")
+    allowed = f"one of {', '.join(map(str, field.choices))}" if field.choices else "a text"
+    raise ValueError(f"demo {number} has {field.name} {value!r}; it must be {allowed}")

@@ -1,7 +1,7 @@
-"""Several judges joined in one: each asks its own model.
+"""A panel: several judges joined in one, each of which asks its own model.
 
 A panel's score is the weighted mean of its members' scores, each put on a common scale by a
-straight line of its own. Lines and weights are learned elsewhere (dspy-judges panel).
+straight line of its own. `dspy-judges panel` learns the lines and weights.
 """
 
 import math
@@ -9,15 +9,16 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from dspy_judges.errors import JudgesError
+from judges.base_judge import BaseJudge
 from judges.client import EMBEDDED, is_embedded
-from judges.dimension import Comparison, Subject, untuned_prompt
-from judges.frozen import MAX_MEMBERS, JudgeFile, PanelFile, PanelMember, shared_entries
+from judges.dimension import Comparison, Subject, check_prompt, untuned_prompt
+from judges.frozen import MAX_MEMBERS, PanelFile, PanelMember, shared_entries
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
-from judges.judging import failed
+from judges.judging import failed_judgement
 
 if TYPE_CHECKING:
     from judges.client import Client
@@ -26,12 +27,20 @@ MAX_REASON_LENGTH = 300
 
 
 class PanelError(JudgesError, ValueError):
-    """Judges that cannot be joined so, or something asked of a panel that a single judge does."""
+    """Judges that cannot be joined in a panel, or a model given to a panel as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A judge of a panel; `intercept + slope * score` is its score on the panel's scale."""
+    """A judge of a panel; `intercept + slope * score` is its score on the panel's scale.
+
+    Args:
+        name: The member's name, its own within the panel.
+        weight: Its part of the weighted mean, above 0 and up to 1e6.
+        judge: A judge that is no panel.
+        slope: Above 0 and up to 1e9; at most 1 for a comparison.
+        intercept: Within -1e9 and 1e9; 0 for a comparison.
+    """
 
     name: str
     weight: float
@@ -41,17 +50,28 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Panel(Judge):
-    """A judge whose score is the weighted mean of its members' mapped scores; make one by `join`.
+class Panel(BaseJudge):
+    """Several judges whose score is the weighted mean of theirs; `Panel.join` makes one.
 
-    Of pairs, margins are joined, in each order and over both. Where a member gives no score, the
-    panel's judgement has failed. `lm` is the first model that is not embedded.
+    A panel of comparisons averages its members' margins, in each order and over both. Where a
+    member gives no score, the panel's judgement has failed. `lm` is the first model that is not the
+    embedded one.
+
+    Raises:
+        PanelError: The members do not fit each other or the panel's subject.
+
+    Example:
+        >>> members = [
+        ...     Member(name="a", weight=2.0, judge=judges.load("relevance")),
+        ...     Member(name="b", weight=1.0, judge=judges.load("relevance", lm="openai/gpt-4.1")),
+        ... ]
+        >>> panel = Panel.join(members[0].judge.subject, members)
     """
 
     members: tuple[Member, ...]
 
     def __post_init__(self) -> None:
-        Judge.__post_init__(self)
+        check_prompt(self.subject, untuned_prompt(self.subject))  # refuses names that would clash
         names = [member.name for member in self.members]
         if not 1 <= len(names) <= MAX_MEMBERS or len(set(names)) < len(names):
             raise PanelError(
@@ -70,17 +90,27 @@ class Panel(Judge):
         *,
         provenance: Mapping[str, object] | None = None,
     ) -> "Panel":
-        """A panel on this subject, which reads whatever its members read; raises PanelError."""
+        """The panel of these members on a subject, which reads every text that a member reads.
+
+        Raises PanelError.
+        """
+        for member in members:
+            if not isinstance(member.judge, Judge):
+                raise PanelError(
+                    f"member {member.name} is a panel itself; join its members instead"
+                )
         inputs = {n: t for member in members for n, t in member.judge.subject.inputs.items()}
         more = {name: text for name, text in inputs.items() if name not in subject.inputs}
-        subject = replace(subject, inputs={**more, **subject.inputs})
         paid_models = [m.judge.lm for m in members if not is_embedded(m.judge.lm)]
         return cls(
-            subject=subject,
-            prompt=untuned_prompt(subject),
+            subject=replace(subject, inputs={**more, **subject.inputs}),
             lm=next(iter(paid_models), EMBEDDED),
             lm_from="user",
-            members=tuple(replace(member, judge=_with_plan(member)) for member in members),
+            # Its line holds for the plan that its scores were learned with.
+            members=tuple(
+                replace(member, judge=member.judge.with_plan(member.judge.resolved_plan()))
+                for member in members
+            ),
             provenance=provenance,
         )
 
@@ -91,17 +121,17 @@ class Panel(Judge):
 
     @property
     def is_frozen(self) -> bool:
-        """Its members ask as they did when it was joined."""
+        """True, since its members ask as they did when it was joined."""
         return True
 
     @property
     def parts(self) -> tuple[Judge, ...]:
         return tuple(member.judge for member in self.members)
 
-    def with_model(self, lm: str | None = None, api_base: str | None = None) -> "Panel":
+    def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """The panel at an endpoint that its user names, for members of OpenAI's protocol.
 
-        Every member asks its own model, on which its weight was learned.
+        Raises PanelError for a model: every member asks its own, on which its weight was learned.
         """
         if lm is not None:
             models = ", ".join(dict.fromkeys(judge.lm for judge in self.parts))
@@ -119,19 +149,18 @@ class Panel(Judge):
     def judge_rows(
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
-        """Judge a stream of rows; all members' requests are under way together."""
+        """Judge rows of texts in their order; the requests of all members are sent together."""
         rows, *copies = tee(rows, len(self.members) + 1)
         with ExitStack() as stack:
             streams = []
             for judge, copy in zip(self.parts, copies, strict=True):
-                asker = self._client_of(judge, client)
-                stream = judge.judge_rows(copy, asker, seed=seed)
+                stream = judge.judge_rows(copy, self._client_of(judge, client), seed=seed)
                 streams.append(stack.enter_context(closing(stream)))
             for _ in rows:
-                yield self.joined([next(stream) for stream in streams])
+                yield self.combine([next(stream) for stream in streams])
 
-    def joined(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
-        """One judgement from its members', in their order."""
+    def combine(self, judgements: Sequence[AnyJudgement]) -> AnyJudgement:
+        """The panel's judgement from its members', in their order."""
         pairs = list(zip(self.members, judgements, strict=True))
         reasons = [
             f"member {member.name}: {judgement.failure or 'no score'}"
@@ -139,37 +168,39 @@ class Panel(Judge):
             if judgement.failure is not None or math.isnan(judgement.score)
         ]
         if reasons:
-            return failed(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
-
-        def mean(name: str) -> float:
-            mapped = (
-                member.weight * (member.intercept + member.slope * getattr(judgement, name))
-                for member, judgement in pairs
-            )
-            return math.fsum(mapped) / math.fsum(member.weight for member in self.members)
-
+            return failed_judgement(self.subject, "; ".join(reasons)[:MAX_REASON_LENGTH])
         scores = {member.name: judgement.score for member, judgement in pairs}
-        said: list[Any] = [each for _, each in sorted(pairs, key=lambda p: -p[0].weight)]
+        # Reasons are the heaviest member's that gives one.
+        by_weight: list[Any] = [each for _, each in sorted(pairs, key=lambda p: -p[0].weight)]
         if isinstance(self.subject, Comparison):
-            comparison = next((each.comparison for each in said if each.comparison), None)
-            margins = mean("margin_ab"), mean("margin_ba")
-            return Preference.of_orders(*margins, comparison=comparison, members=scores)
-        score = mean("score")
-        if self.kind == "verdict":  # whatever the lines, a probability
-            score = min(max(score, 0.0), 1.0)
+            return Preference.of_orders(
+                self._mean([each.margin_ab for each in cast(list[Preference], judgements)]),
+                self._mean([each.margin_ba for each in cast(list[Preference], judgements)]),
+                comparison=next(filter(None, (each.comparison for each in by_weight)), None),
+                members=scores,
+            )
+        score = self._mean(list(scores.values()))
         return Judgement(
-            score=score,
-            rationale=next((each.rationale for each in said if each.rationale), None),
-            samples=sum(each.samples for each in said),
-            unparsable=sum(each.unparsable for each in said),
+            # A line may lead a verdict's probability out of [0, 1].
+            score=min(max(score, 0.0), 1.0) if self.kind == "verdict" else score,
+            rationale=next(filter(None, (each.rationale for each in by_weight)), None),
+            samples=sum(each.samples for each in by_weight),
+            unparsable=sum(each.unparsable for each in by_weight),
             members=scores,
         )
 
+    def _mean(self, scores: Sequence[float]) -> float:
+        """The weighted mean of the members' scores, each put on the panel's scale."""
+        pairs = zip(self.members, scores, strict=True)
+        total = math.fsum(m.weight * (m.intercept + m.slope * score) for m, score in pairs)
+        return total / math.fsum(member.weight for member in self.members)
+
     def clients(self, client: "Client") -> tuple["Client", ...]:
+        """The clients that ask its members' models, on the budget of `client`."""
         return tuple(dict.fromkeys(self._client_of(judge, client) for judge in self.parts))
 
     def _client_of(self, judge: Judge, client: "Client") -> "Client":
-        """What asks a member's model, on the budget of `client`."""
+        """The client that asks a member's model, on the budget of `client`."""
         if client.open_sibling is not None:
             return client.open_sibling(judge.lm, judge.api_base)
         if len({part.lm for part in self.parts}) > 1:
@@ -178,8 +209,7 @@ class Panel(Judge):
 
     def freeze(self) -> PanelFile:
         members = [
-            PanelMember(**_line(member), judge=cast(JudgeFile, member.judge.freeze()))
-            for member in self.members
+            PanelMember(**_line(member), judge=member.judge.freeze()) for member in self.members
         ]
         return PanelFile(**shared_entries(self.subject, self.provenance), members=members)
 
@@ -189,42 +219,31 @@ class Panel(Judge):
         members = [Member(**_line(each), judge=Judge.of_file(each.judge)) for each in file.members]
         return cls.join(file.subject.read(), members, provenance=file.provenance)
 
-    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise PanelError(
-            f"{self.name} is a panel and has no plan or prompt of its own; its members have: take "
-            "one of panel.parts"
-        )
 
-    plan_for = resolved_plan = with_plan = template = program = _refuse
+AnyJudge = Judge | Panel
 
 
 def _line(member: Member | PanelMember) -> dict[str, Any]:
     return {name: getattr(member, name) for name in ("name", "weight", "slope", "intercept")}
 
 
-def _with_plan(member: Member) -> Judge:
-    judge = member.judge
-    if isinstance(judge, Panel):
-        raise PanelError(f"member {member.name} is a panel itself; join its members instead")
-    return judge if judge.plan is not None else judge.with_plan(judge.resolved_plan())
-
-
 def _problem(panel: Subject, member: Member) -> str | None:
-    """Why a judge is no member of a panel on this subject, or its line or weight none."""
+    """Why a judge cannot be a member of a panel on this subject with its line and weight."""
     own, line = member.judge.subject, f"{member.intercept:g} + {member.slope:g} * score"
     rescaled = own.name == panel.name and own.scale and panel.scale
-    if _judged(own) != _judged(panel) and not rescaled:
-        return f"{_judged(own)}, and the panel {panel.name} {_judged(panel)}"
+    if _answer(own) != _answer(panel) and not rescaled:
+        return f"{_answer(own)}, and the panel {panel.name} {_answer(panel)}"
     if not 1e-100 <= member.weight <= 1e6:
-        return f"has the weight {member.weight}; above 0 and up to 1e6 is one"
+        return f"has the weight {member.weight}; a weight is above 0 and at most 1e6"
     if not (0 < member.slope <= 1e9 and abs(member.intercept) <= 1e9):
         return f"has the line {line}; a line has a slope above 0, and numbers up to 1e9"
     if isinstance(panel, Comparison) and (member.slope > 1 or member.intercept):
-        return f"has the line {line}; of margins in [-1, 1] its slope is at most 1, and alone"
+        return f"has the line {line}; for margins the slope is at most 1 and the intercept 0"
     return None
 
 
-def _judged(subject: Subject) -> str:
+def _answer(subject: Subject) -> str:
+    """What a judge of it does, as an error says it."""
     if isinstance(subject, Comparison):
         return f"compares each {subject.candidate}"
     if subject.words:

@@ -1,6 +1,6 @@
-"""Render a judge's prompt as chat messages, safely: no input can add a field, a demo or an image.
+"""Render a judge's prompt as chat messages; no text can add a field, a demo or an image to them.
 
-Everything static comes before the texts under judgement, so that prompt caches apply.
+All that is the same for every row comes first, so that providers' prompt caches apply.
 """
 
 import inspect
@@ -14,22 +14,22 @@ from typing import Literal
 from judges.protocol import Message
 
 Value = str | int
-# How a judge thinks before it answers: not in words, in one sentence, in steps, or by questions of
-# its own that it answers first.
+# What a judge writes before its answer: nothing, one sentence, steps, or questions of its own with
+# their answers.
 Reasoning = Literal["none", "brief", "steps", "questions"]
-# As many as a prompt of a long-context model holds; a search shows no more.
+# Upper bound on demonstrations.
 MAX_DEMOS = 1000
-# What is answered of a pair.
+# The answers for a pair.
 LETTERS = ("A", "B")
 HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
-# What stands for a free text that a demonstration lacks.
+# The free text of a demonstration that has none.
 NOT_GIVEN = "(not given)"
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
-# A field's header, however a model spells it: what replies are cut at.
+# A field's header, in any of the ways that models write it.
 FIELD_HEADER = re.compile(r"\[\[\s{0,3}#{1,3}\s{0,3}(\w{1,64})\s{0,3}#{1,3}\s{0,3}\]\]")
-# Where a reply's thoughts begin and end, by model family.
+# The beginning and the end of thoughts in a reply, by model family.
 _THOUGHT = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|scratchpad)"
 THOUGHT_START = re.compile(
     rf"<{_THOUGHT}(?:\s[^<>\n]{{0,200}})?>|<\|(?:think|begin_of_thought)\|>|\[THINK\]"
@@ -41,9 +41,8 @@ THOUGHT_END = re.compile(
     r"|<\|channel\|>final(?:\s?<\|message\|>)?",
     re.IGNORECASE,
 )
-# What no text may hold, since a reader, DSPy or a chat template takes it for framing: each is
-# broken by a space after its first character. A pattern that begins with one of three characters is
-# searched for quickly.
+# Marks that our reader, DSPy or a chat template would read as framing. In texts a space after the
+# first character breaks them. The pattern begins with one of three characters, which makes it fast.
 FRAMING = re.compile(
     rf"""
     \[ (?= \[\s{{0,3}}\#{{1,3}}\s{{0,3}}\w{{1,64}}\s{{0,3}}\#  # a field's header
@@ -58,7 +57,7 @@ FRAMING = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One text a judge reads or one field it writes; `choices` None means free text."""
+    """A text that a judge reads, or a field that it writes; without `choices` it is free text."""
 
     name: str
     description: str
@@ -67,23 +66,23 @@ class Field:
 
 
 def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
-    """A verdict's two words, of which the first is good; none of ratings and a pair's letters."""
+    """A verdict's two words, the good one first; empty for ratings and for a pair's letters."""
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
-    """What a choice counts: its number; of two words the good one 1 and the other 0."""
+    """The number of a choice; of two words the good one is 1 and the other 0."""
     words = words_of(choices)
     return 1 - words.index(choice) if words else int(choice)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """An instruction, the fields read and written, and worked examples (field name -> value)."""
+    """An instruction, the fields that are read and written, and demos (field name -> value)."""
 
     instruction: str
     fields: tuple[Field, ...]
-    # Demos hold whole documents.
+    # Not shown, since demos hold whole documents.
     demos: tuple[Mapping[str, Value], ...] = dataclass_field(default=(), repr=False)
 
     @cached_property
@@ -100,21 +99,21 @@ class Prompt:
         return tuple(field for field in self.fields if field.role == "output")
 
     def normalised(self) -> "Prompt":
-        """The same prompt as DSPy keeps it (an instruction without indents), and UTF-8 files."""
+        """The prompt as DSPy keeps it, without indents, in text that UTF-8 can hold."""
         demos = tuple(
             {f.name: encodable(v) if isinstance(v := demo[f.name], str) else v for f in self.fields}
             for demo in self.demos
         )
-        # What cleandoc changes again where blanks come first; it also takes them off one by one.
+        # Without strip, cleandoc would change its own result where blanks come first.
         instruction = inspect.cleandoc(encodable(self.instruction).strip())
         return replace(self, instruction=instruction, demos=demos)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
-        """Render for one output; KeyError names a text that is missing."""
+        """The messages for one output; KeyError names a text that is missing."""
         return fill(self.template(), texts)
 
     def template(self) -> list[Message]:
-        """Render everything but the texts, which stand as `{{name}}` slots in the last message."""
+        """The messages with `{{name}}` slots for the texts, all of them in the last message."""
         messages = [Message(role="system", content=_system(self))]
         for demo in self.demos:
             messages.append(Message(role="user", content=_user_message(self, demo)))
@@ -123,7 +122,7 @@ class Prompt:
         return [*messages, Message(role="user", content=_user_message(self, slots))]
 
 
-# What a judge writes before a rating, and before the choice between A and B.
+# Descriptions of the field before a rating, and before a choice between A and B.
 _RATIONALES: Mapping[Reasoning, str] = {
     "brief": "one sentence of reasons",
     "steps": "the reasoning in steps, one point a line: what it shows of the quality, and how much "
@@ -141,26 +140,26 @@ _COMPARISONS: Mapping[Reasoning, str] = {
 
 
 def reasoning_of(prompt: Prompt) -> Reasoning:
-    """What a judge writes before its answer; words of its own asking count as "brief"."""
+    """The reasoning that a prompt asks for; any description that is not ours counts as "brief"."""
     return _reasoning_in(prompt.outputs)
 
 
 def thinks_at_length(outputs: Sequence[Field]) -> bool:
-    """Whether more than a sentence is written before the answer, ratings of parts among it."""
+    """Whether steps or questions, which may rate parts of the whole, come before the answer."""
     return _reasoning_in(outputs) in ("steps", "questions")
 
 
 def _reasoning_in(outputs: Sequence[Field]) -> Reasoning:
     texts = [field.description for field in outputs if not field.choices]
     forms = (*_RATIONALES.items(), *_COMPARISONS.items())
-    named = (reasoning for reasoning, description in forms if description in texts)
-    return next(named, "brief" if texts else "none")
+    matches = (reasoning for reasoning, description in forms if description in texts)
+    return next(matches, "brief" if texts else "none")
 
 
 def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
-    """The prompt that asks for this before the answer, in the place of what it asked for there.
+    """The prompt with another form of reasoning before the answer.
 
-    Demonstrations keep what they show but for reasons of another form: these are not given.
+    Demonstrations lose their reasons, which are of the former form.
     """
     if reasoning_of(prompt) == reasoning:
         return prompt
@@ -179,19 +178,20 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
 
 
 def neutralise(text: str) -> str:
-    """Break what could pass for framing (see FRAMING) by a space; mend lone surrogates."""
+    """Break framing marks in a text by a space (see FRAMING), and replace lone surrogates."""
     return FRAMING.sub(r"\g<0> ", text if text.isascii() else encodable(text))
 
 
 def encodable(text: str) -> str:
-    """Put a question mark for every lone surrogate, which no UTF-8 file can hold."""
+    """The text with a question mark for every lone surrogate, which UTF-8 cannot hold."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """Put neutralised texts into the slots of the last message, in one pass; KeyError: none given.
+    """The messages with neutralised texts in the slots of the last one.
 
-    A slot inside a text is never filled.
+    One pass fills all slots, so that a slot inside a text is not filled. KeyError names a text that
+    is missing.
     """
     last = template[-1]
     content = SLOT.sub(lambda slot: neutralise(texts[slot.group(1)]), last["content"])
@@ -199,23 +199,23 @@ def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]
 
 
 def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
-    """What is sent after a reply of another form: the last message repeats what form is wanted.
+    """The messages after a reply that could not be read: the last one repeats the form of a reply.
 
-    What stood before comes first as it was, so that providers' prompt caches apply.
+    The original text stays in front, so that providers' prompt caches apply.
     """
-    last, answer, wanted = messages[-1], prompt.answer, _reply_format(prompt.outputs)
+    last, answer, form = messages[-1], prompt.answer, _reply_format(prompt.outputs)
     if len(prompt.outputs) > 1:
-        wanted += (
+        form += (
             f" What follows {HEADER.format(name=answer.name)} is {_either(answer.choices or ())} "
             "alone, without any other word."
         )
-    note = f"An earlier reply was not of this form and was not read. {wanted}"
+    note = f"An earlier reply was not of this form and was not read. {form}"
     content = f"{last['content']}\n\n{note}"
     return [*messages[:-1], Message(role=last["role"], content=content)]
 
 
 def _system(prompt: Prompt) -> str:
-    """The system message: what is read, what is written, and the instruction."""
+    """The system message: the inputs, the outputs and the instruction."""
     lines = ["You read:", *(f"- {field.name}: {field.description}" for field in prompt.inputs)]
     lines += ["", "You write:"]
     for field in prompt.outputs:
@@ -226,17 +226,17 @@ def _system(prompt: Prompt) -> str:
 
 
 def _either(choices: Sequence[Value]) -> str:
-    words = [str(choice) for choice in choices]
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    *others, last = map(str, choices)
+    return f"{', '.join(others)} or {last}"
 
 
 def _user_message(prompt: Prompt, texts: Mapping[str, Value]) -> str:
-    """Every input's header and text, then the form of the reply."""
+    """The header and text of every input, then the form of the reply."""
     return "\n\n".join([*_blocks(prompt.inputs, texts), _reply_format(prompt.outputs)])
 
 
 def _blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
-    """Each field's header and value; what is lacking is empty."""
+    """The header and value of each field; a missing value is empty."""
     return [
         f"{HEADER.format(name=field.name)}\n{neutralise(str(values.get(field.name, '')))}"
         for field in fields
@@ -244,10 +244,10 @@ def _blocks(fields: Sequence[Field], values: Mapping[str, Value]) -> list[str]:
 
 
 def _reply_format(outputs: Sequence[Field]) -> str:
-    """The sentence that says what to reply: the choice alone, or each output under its header."""
+    """The sentence on the form of a reply: the choice alone, or each output under its header."""
     last = outputs[-1]
     if len(outputs) == 1 and last.choices:
-        # What an instruction has it work out, it works out for itself.
+        # An instruction may ask for steps, which must not stand in the reply.
         return f"Reply with the {last.name} alone, without any working: {_either(last.choices)}."
     headers = ", then ".join(HEADER.format(name=field.name) for field in outputs)
     return (
@@ -256,7 +256,7 @@ def _reply_format(outputs: Sequence[Field]) -> str:
 
 
 def _answer(prompt: Prompt, values: Mapping[str, Value]) -> str:
-    """A demo's reply in the form that is asked for."""
+    """The reply of a demo, in the form that the prompt asks for."""
     outputs = prompt.outputs
     if len(outputs) == 1 and outputs[0].choices:
         return str(values[outputs[0].name])

@@ -7,19 +7,20 @@ from typing import Literal, Protocol, TypedDict
 
 from dspy_judges.errors import JudgesError
 
-# Where `openai/NAME` answers unless its user names another endpoint.
+# The endpoint of `openai/NAME` unless the user names another.
 OPENAI = "https://api.openai.com/v1"
-# Between the seeds of one request's samples: far more than it is sent again.
+# Step between the seeds of one request's samples; it exceeds any retry count, so that seeds never
+# collide.
 SAMPLE_SEED_STEP = 10_007
 
-# How endpoints call a reply that they stopped: its limit reached, withheld, or broken off.
+# Finish reasons of a reply that the endpoint stopped: at its limit, withheld, or broken off.
 OUT_OF_TOKENS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "safety"}
-# What a reply that is the model's refusal ends with.
+# The finish reason of a reply in which the model refuses.
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
-# OpenAI's models that think first; and, by the names in use, anybody's.
+# Names of models that think first: OpenAI's, and those of others.
 OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 REASONING = re.compile(
     r"reasoner|\br1\b|magistral|\bqwq|\bqwen3|thinking|gpt-oss|gemini-(?:2\.5|3)|grok-(?:3-mini|4)"
@@ -29,12 +30,12 @@ REASONING = re.compile(
 
 
 def is_embedded(lm: str) -> bool:
-    """Whether a model's name or endpoint is that of the embedded model, of any version."""
+    """Whether a name or an endpoint is that of the embedded model, in any version."""
     return lm.partition("-")[0] == EMBEDDED
 
 
 def is_reasoning(lm: str) -> bool:
-    """Whether a model's name is of those that think before they answer, which takes tokens."""
+    """Whether a model of that name thinks before it answers, which takes tokens."""
     return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))
 
 
@@ -49,8 +50,8 @@ class Message(TypedDict):
 class Sampling:
     """How to draw replies: part of a reply's identity, like its messages.
 
-    `top_logprobs` is how many alternatives to ask for at each token; `seed` distinguishes fresh
-    asks of the same prompt. `temperature` and `reasoning_effort` None leave it to the model.
+    `top_logprobs` is the number of alternatives for each token, and `seed` tells repeated requests
+    apart. None leaves `temperature` or `reasoning_effort` to the model.
     """
 
     temperature: float | None = 0.0
@@ -79,7 +80,7 @@ class Reply:
 
     @property
     def truncated(self) -> bool:
-        """Whether the endpoint stopped the reply before the model had ended it."""
+        """Whether the endpoint stopped the reply before its end."""
         return self.finish_reason.lower() in CUT_SHORT
 
     @property
@@ -90,7 +91,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens that a request took; in the provider's cache of prompts, those read and put."""
+    """The tokens of a request, and those read from and written to the provider's prompt cache."""
 
     tokens_in: int
     tokens_out: int
@@ -100,18 +101,22 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(Usage):
-    """The answer to one request: n replies, what they took, and who answered."""
+    """The answer to one request: n replies, their tokens, and the model that answered."""
 
     replies: tuple[Reply, ...]
     model: str
 
 
 class Model(Protocol):
-    """What answers chat messages: an endpoint, any dspy.LM, the embedded model, a recording.
+    """Anything that answers chat messages: an endpoint, any dspy.LM, the embedded model.
 
-    `name` is the model's exact name and `endpoint` where it answers; both enter a request's key.
-    `native_n`: n replies cost one request. `has_logprobs` None: only asking tells. A model that
-    answers in this process, at once and for free, has `in_process` true as well.
+    Attributes:
+        name: The model's exact name, which is part of a request's key.
+        endpoint: Where it answers, which is part of the key, too.
+        native_n: Whether n replies cost one request.
+        has_logprobs: Whether it gives log-probabilities; None where only a request shows it.
+
+    A model that answers in this process, at once and for free, also has `in_process` true.
     """
 
     name: str
@@ -127,15 +132,15 @@ class Model(Protocol):
 
 
 class ModelError(JudgesError):
-    """A request that got no usable answer; `usage` is what it took, where the answer told."""
+    """A request without a usable answer; `usage` counts its tokens where the answer told them."""
 
     usage: Usage | None = None
 
 
 class TransientError(ModelError):
-    """What may pass when asked again: 5xx, a dropped or hung connection, a malformed body.
+    """A failure that a retry may mend: 5xx, a broken or hung connection, a malformed body.
 
-    `retry_after` is the server's own wish, in seconds; `billed`: the provider may charge for it.
+    `retry_after` is the server's, in seconds; `billed` says whether the provider may charge for it.
     """
 
     def __init__(
@@ -151,12 +156,12 @@ class ThrottledError(TransientError):
 
 
 class UnreachableError(TransientError):
-    """No connection at all: no such host, nobody listening."""
+    """No connection: no such host, or no server at its port."""
 
 
 class FatalModelError(ModelError):
-    """What asking again cannot mend: 401, 403, 404, a quota that is gone. Ends the run."""
+    """A failure that no retry mends: 401, 403, 404, a spent quota. It ends the run."""
 
 
 class RefusedError(ModelError):
-    """This request alone is not answered (context too long, content refused): a failed row."""
+    """A failure of this request alone: a context too long, content refused. Its row fails."""

@@ -6,7 +6,7 @@
         concurrency=4,
     )
 
-Ray is not imported here: any engine will do that pickles a callable and calls it on batches. Keys
+Ray is not imported here: any engine works that pickles a callable and calls it on batches. Keys
 come from each worker's own environment.
 """
 
@@ -17,20 +17,20 @@ from typing import Any, Unpack
 import numpy as np
 
 from dspy_judges.errors import OptionError
+from judges.base_judge import RowJudge
 from judges.client import Options, read_options
 from judges.client.open import check_limits
-from judges.judge import Judge, RowJudge
-from judges.judging import rows_of
+from judges.panel import AnyJudge
 
 
 class JudgeBatch:
-    """Adds the columns NAME (NaN where it failed) and NAME_failure to a batch.
+    """Adds the columns NAME (NaN where a judgement failed) and NAME_failure to a batch.
 
-    Each of `workers` processes gets an equal share of `max_calls` and `max_cost`; rows left when
-    its share is spent fail and say so. The options are those of `Judge.score`.
+    Each of `workers` processes gets an equal share of `max_calls` and `max_cost`. Rows after its
+    share is spent are failed judgements that say so. The options are those of `Judge.score`.
     """
 
-    def __init__(self, judge: Judge, *, workers: int, **options: Unpack[Options]) -> None:
+    def __init__(self, judge: AnyJudge, *, workers: int, **options: Unpack[Options]) -> None:
         self.judge, (values, self.map) = judge, read_options(options)
         check_limits(workers=workers)
         if values.get("max_calls") is not None:
@@ -43,14 +43,15 @@ class JudgeBatch:
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """The dict of columns or the DataFrame with the two columns added."""
+        """The batch, a dict of columns or a DataFrame, with the two columns added."""
         name = self.judge.name
         if name in batch:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
         columns = self.judge.find_columns([str(column) for column in batch], self.map)
-        rows = rows_of({text: batch[column] for text, column in columns.items()})
+        texts = zip(*(batch[column] for column in columns.values()), strict=True)
+        rows = (dict(zip(columns, row, strict=True)) for row in texts)
         if self._judge_rows is None:
-            # In the worker, since what is open cannot be pickled.
+            # Opened in the worker, since an open client cannot be pickled.
             self._judge_rows = self._open.enter_context(self.judge.open(**self.share))
         judgements = list(self._judge_rows(rows))
         new_columns = {

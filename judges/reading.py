@@ -6,9 +6,9 @@
    label that says "final" or "overall" wins, then one that says "rating" or names the dimension.
 3. The answer first, before a reason: "4 - clear", "B: it is precise".
 
-Exactly one value may be stated so, and what follows may state no other one. Any other reply raises
-NoScoreError and is asked for again. No character is moved while a reply is read, so that an
-answer's span is its place in the reply as it came.
+A reply must state exactly one value in such a form, and the rest of it must not state another. Any
+other reply raises NoScoreError, and the model is asked again. Reading moves no character, so that
+the span of an answer is its place in the original reply.
 """
 
 import re
@@ -16,10 +16,10 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from judges.judgement import NoScoreError, shortened
+from judges.judgement import NoScoreError, quote
 from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Value, thinks_at_length
 
-# A longer answer is none to our question.
+# Characters of a reply; a longer one is not searched for an answer.
 MAX_LENGTH = 20_000
 NUMBER_WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"
@@ -28,19 +28,19 @@ NUMBER = rf"(?:\d{{1,9}}(?:\.\d{{1,6}})?|\b(?i:{'|'.join(NUMBER_WORDS)})\b)"
 NOUN = r"(?i:summary|response|output|answer|option|assistant|candidate|text|model|version|choice)"
 
 
-def _words(text: str) -> frozenset[str]:
+def _terms(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Words of labels: of an answer that wins, of an answer, and of neither.
-_FINAL = _words("final overall revised updated corrected correction edit")
-_ANSWER = _words(
+# Words that a label may hold: of an answer that beats others, of an answer, and of no weight.
+_FINAL = _terms("final overall revised updated corrected correction edit")
+_ANSWER = _terms(
     "rating ratings rate score scores grade mark answer verdict result judgement judgment label"
     " evaluation assessment preferred preference choice winner decision best"
 )
-_BESIDE = _words("the a an my your our is i it for of on this here s total would give to level")
-# What these name is no answer: "word count", "confidence in it"; nor is a "previous rating".
-_OTHER = _words(
+_NEUTRAL = _terms("the a an my your our is i it for of on this here s total would give to level")
+# These name something other than the answer: "word count", "confidence in it", "previous rating".
+_OTHER = _terms(
     "number count amount sum mean average percentage ratio confidence certainty probability length"
     " page chapter section line paragraph sentence step item example case figure question part rule"
     " criterion id rank position version year month day date time age maximum max minimum min"
@@ -49,15 +49,15 @@ _OTHER = _words(
     " user human author annotator expert ideal reference alternative requested error attempt"
     " priority injected iteration"
 )
-# Wherever they stand, what follows is reported, denied, supposed or the worse of two.
-_DENIED = _words(
+# Anywhere in a label, these report, deny or suppose what follows, or call it the worse of two.
+_DENIED = _terms(
     "says say claims claimed states reads wrote asks wants contains ends example if not no never"
     " less least worse worst weaker loser rejected before after"
 )
-# "Errors" and "errors found" count; "correctness", "analysis" and "ethics" do not.
+# Plurals count things: "errors", "errors found", but not "correctness", "analysis" or "ethics".
 _PLURAL = re.compile(r"[^siu]s(?<!ics)(?: \w+ed| found| made)?\Z")
 
-# Other signs than ASCII's for the same, blanks and line ends among them.
+# Signs beyond ASCII, blanks and line ends among them, as their ASCII equivalents.
 _PLAIN = str.maketrans(
     "０１２３４５６７８９：（）［］＝。，“”’‘−\t\r\u00a0\u200b\u2060\u3000\ufeff",
     "0123456789:()[]=.,\"\"''- \n     ",
@@ -67,20 +67,20 @@ _MARKS = " \t\r\n*_`\"'()[]"
 _BULLET = r"(?:(?:[-+•*]|#{1,6}) {1,4})?"
 _OPEN = r"[*_`\"'(\[{|⭐★ ]{0,8}(?:\$?\\boxed\{(?:\\text\{)?)?"
 _CLOSE = r"[*_`\"')\]}|$⭐★ ]*"
-# A quoted line is somebody else's; a quoted key is not.
+# A label may be a quoted key of JSON; a line quoted as a whole is somebody else's.
 _LABEL = re.compile(
     rf"{_BULLET}(?:\d{{1,2}}[.)] {{1,4}})?[*_`(\[{{|⭐★ ]{{0,8}}(?P<quote>[\"'])?"
     r"(?P<label>[^\W\d][^\n:=→<>.?!;\"(]{0,70}?(?: ?\([^()\n]{0,60}\))?)(?(quote)(?P=quote))"
     rf"{_CLOSE}(?:[-=]>|[:=→]|(?<= )[-–—](?= ))"
 )
-# An answer ends where nothing or a reason follows it, which does not take it back.
+# An answer is complete where nothing follows it, or a reason that does not take it back.
 _REASON = re.compile(
     rf"{_CLOSE}(?:\Z|[.!](?=[\s*\"')}}]|\Z)|(?:[,;:](?=[\s*\"')}}]|\Z)|\((?!\?)|[-–—] (?!\d)"
     r"|(?:because|since|as it|due to|given)\b)(?!\W*(?i:or|maybe|perhaps|possibly|probably|at best"
     r"|at most|at least|minus|plus|if|unless|wait|actually|rather|draft|to|and|i think|i guess|said"
     r"|worse|weaker|less)\b))"
 )
-# What stands in an answer's place and is none: "~4", "N/A", "neither".
+# Text in the place of an answer that is not one: "~4", "N/A", "neither".
 _UNCLEAR = re.compile(
     rf"{_OPEN}(?:[~<>≈±≥≤+-]? ?{NUMBER}|n/?a\b|none|null|unknown|neither|both|ties?\b|\?)",
     re.IGNORECASE,
@@ -91,35 +91,38 @@ _WITHDRAWN = re.compile(
     r"|(?:wait|hmm+|oops|sorry|correction) ?[,.:!])",
     re.IGNORECASE,
 )
-# Of what is left when the judge's own scale is blanked.
+# Another scale, searched for after mentions of the judge's own scale are blanked.
 _OTHER_SCALE = re.compile(
     r"\bscale\b[^\n\d]{0,9}\d|\b\d+-point\b|\(\d+ is"
     r"|\((?:[01] ?(?:to|-|–)|(?:out )?of|max\w*:?) ?\d+\)",
     re.IGNORECASE,
 )
-# What begins a line of its own: headers, tags, keys of JSON.
+# Headers, tags and keys of JSON, each of which is read as the start of a line.
 _MARKUP = re.compile(
     rf"{FIELD_HEADER.pattern}|<(\w{{1,30}})>|</\w{{1,30}}>|<\|[a-z_]{{1,20}}\|>|```[a-z]*|\}}"
     r"|[{,]\s*(?=([\"'])[\w -]{1,40}\3\s{0,9}:)"
 )
-# One that is quoted within a line is none.
-_DONE = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
+# The header that ends a reply, unless it is quoted within a line.
+_COMPLETED = re.compile(r"^[ *_`>#-]{0,20}\[\[[ #]{0,9}completed\b", re.MULTILINE | re.IGNORECASE)
 _HEADER = re.compile(rf"[*_`]{{0,3}}{FIELD_HEADER.pattern}[*_`:]{{0,3}}")
 
 
-class Wanted:
-    """What may be answered: the numbers of a scale, those between them too, or words."""
+class AnswerForm:
+    """The patterns by which an answer is found: a number on a scale, or one of several words.
+
+    With `fractions` numbers between two ratings count as well.
+    """
 
     def __init__(self, choices: tuple[Value, ...], fractions: bool) -> None:
         self.choices, self.fractions = choices, fractions
         self.numeric = all(isinstance(choice, int) for choice in choices)
-        # What an answer alone is written as.
-        self.alone = {str(choice).lower(): choice for choice in choices}
+        # Lower-case text of an answer that stands alone -> the choice.
+        self.spellings = {str(choice).lower(): choice for choice in choices}
         begin, no_filler = "^", "than|to|over"
         if self.numeric:
-            self.alone |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+            self.spellings |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
             low, high = choices[0], choices[-1]
-            top = "|".join(word for word, number in self.alone.items() if number == high)
+            top = "|".join(word for word, number in self.spellings.items() if number == high)
             scale = (
                 rf"\([^()\n]{{0,40}}\b{low}\b[^()/\n]{{0,40}}\b{high}\b[^()\n]{{0,40}}\)|\b{high}-point\b"
                 rf"|\b{low} ?(?:to|-|–|and) ?{high}\b"
@@ -129,36 +132,36 @@ class Wanted:
             end = ""
         else:
             # "not ok" before "ok".
-            longest = sorted(self.alone, key=len, reverse=True)
+            longest = sorted(self.spellings, key=len, reverse=True)
             words, scale = "|".join(map(re.escape, longest)), "(?!)"
             value = rf"(?:{NOUN} )?[(*\[]{{0,4}}\b(?P<value>(?i:{words}))(?![\w&+/'-])"
             end = "| ?[:–—-] "
-            if min(map(len, longest)) > 1:  # of letters much is said beside the answer
+            if min(map(len, longest)) > 1:  # single letters occur in much other text
                 begin, no_filler = "^(?:[-+•*] )?", rf"{no_filler}|(?:not|never|no)\b|\w+n't\b"
         filler = rf"(?:(?!{no_filler})[A-Za-z']{{1,12}},? ){{0,6}}"
         clause = rf"(?:{begin}|[.!?;:=,(–—]| -) ?{filler}[*_\"(]{{0,4}}"
         end = rf"(?=[*\")\]}} ]*(?:$|\(|[.!,;](?:\s|\Z){end}))"
         self.answer = re.compile(rf"{_BULLET}{_OPEN}{value}")
-        # Another one in what follows: it begins a clause, or nearly, and ends one.
-        self.second = re.compile(clause + value + end, re.MULTILINE)
-        # How replies mention the scale.
+        # An answer in what follows one: it takes up a clause, or nearly.
+        self.later_answer = re.compile(clause + value + end, re.MULTILINE)
+        # Mentions of the scale itself, such as "out of 5".
         self.scale = re.compile(scale)
 
     def value(self, match: re.Match[str]) -> float | str | None:
-        """The choice that is written; None for a number off the scale."""
+        """The choice that a match states; None for a number off the scale."""
         word = match["value"].lower()
-        if word in self.alone or not self.numeric or word in NUMBER_WORDS:
-            return self.alone.get(word)
+        if word in self.spellings or not self.numeric or word in NUMBER_WORDS:
+            return self.spellings.get(word)
         number = float(word)
         between = self.fractions and self.choices[0] <= number <= self.choices[-1]  # type: ignore[operator]
         return number if between or number in self.choices else None
 
 
-wanted_of = lru_cache(maxsize=64)(Wanted)
+answer_form = lru_cache(maxsize=64)(AnswerForm)
 
 
 class Answer(NamedTuple):
-    """One answer that a reply states: its value, None where it is unclear, and its place.
+    """One answer in a reply: its value, None where it is unclear, and its place.
 
     `rank` is 3 under "final" or "overall", 2 where it is called the answer or stands alone, else 1.
     """
@@ -170,7 +173,7 @@ class Answer(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The values of all fields, and where in the reply the answer stands."""
+    """The values of all fields, and the place of the answer in the reply."""
 
     values: dict[str, Value]
     span: tuple[int, int]
@@ -179,87 +182,96 @@ class Reading(NamedTuple):
 def read(
     reply: str, outputs: Sequence[Field], *, truncated: bool = False, names: Collection[str] = ()
 ) -> Reading:
-    """Return what a judge's reply says in every field; NoScoreError, which quotes it, if unclear.
+    """Read every output field of a judge's reply.
 
-    `names` are what the dimension is called. A free text is what stands under its header, else what
-    stands under none. A reply that was cut short (`truncated`) holds an answer only where another
-    header closes its section: even a lone "1" may be the beginning of "10".
+    A free text is the text under its header, else the text above the first header. A truncated
+    reply holds an answer only where another header closes its section: even a lone "1" may be the
+    beginning of "10".
+
+    Args:
+        reply: The reply as the model wrote it.
+        outputs: The fields that the judge writes, one of them with choices.
+        truncated: Whether the endpoint cut the reply short.
+        names: The names of the dimension, which count as labels of the answer.
+
+    Raises:
+        NoScoreError: The reply states no answer, or not a clear one; the message quotes it.
     """
     start, end = answer_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
-    ends = [*(header.start() for header in headers[1:]), end]
+    stops = [*(header.start() for header in headers), end]
     sections = {
-        header[1].lower(): (header.end(), following)
-        for header, following in zip(headers, ends, strict=False)
+        header[1].lower(): (header.end(), stop)
+        for header, stop in zip(headers, stops[1:], strict=True)
     }
     field = next(field for field in reversed(outputs) if field.choices)
     place = sections.get(field.name, (start, end))
     if truncated and place[1] == len(reply):
-        raise NoScoreError(f"the reply is cut short: {shortened(reply[start:])}")
+        raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
     # Steps and questions rate parts of the whole: only what is called the answer is it.
     strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
-    wanted = wanted_of(field.choices or (), False)
-    known = (field.name,) if strict else (field.name, *names)
-    answer = find_answer(reply[slice(*place)], wanted, known, strict=strict)
+    form = answer_form(field.choices or (), False)
+    labels = (field.name,) if strict else (field.name, *names)
+    answer = find_answer(reply[slice(*place)], form, labels, strict=strict)
     if answer is None or answer.value is None:
-        first, *_, last = wanted.choices
-        one_of = f"from {first} to {last}" if wanted.numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {one_of} in {shortened(reply[start:end])}")
-    value = answer.value if isinstance(answer.value, str) else int(answer.value)
+        first, *_, last = form.choices
+        one_of = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {one_of} in {quote(reply[start:end])}")
+    lead = reply[start : stops[0]].strip()
+    unnamed = lead if " " in lead else ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
-    lead = reply[start : headers[0].start() if headers else end].strip()
-    rest = lead if " " in lead else ""
-    values: dict[str, Value] = {output.name: texts.get(output.name, rest) for output in outputs}
-    values[field.name] = value
+    values: dict[str, Value] = {output.name: texts.get(output.name, unnamed) for output in outputs}
+    values[field.name] = answer.value if isinstance(answer.value, str) else int(answer.value)
     return Reading(values, (place[0] + answer.start, place[0] + answer.end))
 
 
 def find_answer(
-    text: str, wanted: Wanted, names: Collection[str] = (), *, strict: bool = False
+    text: str, form: AnswerForm, names: Collection[str] = (), *, strict: bool = False
 ) -> Answer | None:
-    """Return the one answer a text states, None without; NoScoreError if it is unclear.
+    """The one answer in a text; None if there is none, NoScoreError if it is unclear.
 
-    `strict`: only what is called the answer counts, or what stands alone.
+    With `strict` an answer has to be called so, or to stand alone.
     """
     word = text.strip(_MARKS).rstrip(".*")
-    if (value := wanted.alone.get(word.lower())) is not None:
+    if (value := form.spellings.get(word.lower())) is not None:
         start = text.index(word)
         return Answer(value, 2, start, start + len(word))
     if len(text.strip()) > MAX_LENGTH:
-        raise NoScoreError(f"more than {MAX_LENGTH:,} characters: {shortened(text)}")
+        raise NoScoreError(f"more than {MAX_LENGTH:,} characters: {quote(text)}")
     own_words = frozenset(re.findall(r"[^\W\d_]+", " ".join(names).lower()))
-    answers, asides = _answers(plain_text(text, wanted), wanted, own_words)
+    answers, asides = _answers(plain_text(text, form), form, own_words)
     rank = max((answer.rank for answer in answers), default=0)
     if rank <= strict:
         return None
     answers = [answer for answer in answers if answer.rank == rank]
     after = "\n".join(aside for place, aside in asides if place >= answers[-1].start)
     values = {answer.value for answer in answers}
-    values |= {wanted.value(match) for match in wanted.second.finditer(after)} - {None}
+    values |= {form.value(match) for match in form.later_answer.finditer(after)} - {None}
     if None in values or len(values) > 1 or _WITHDRAWN.search(after):
-        raise NoScoreError(f"not one clear answer in {shortened(text)}")
+        raise NoScoreError(f"not one clear answer in {quote(text)}")
     return answers[-1]
 
 
 def answer_span(reply: str) -> tuple[int, int]:
-    """Where the answer stands: after the thoughts, up to the end that it marks itself."""
+    """The part of a reply after its thoughts, up to the end that the reply marks itself."""
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
-        raise NoScoreError(f"a thought without its end: {shortened(reply[start:])}")
-    done = _DONE.search(reply, start)
-    marked = done and reply[start : done.start()].strip()
-    return start, done.start() if done and marked else len(reply)
+        raise NoScoreError(f"a thought without its end: {quote(reply[start:])}")
+    completed = _COMPLETED.search(reply, start)
+    if completed is None or not reply[start : completed.start()].strip():
+        return start, len(reply)
+    return start, completed.start()
 
 
-def plain_text(text: str, wanted: Wanted) -> str:
-    """A text of the same length in plain signs, a label at the start of its line, no own scale.
+def plain_text(text: str, form: AnswerForm) -> str:
+    """The text in plain signs, at the same length, with labels at line starts and no own scale.
 
-    Labels are tags, headers of other names and keys of JSON. NoScoreError names another scale.
+    Tags, headers of other names and keys of JSON become labels. NoScoreError names another scale.
     """
     text = text.translate(_PLAIN)
-    text = wanted.scale.sub(lambda match: " " * len(match[0]), text)
-    if wanted.numeric and _OTHER_SCALE.search(text):
-        raise NoScoreError(f"an answer on another scale: {shortened(text)}")
+    text = form.scale.sub(lambda match: " " * len(match[0]), text)
+    if form.numeric and _OTHER_SCALE.search(text):
+        raise NoScoreError(f"an answer on another scale: {quote(text)}")
 
     def label(markup: re.Match[str]) -> str:
         name = markup[1] or markup[2]
@@ -268,50 +280,73 @@ def plain_text(text: str, wanted: Wanted) -> str:
     return _MARKUP.sub(label, text)
 
 
+class _Line:
+    """A line of a reply: a label, an answer after it, and the reason that may follow the answer."""
+
+    def __init__(self, line: re.Match[str], form: AnswerForm) -> None:
+        self.content, self.place = line[0].rstrip(), line.start()
+        label = _LABEL.match(self.content)
+        # "B: it is precise" begins with an answer and not with a label.
+        self.label = None if label and form.answer.fullmatch(label["label"]) else label
+        self.start = self.label.end() if self.label else 0
+        self.is_label_alone = bool(self.label) and not self.content[self.start :].strip(_MARKS)
+        self.answer = form.answer.match(self.content, self.start)
+        # None where no answer is complete.
+        self.reason: str | None = None
+        if self.answer and _REASON.match(self.content, self.answer.end()):
+            self.reason = self.content[self.answer.end() :]
+
+    @property
+    def is_answer_alone(self) -> bool:
+        return self.reason is not None and not self.reason.strip(_MARKS + "}|$.!")
+
+    def rank(self, own_words: frozenset[str], rank_above: int | None) -> int | None:
+        """The rank by the line's label, or by the line above where that is a label alone."""
+        if rank_above == 0:  # "The text says:"
+            return 0
+        if self.label:
+            return _rank(self.label["label"], own_words)
+        return rank_above if self.is_answer_alone else None
+
+
 def _answers(
-    plain: str, wanted: Wanted, own_words: frozenset[str]
+    plain: str, form: AnswerForm, own_words: frozenset[str]
 ) -> tuple[list[Answer], list[tuple[int, str]]]:
-    """The answers that lines state, and what else they say, with its place."""
+    """The answers of all lines, and the rest of the text with its places."""
     answers, asides = [], []
-    above: int | None = None  # the rank of the line before, where that is a label alone
-    for number, line in enumerate(re.finditer(r"\S[^\n]*", plain)):
-        content, place = line[0].rstrip(), line.start()
-        label = _LABEL.match(content)
-        if label and wanted.answer.fullmatch(label["label"]):
-            label = None  # "B: it is precise"
-        start = label.end() if label else 0
-        match = wanted.answer.match(content, start)
-        reason = match and _REASON.match(content, match.end()) and content[match.end() :]
-        alone = reason is not None and not reason.strip(_MARKS + "}|$.!")
-        rank = _rank(label["label"], own_words) if label else above if alone else None
-        rank = 0 if above == 0 else rank  # "The text says:"
-        above = rank if label and not content[start:].strip(_MARKS) else None
-        first = number == 0 and not content.endswith("?")
-        if match and reason is not None and (rank is not None or alone or first):
-            asides.append((place + match.end(), reason))
-            value = None if rank == 0 else wanted.value(match)
-            rank = 1 + alone if rank is None else max(rank, 1)
-            answers.append(Answer(value, rank, place + match.start("value"), place + match.end()))
-            continue
-        asides.append((place, content))
-        if rank and (match or (rank > 1 and _UNCLEAR.match(content, start))):
-            answers.append(Answer(None, rank, place, place))
+    rank_above: int | None = None
+    for number, match in enumerate(re.finditer(r"\S[^\n]*", plain)):
+        line = _Line(match, form)
+        rank = line.rank(own_words, rank_above)
+        rank_above = rank if line.is_label_alone else None
+        opens = number == 0 and not line.content.endswith("?")
+        if line.answer and line.reason is not None:
+            start, end = line.place + line.answer.start("value"), line.place + line.answer.end()
+            if rank is not None or line.is_answer_alone or opens:
+                value = None if rank == 0 else form.value(line.answer)
+                by_form = 1 + line.is_answer_alone
+                answers.append(Answer(value, by_form if rank is None else max(rank, 1), start, end))
+                asides.append((end, line.reason))
+                continue
+        asides.append((line.place, line.content))
+        if rank and (line.answer or (rank > 1 and _UNCLEAR.match(line.content, line.start))):
+            answers.append(Answer(None, rank, line.place, line.place))
     return answers, asides
 
 
 def _rank(label: str, own_words: frozenset[str]) -> int:
-    """How much a label calls what follows it the answer, 3 to 1; 0: it names something else."""
+    """How clearly a label names the answer: 3 (final) to 1; 0 where it names something else."""
     words = re.findall(r"[^\W_]+", label.lower())
-    named = set(words) - _BESIDE
-    if not named or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
+    terms = set(words) - _NEUTRAL
+    if not terms or len(words) > 9 or re.search(r"\d|^[a-z]$", " ".join(words)):
         return 0
     # The head of "clarity of terms" is "clarity"; of "word count", "count".
     heads = re.split(r" (?:of|in|for|to|across|between|from|with)\b", " ".join(words))[0]
-    head = next((word for word in reversed(heads.split()) if word not in _BESIDE), "number")
-    other = named & _OTHER - own_words and (head in _OTHER or head in _ANSWER)
+    head = next((word for word in reversed(heads.split()) if word not in _NEUTRAL), "number")
+    other = terms & _OTHER - own_words and (head in _OTHER or head in _ANSWER)
     counts = head not in _ANSWER | own_words and _PLURAL.search(heads)
-    if other or counts or named & _DENIED - own_words:
+    if other or counts or terms & _DENIED - own_words:
         return 0
-    if named & _FINAL:
+    if terms & _FINAL:
         return 3
-    return 2 if named <= _ANSWER | own_words else 1
+    return 2 if terms <= _ANSWER | own_words else 1

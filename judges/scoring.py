@@ -24,20 +24,20 @@ from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
 MOST_SAMPLES = 100
-# The most tokens of a reply, unless the user or the model says otherwise.
+# Default max_tokens of a reply, without and with reasoning at length.
 SHORT_REPLY, LONG_REPLY = 512, 1024
-# How many it has on average, thoughts of a reasoning model not counted.
+# Tokens of an average reply, without the thoughts of a reasoning model.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
-# The most alternatives that OpenAI-compatible endpoints give for a token.
+# Alternatives for a token: the most that OpenAI-compatible endpoints give.
 ALTERNATIVES = 20
-# How raw vocabularies show a blank, and what may be glued to a rating inside its token.
+# Blanks as raw vocabularies write them, and characters beside a rating within its token.
 _RAW = str.maketrans("Ġ▁Ċ", "  \n")
 _TOKEN_PADDING = " \t\r\n*_\"'`()[]:.,"
 MAX_TOTAL = 1.01  # of a token's probabilities, which are rounded
 
 
 class NoProbabilitiesError(FatalModelError):
-    """The plan needs log-probabilities and the model gives none: a wrong set-up, not a failure."""
+    """The plan needs log-probabilities and the model gives none. It ends the run."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -48,11 +48,17 @@ class NoProbabilitiesError(FatalModelError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPlan:
-    """How many replies make a score.
+    """How replies make a score.
 
-    one: the rating of a single reply. mean: the mean over `samples` replies at `temperature`.
-    weighted: one reply, each rating weighted by its token's probability (G-Eval, arXiv:2303.16634,
-    equation 1); needs a model that gives log-probabilities.
+    Args:
+        kind: "one" takes the rating of a single reply, "mean" the mean over several. "weighted"
+            takes one reply and weights each rating by its token's probability (G-Eval,
+            arXiv:2303.16634, equation 1), for which a model has to give log-probabilities.
+        samples: The replies of a mean, 1 to 100.
+        temperature: Of the replies, 0 or more; None leaves it to the model.
+
+    Raises:
+        OptionError: A number of samples that the kind cannot have.
     """
 
     kind: PlanKind
@@ -71,9 +77,9 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one reply says: a rating (a verdict's is 1 or 0) or a letter, and the free text beside.
+    """One reply as read: a rating (1 or 0 of a verdict) or a letter, and its free text.
 
-    `probabilities` are over all the choices and sum to 1; None unless the plan is "weighted".
+    `probabilities` of all choices sum to 1; None unless the plan is "weighted".
     """
 
     value: Value
@@ -82,23 +88,23 @@ class Sample:
 
 
 def default_plan(model: Model) -> SamplingPlan:
-    """The plan of its endpoint, at the model's own temperature where it has one."""
+    """The default plan of its endpoint, at the model's own temperature if it has one."""
     plan = plan_at(model.endpoint)
     return replace(plan, temperature=getattr(model, "temperature", plan.temperature))
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
-    """Weighted for the embedded model, whose probabilities cost nothing; else one reply."""
+    """The default plan: weighted for the embedded model, and one reply for any other."""
     return WEIGHTED if is_embedded(endpoint) else ONE
 
 
 def sampling_of(
     plan: SamplingPlan, prompt: Prompt, *, seed: int = 0, model: Model | None = None
 ) -> Sampling:
-    """Return what to ask a model for under `plan`; what thinks in writing may write for longer.
+    """The sampling of a plan; a judge that reasons at length gets more tokens.
 
-    Raises NoProbabilitiesError where it asks for what `model` is known not to give. A language
-    model may write "10" as two tokens: the probability of its "1" is then no rating's.
+    Raises NoProbabilitiesError where `model` gives none, or where a rating of the scale may be two
+    tokens, as "10": the probability of the token "1" is then not that of a rating.
     """
     if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
         if model.has_logprobs is False:
@@ -116,7 +122,7 @@ def sampling_of(
 
 
 def reply_tokens(prompt: Prompt) -> int:
-    """About how many tokens a reply has that no thoughts precede."""
+    """About how many tokens a reply has, without thoughts."""
     return REPLY_TOKENS[reasoning_of(prompt)]
 
 
@@ -133,24 +139,24 @@ def read_sample(
     texts = [str(values[output.name]) for output in outputs if not output.choices]
     value = values[field.name]
 
-    def counted(choice: Value) -> Value:
+    def number_of(choice: Value) -> Value:
         return rating_of(choice, choices) if words_of(choices) else choice
 
-    sample = Sample(value=counted(value), text="\n".join(filter(None, texts)) or None)
+    sample = Sample(value=number_of(value), text="\n".join(filter(None, texts)) or None)
     if plan.kind != "weighted":
         return sample
     if not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
     probabilities = _probabilities(reply, reading.span[0], value, choices)
-    return replace(sample, probabilities={counted(c): p for c, p in probabilities.items()})
+    return replace(sample, probabilities={number_of(c): p for c, p in probabilities.items()})
 
 
 def score_of(
     plan: SamplingPlan, samples: Sequence[Sample], failures: Sequence[str] = ()
 ) -> Judgement:
-    """Make one judgement of the samples that could be read and the reasons of those that not.
+    """The judgement from all samples that could be read, and the reasons why others could not.
 
-    Unparsable samples are left out and counted; with nothing else the judgement has failed.
+    Without any sample the judgement has failed.
     """
     if not samples:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
@@ -174,7 +180,7 @@ def score_of(
 
 
 def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
-    """Return P(first side) - P(second side): probabilities if weighted, else shares of samples."""
+    """P(first side) - P(second side), from probabilities if weighted, else shares of samples."""
     first, second = sides
     if (probabilities := samples[0].probabilities) is not None:
         return probabilities[first] - probabilities[second]
@@ -185,39 +191,51 @@ def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
 def _probabilities(
     reply: Reply, place: int, value: Value, choices: tuple[Value, ...]
 ) -> dict[Value, float]:
-    """Return each choice's share of what is on any, where the reply says `value` at `place`.
+    """The choices' probabilities, renormalised, at the token of the reply that starts at `place`.
 
-    A digit and its word, with and without a leading space, are one rating; of a verdict's words the
-    beginning counts, where it is that of one of them alone. Raises NoScoreError where no token is
-    the choice, and where log-probabilities are impossible.
+    Raises NoScoreError where that token is not `value`, and for impossible log-probabilities.
     """
-    words = words_of(choices)
-    written: dict[str, Value] = {str(c).lower() if words else str(c): c for c in choices}
-    written |= {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
-
-    def choice_of(text: str) -> Value | None:
-        word = unicodedata.normalize("NFKC", text.translate(_RAW)).strip(_TOKEN_PADDING)
-        begun = [c for c in words if word and str(c).lower().startswith(word.lower())]
-        # "a" is an article more often than a choice.
-        return written.get(word, written.get(word.lower(), begun[0] if len(begun) == 1 else None))
-
+    spelling = _TokenSpelling(choices)
     texts = [token.text.translate(_RAW) for token in reply.tokens]
-    # A token that ends the turn, or blanks, may stand beside what is the reply's text.
+    # Tokens may include blanks, or the end of a turn, that the reply's text does not.
     start = "".join(texts).find(reply.text)
     ends = accumulate(map(len, texts))
     at_place = (t for t, end in zip(reply.tokens, ends, strict=True) if end - start > place)
     token = next(at_place, None)
-    if token is None or start < 0 or choice_of(token.text) != value:
+    if token is None or start < 0 or spelling.choice(token.text) != value:
         raise NoScoreError(f"no token of the reply is its choice {value!r}")
     logprobs = token.top.values()
-    # One above 0, or undefined, would overflow or spoil the sum.
+    # One above 0, or NaN, would overflow or spoil the sum.
     if not all(p <= MAX_TOTAL - 1 for p in logprobs) or sum(map(math.exp, logprobs)) > MAX_TOTAL:
         raise NoScoreError("the log-probabilities of a token are impossible")
     mass = dict.fromkeys(choices, 0.0)
     for text, logprob in token.top.items():
-        if (choice := choice_of(text)) is not None:
+        if (choice := spelling.choice(text)) is not None:
             mass[choice] += math.exp(logprob)
     total = math.fsum(mass.values())
     if total <= 0:
         raise NoScoreError("none of the choices is among the likeliest tokens")
     return {choice: p / total for choice, p in mass.items()}
+
+
+class _TokenSpelling:
+    """The tokens by which a model writes each choice.
+
+    A digit and its word, with and without a leading blank, are the same rating. The beginning of a
+    verdict's word counts where the other word begins differently.
+    """
+
+    def __init__(self, choices: tuple[Value, ...]) -> None:
+        self._words = {str(word).lower(): word for word in words_of(choices)}
+        numbers: dict[str, Value] = {word: n for n, word in enumerate(NUMBER_WORDS) if n in choices}
+        self._choices = numbers | (self._words or {str(choice): choice for choice in choices})
+
+    def choice(self, token: str) -> Value | None:
+        """The choice that a token writes; None for any other token."""
+        text = unicodedata.normalize("NFKC", token.translate(_RAW)).strip(_TOKEN_PADDING)
+        # "a" is an article more often than a choice, so that letters keep their case.
+        for spelling in (text, text.lower()):
+            if spelling in self._choices:
+                return self._choices[spelling]
+        starts = [word for word in self._words if text and word.startswith(text.lower())]
+        return self._words[starts[0]] if len(starts) == 1 else None

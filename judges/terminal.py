@@ -1,4 +1,4 @@
-"""What people see in a terminal: results, errors, notes and progress; how a command ends."""
+"""Output of the commands: results, errors, notes, progress and exit codes."""
 
 import logging
 import re
@@ -31,45 +31,42 @@ _quiet = False
 
 
 def visible(text: str) -> str:
-    """The text with what would move a terminal's cursor or turn its letters round, written out.
-
-    Judges, labels and replies may be a stranger's: their escapes are shown and not sent.
-    """
+    """The text with control characters written out, which could steer a terminal."""
     return INVISIBLE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def print_output(text: str) -> None:
-    """Print a result, its control characters made visible."""
+    """Print a result to stdout."""
     print(visible(text))
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print a result of several lines."""
+    """Print a result of several lines to stdout."""
     print_output("\n".join(lines))
 
 
 def print_error(text: str, stream: TextIO | None = None) -> None:
-    """Print what is wrong to stderr, without keys and control characters."""
+    """Print an error to stderr, without keys and control characters."""
     line, stream = visible(Redactor().redact(text)), stream or sys.stderr
-    if shown := sys.modules.get("tqdm"):
-        shown.tqdm.write(line, file=stream)  # above a progress line
+    if tqdm := sys.modules.get("tqdm"):
+        tqdm.tqdm.write(line, file=stream)  # above a progress line
     else:
         print(line, file=stream)
     stream.flush()
 
 
 def print_note(text: str) -> None:
-    """Print to stderr what its reader can do without: nothing under --quiet."""
+    """Print a note to stderr, unless --quiet is set."""
     if not _quiet:
         print_error(text)
 
 
 class _LogLines(logging.Handler):
-    """Prints one short line a record."""
+    """Prints each record on one short line."""
 
     def __init__(self, level: int) -> None:
         super().__init__(level)
-        # As it is now: DSPy's optimizers are run with theirs turned away.
+        # Today's stderr, since it is redirected while DSPy's optimizers run.
         self._stream = sys.stderr
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -79,7 +76,7 @@ class _LogLines(logging.Handler):
 
 @contextmanager
 def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator[None]:
-    """Show what is logged while the block runs, if `verbose` and nothing shows it yet."""
+    """Print log records while the block runs, if `verbose` and nothing prints them yet."""
     if not verbose or any(isinstance(handler, _LogLines) for handler in _log.handlers):
         yield
         return
@@ -94,10 +91,10 @@ def verbose_logging(verbose: bool = True, level: int = logging.INFO) -> Iterator
 
 
 class Progress:
-    """A progress line on stderr, used as a context manager, so that the last figures stay.
+    """A progress line on stderr, as a context manager, so that the last figures stay.
 
-    Of a `budget` the dollars are shown. `refresh` is called before each line, to bring name, total
-    and counts up to date.
+    With a `budget` it shows dollars. `refresh` is called before each line and may change the name,
+    the total and the counts.
     """
 
     def __init__(
@@ -110,12 +107,12 @@ class Progress:
         budget: "Budget | None" = None,
         refresh: "Callable[[Progress], None]" = lambda progress: None,
     ) -> None:
-        from tqdm import tqdm  # which a help text does without
+        from tqdm import tqdm  # which a help text does not need
 
         self.name, self.total = name, total
-        self.done = self.failed = 0
+        self.n_done = self.n_failed = 0
         self._budget, self._refresh = budget, refresh
-        # Warnings that nobody handles would be written into the line.
+        # Without a handler, warnings would be printed into the line.
         self._warnings = verbose_logging(not _log.hasHandlers(), logging.WARNING)
         self._bar = tqdm(
             desc=visible(name),
@@ -124,28 +121,28 @@ class Progress:
             disable=_quiet,
             ncols=shutil.get_terminal_size().columns - 1,
             unit=unit,
-            # Seconds between two lines: a terminal's is rewritten, elsewhere they pile up.
+            # Seconds between two lines, which only a terminal overwrites.
             mininterval=0.25 if stream.isatty() else 30.0,
             miniters=1,
             bar_format="{desc}: {n:,} of {total:,} {unit} [{elapsed}<{remaining}{postfix}]",
         )
 
     def step(self, *, failed: bool = False) -> None:
-        """Count one more, and draw where it is time to."""
-        self.done += 1
-        self.failed += failed
+        """Count one more, and print the line if it is time to."""
+        self.n_done += 1
+        self.n_failed += failed
         self._update()
 
     def _update(self) -> None:
         self._refresh(self)
         bar, budget = self._bar, self._budget
-        bar.total, bar.desc = max(self.total, self.done), visible(self.name)
-        parts = [f"{self.failed:,} failed"] if self.failed else []
+        bar.total, bar.desc = max(self.total, self.n_done), visible(self.name)
+        parts = [f"{self.n_failed:,} failed"] if self.n_failed else []
         if budget is not None and (budget.cost or budget.max_cost):
             limit = f" of {dollars_text(budget.max_cost)}" if budget.max_cost else ""
             parts.insert(0, f"{dollars_text(budget.cost)}{limit}")
         bar.set_postfix_str(", ".join(parts), refresh=False)
-        bar.update(self.done - bar.n)
+        bar.update(self.n_done - bar.n)
 
     def __enter__(self) -> "Progress":
         self._warnings.__enter__()
@@ -158,7 +155,7 @@ class Progress:
 
 
 def dollars_text(dollars: float) -> str:
-    """As prices are written; four decimals of less than a cent."""
+    """Dollars with two decimals, or four for less than a cent."""
     return f"${dollars:,.2f}" if dollars >= 0.01 or not dollars else f"${dollars:.4f}"
 
 
@@ -170,10 +167,10 @@ def run_command(
     quiet: bool = False,
     interrupted: str = "interrupted",
 ) -> int:
-    """The exit code of `work`, or of what ended it: 1 failed, 2 wrong usage, 130 interrupted.
+    """Run a command; returns its exit code, or 1 failed, 2 wrong usage, 130 interrupted.
 
-    What a user can mend is one line; with `verbose`, after its traceback. Any other exception is a
-    mistake of this project and passes through. `quiet`: neither progress nor notes.
+    A JudgesError or OSError is printed on one line, with `verbose` after its traceback. Any other
+    exception is a fault of this project and is raised. `quiet` hides progress and notes.
     """
     global _quiet
     with _stoppable() as signals, verbose_logging(verbose):
@@ -198,9 +195,9 @@ def run_command(
 
 @contextmanager
 def _stoppable() -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; a second signal ends at once.
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does; a second one ends at once.
 
-    Yields a list that gets the signal's number. What a parent has had ignored (nohup) stays so.
+    Yields a list that gets the signal's number. Signals that a parent ignores (nohup) stay ignored.
     """
     signals: list[int] = []
 

@@ -1,9 +1,9 @@
-"""The share that people would pass, from what a judge passes and how it errs (Rogan and Gladen).
+"""The share that people would pass, from a judge's pass rate and its errors (Rogan and Gladen).
 
-A judge passes r = p tpr + (1 - p)(1 - tnr) of outputs of which people pass p; labelled outputs that
-taught it nothing tell tpr and tnr. The interval holds each p whose r is no further from the judge's
-than chance goes, by the errors of all three rates over documents (Fieller). There is none where
-tpr + tnr - 1 may be 0.
+Where people pass p of the outputs, a judge passes r = p tpr + (1 - p)(1 - tnr) of them. Labels that
+the judge was not tuned on estimate tpr and tnr. The interval holds every p whose r is within the
+error of the judge's own rate, by the variances of all three rates over documents (Fieller). It does
+not exist where tpr + tnr - 1 may be 0.
 """
 
 import math
@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Vector = NDArray[np.float64]
-# Fewer labelled outputs of a class say too little of how the judge errs on it.
-FEWEST = 10
+# Labelled outputs of a class; from fewer, the error rate is too uncertain.
+MIN_LABELS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrueRate:
-    """The share that the judge passes, and the corrected one with its 95 % interval.
+    """The share that the judge passes, and the corrected share with its 95 % interval.
 
-    What cannot be had is NaN, and `withheld` says why.
+    Where the correction is impossible, its figures are NaN and `withheld` says why.
     """
 
     judge: float
@@ -33,7 +33,7 @@ class TrueRate:
     withheld: str = ""
 
     def as_json(self) -> dict[str, float | str | None]:
-        """All of it, with None for what is NaN."""
+        """All figures for JSON, with None for NaN."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
     def __str__(self) -> str:
@@ -48,10 +48,10 @@ class TrueRate:
 def errors_by_document(
     passes: ArrayLike, human: ArrayLike, documents: Sequence[Hashable]
 ) -> list[list[int]]:
-    """A judge's verdicts beside people's (1, 0; NaN is left out), as `corrected_rate` takes them.
+    """A judge's verdicts against people's (1 or 0; NaN is left out), for `corrected_rate`.
 
-    A row holds the counts of outputs that both pass, people alone, the judge alone and neither, and
-    how many documents have these counts.
+    A row counts the outputs of a document that both pass, that people alone pass, that the judge
+    alone passes, and that neither passes; its last number counts the documents with these counts.
     """
     by_document: dict[Hashable, list[int]] = {}
     for judge, label, document in zip(
@@ -67,31 +67,33 @@ def errors_by_document(
 def corrected_rate(
     passes: ArrayLike, documents: Sequence[Hashable], tested: Sequence[Sequence[int]]
 ) -> TrueRate:
-    """The true rate of outputs that the judge passes or fails (1, 0; NaN is left out).
+    """The true rate of outputs that the judge passes (1) or fails (0); NaN is left out.
 
-    `tested` tells how it errs (see `errors_by_document`).
+    `tested` are its errors on test labels (see `errors_by_document`).
     """
     verdicts, numbers = np.asarray(passes, dtype=float), dict[Hashable, int]()
-    known = ~np.isnan(verdicts)
-    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents])[known]
+    valid = ~np.isnan(verdicts)
+    codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents])[valid]
     if not codes.size:
         return TrueRate(judge=math.nan, withheld="no output has a verdict")
-    judge = float(verdicts[known].mean())
+    judge = float(verdicts[valid].mean())
     table = np.asarray(tested, dtype=float).reshape(-1, 5)
     both, people, alone, neither, times = table.T
     n_both, n_people, n_alone, n_neither = (times @ each for each in (both, people, alone, neither))
     if not table.size:
-        return TrueRate(judge=judge, withheld="it was not tested on labels as it is asked here")
+        return TrueRate(
+            judge=judge, withheld="it was not tested on labels with this model and plan"
+        )
     for n, word in (n_both + n_people, "passes"), (n_alone + n_neither, "fails"):
-        if n < FEWEST:
-            why = f"{n:.0f} {word} are among its test labels; {FEWEST} are the least"
+        if n < MIN_LABELS:
+            why = f"its test labels have {n:.0f} {word}, and {MIN_LABELS} are needed"
             return TrueRate(judge=judge, withheld=why)
     outputs = np.bincount(codes).astype(float)
-    passed = np.bincount(codes, verdicts[known]).astype(float)
-    rate, of_rate = _rate(passed, outputs, np.ones(outputs.size))
+    passes_by_document = np.bincount(codes, verdicts[valid]).astype(float)
+    rate, of_rate = _rate(passes_by_document, outputs, np.ones(outputs.size))
     tpr, of_tpr = _rate(both, both + people, times)
     tnr, of_tnr = _rate(neither, alone + neither, times)
-    from scipy.special import stdtrit  # which judging does without
+    from scipy.special import stdtrit  # which judging does not need
 
     of_class = [times @ (counts > 0) for counts in (both + people, alone + neither)]
     t2 = float(stdtrit(min(of_class) + 1, 0.975)) ** 2
@@ -112,15 +114,15 @@ def corrected_rate(
     return TrueRate(judge=judge, value=value, low=min(low, value), high=max(high, value))
 
 
-def _rate(counted: Vector, of: Vector, times: Vector) -> tuple[float, Vector]:
-    """A share of the outputs of documents, and what each kind of these adds to its error.
+def _rate(counts: Vector, of: Vector, times: Vector) -> tuple[float, Vector]:
+    """A share of the outputs of documents, and what each kind of document adds to its error.
 
-    Ten of ten are no certainty: two documents are added, one with all and one with none (Agresti
-    and Caffo 2000). Outputs of a document are partly alike, so that these are smaller than average.
+    Two documents are added, one with all and one with none (Agresti and Caffo 2000), so that ten of
+    ten are not certain. They are smaller than average, since outputs of a document are similar.
     """
     size = math.sqrt(times @ of / (times @ (of > 0)) / 2)
-    counted, of = np.concatenate([counted, [size, 0]]), np.concatenate([of, [size, size]])
+    counts, of = np.concatenate([counts, [size, 0]]), np.concatenate([of, [size, size]])
     times = np.concatenate([times, [1, 1]])
     total, n = times @ of, times @ (of > 0)
-    share = float(times @ counted / total)
-    return share, (counted - share * of) / total * np.sqrt(times * n / (n - 1))
+    share = float(times @ counts / total)
+    return share, (counts - share * of) / total * np.sqrt(times * n / (n - 1))

@@ -1,4 +1,4 @@
-"""Win rates from verdicts: intervals, ties, flips, and the pull of position and length."""
+"""Win rates from preferences: intervals, ties, flips, and biases of position and length."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -14,7 +14,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinRate:
-    """How often A wins over B, with the counts and biases that go with it; NaN is undefined.
+    """How often A wins over B, with counts and biases; NaN where a figure is undefined.
 
     `win_rate_a` counts a tie as half; [`low`, `high`] is its 95 % interval over documents.
     `flip_rate` is the share of pairs chosen in both orders whose choices differ. `position_bias` in
@@ -35,35 +35,35 @@ class WinRate:
     length_bias: float
 
     def summary(self) -> dict[str, float | int | None]:
-        """All of it for JSON, with None for what is undefined."""
+        """All figures for JSON, with None for NaN."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
 def win_rate(
-    verdicts: Sequence[Preference],
+    preferences: Sequence[Preference],
     *,
     documents: Sequence[Hashable] | None = None,
     lengths: Sequence[tuple[int, int]] | None = None,
 ) -> WinRate:
-    """The win rate of verdicts; `documents` and `lengths` of (A, B) are parallel to them."""
-    ids = list(range(len(verdicts))) if documents is None else list(documents)
-    sizes = [(0, 0)] * len(verdicts) if lengths is None else list(lengths)
-    rows = [r for r in zip(verdicts, ids, sizes, strict=True) if r[0].preferred is not None]
-    judged, document = [verdict for verdict, _, _ in rows], [name for _, name, _ in rows]
+    """The win rate; `documents` and `lengths` of (A, B) are parallel to the preferences."""
+    ids = list(range(len(preferences))) if documents is None else list(documents)
+    sizes = [(0, 0)] * len(preferences) if lengths is None else list(lengths)
+    rows = [r for r in zip(preferences, ids, sizes, strict=True) if r[0].preferred is not None]
+    valid, document = [preference for preference, _, _ in rows], [name for _, name, _ in rows]
     longer = np.array([a - b for _, _, (a, b) in rows], float)
     shares: dict[str | None, float] = {"A": 1.0, "tie": 0.5, "B": 0.0}
-    wins = np.array([shares[verdict.preferred] for verdict in judged])
-    first = np.array([_first(verdict) for verdict in judged])
-    flips = [v.order_ab != v.order_ba for v in judged if v.order_ab and v.order_ba]
+    wins = np.array([shares[preference.preferred] for preference in valid])
+    first = np.array([_first(preference) for preference in valid])
+    flips = [p.order_ab != p.order_ba for p in valid if p.order_ab and p.order_ba]
     low, high = share_interval(wins, document)
     first_low, first_high = share_interval(first, document, -1, 1)
     return WinRate(
         win_rate_a=_mean(wins),
         low=low,
         high=high,
-        n=len(judged),
-        n_ties=sum(verdict.preferred == "tie" for verdict in judged),
-        n_failed=len(verdicts) - len(judged),
+        n=len(valid),
+        n_ties=sum(preference.preferred == "tie" for preference in valid),
+        n_failed=len(preferences) - len(valid),
         flip_rate=_mean(np.array(flips, float)),
         position_bias=_mean(first),
         position_bias_low=first_low,
@@ -73,13 +73,13 @@ def win_rate(
 
 
 def text_length(text: str) -> int:
-    """An output's length: characters, since many scripts do not set words apart."""
+    """An output's length in characters, since many scripts do not separate words."""
     return len(text.strip())
 
 
-def _first(verdict: Preference) -> float:
-    """1 if the place shown first was chosen, -1 if the second, 0 where both or neither were."""
-    sides = [verdict.order_ab, {"A": "B", "B": "A", None: None}[verdict.order_ba]]
+def _first(preference: Preference) -> float:
+    """1 if the output shown first was preferred, -1 if the second was, 0 for both or neither."""
+    sides = [preference.order_ab, {"A": "B", "B": "A", None: None}[preference.order_ba]]
     return (sides.count("A") - sides.count("B")) / max(2 - sides.count(None), 1)
 
 
@@ -90,11 +90,11 @@ def _mean(values: Vector) -> float:
 def share_interval(
     values: ArrayLike, documents: Sequence[Hashable], low: float = 0.0, high: float = 1.0
 ) -> tuple[float, float]:
-    """A 95 % interval, over documents, of a mean of values in [low, high], never outside it.
+    """The 95 % interval, over documents, of a mean of values in [low, high].
 
-    Student's t on documents after two more of average size were added, one all `low` and one all
-    `high`, as Agresti and Caffo (2000) do for shares: eight of eight are no certainty. NaN for
-    fewer than two documents.
+    It is Student's t over the documents and two more of average size, one all `low` and one all
+    `high`, as Agresti and Caffo (2000) do for shares, so that eight of eight are not certain. NaN
+    for fewer than two documents.
     """
     numbers: dict[Hashable, int] = {}
     codes = np.array([numbers.setdefault(name, len(numbers)) for name in documents], dtype=int)
@@ -102,7 +102,7 @@ def share_interval(
     sums = np.bincount(codes, np.asarray(values, float), len(numbers)).astype(float)
     if counts.size < 2:
         return math.nan, math.nan
-    from scipy.special import stdtrit  # which judging does without
+    from scipy.special import stdtrit  # which judging does not need
 
     value = float(sums.sum() / counts.sum())
     size = counts.mean()
@@ -112,5 +112,5 @@ def share_interval(
     residuals = sums - mean * counts
     error = math.sqrt(float((residuals**2).sum()) * n / (n - 1)) / counts.sum()
     reach = float(stdtrit(n - 1, 0.975)) * error
-    # The mean itself is always in it.
+    # The interval always holds the mean.
     return max(low, min(mean - reach, value)), min(high, max(mean + reach, value))

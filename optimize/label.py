@@ -14,11 +14,11 @@ from typing import Any
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
-from judges.dimension import NAME, Comparison, Subject
-from judges.judge import Judge, kind_of
+from judges.dimension import NAME, Comparison, Subject, kind_of
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPair, LabelledPairs
+from judges.panel import AnyJudge
 from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet
@@ -185,7 +185,7 @@ def _new_subject(
     return loading.dimension_on(name, answers, texts, definition)
 
 
-def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
+def _judge_of(flags: argparse.Namespace, subject: Subject) -> AnyJudge | None:
     """The judge of --judge; SettingsError if its answers differ from those that people give."""
     specs = [spec for spec in flags.judge if spec not in PARTS]
     if not specs:
@@ -205,7 +205,7 @@ def _judge_of(flags: argparse.Namespace, subject: Subject) -> Judge | None:
 
 
 def _ask(
-    judge: Judge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
+    judge: AnyJudge, rows: Sequence[dict[str, Any]], flags: argparse.Namespace
 ) -> dict[str, State]:
     """The judge's answers by row id, as many as the limits allow."""
     columns, answers = judge.find_columns(rows[0]), dict[str, State]()

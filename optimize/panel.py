@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from judges.cli.flags import split_name
-from judges.judge import Judge
 from judges.labels.splits import split
 from judges.labels.types import LabelledPairs
-from judges.panel import Member, Panel
+from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
 from optimize.figures.as_json import DIGITS, Cell, figure_json
@@ -233,7 +232,7 @@ def join(flags: argparse.Namespace) -> PanelRun | None:
     return ended
 
 
-def split_unmet(task: Task, judges: Sequence[Judge], seed: int) -> dict[str, set[str]]:
+def split_unmet(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[str, set[str]]:
     """The ids of the labels to learn from ("learned"), and of those to measure on by name.
 
     Rows that a member was tuned on would flatter it: they are in no part. Raises LabelError where
@@ -305,7 +304,7 @@ def _with_ids(items: Items, ids: set[str]) -> Items:
     return Items(tuple(item for item in items.items if item.id in ids))
 
 
-def _join(judges: Mapping[str, Judge], parts: Sequence[Part]) -> Panel:
+def _join(judges: Mapping[str, Any], parts: Sequence[Part]) -> Panel:
     """The members as one judge, on the first member's subject."""
     members = [Member(judge=judges[part.name], **part._asdict()) for part in parts]
     return Panel.join(members[0].judge.subject, members)

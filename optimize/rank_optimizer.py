@@ -34,7 +34,7 @@ from judges.client import (
 from judges.client.dspy import DspyModel, as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
-from judges.judgement import Judgement, shortened
+from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
 from judges.modules import prompt_of
 from judges.prompt import LETTERS, Prompt, encodable
@@ -438,7 +438,7 @@ class Program:
                 for future in futures:
                     item_judgement = future.result()
                     failure = item_judgement.judgement.failure
-                    monitor.add(Response(replies=(), parsed=(), error=failure))
+                    monitor.add(Response(replies=(), values=(), error=failure))
                     yield item_judgement
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
@@ -465,7 +465,7 @@ class Program:
             fatal = lm.engine.stopped
             if isinstance(fatal, FatalModelError | BudgetSpentError):
                 raise fatal from None
-            judgement = Judgement.failed(shortened(f"{type(error).__name__}: {error}"))
+            judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
         totals = usage.get_total_tokens().values()
         names = "prompt_tokens", "completion_tokens"
         return ItemJudgement(

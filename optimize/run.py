@@ -44,7 +44,9 @@ class Run:
     @property
     def judge(self) -> Judge:
         """The frozen judge that ships: the tuned one, or the untuned one."""
-        return load(self.folder)
+        judge = load(self.folder)
+        assert isinstance(judge, Judge)  # a panel is never tuned
+        return judge
 
     @property
     def report(self) -> Path:

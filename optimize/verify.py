@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dspy_judges.errors import JudgesError
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.client import ModelOptions, read_options
-from judges.judge import Judge
 from judges.labels.types import LabelledPairs, LabelledSet
 from judges.loading import load
+from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
 from optimize.figures.as_json import judgement_rows
@@ -126,7 +126,7 @@ class Measurement:
 
 
 def measure(
-    judge: AnyPath | Judge | Mapping[str, float],
+    judge: AnyPath | AnyJudge | Mapping[str, float],
     data: AnyPath | LabelledSet | LabelledPairs | Rows | None = None,
     *,
     dimension: str | None = None,
@@ -168,12 +168,12 @@ def measure(
         by_id = from_numbers(judge, pairwise=isinstance(task.labelled, LabelledPairs))
         scored = task.scored("scores", by_id, None, ratings)
         return Measurement.of(scored, task.labelled)
-    if not isinstance(judge, Judge | str | os.PathLike):
+    if not isinstance(judge, AnyJudge | str | os.PathLike):
         raise TypeError(
             f"measure() takes a Judge, its name or file, or scores by id; not {judge!r}"
         )
-    name = judge.name if isinstance(judge, Judge) else os.fspath(judge)
-    judge = on_labels_scale(judge if isinstance(judge, Judge) else load(judge), scale)
+    name = judge.name if isinstance(judge, AnyJudge) else os.fspath(judge)
+    judge = on_labels_scale(judge if isinstance(judge, AnyJudge) else load(judge), scale)
     if dimension not in (None, judge.name):
         raise TypeError(
             f"this judge is about {judge.name!r}, not {dimension!r}; if the labels call it "

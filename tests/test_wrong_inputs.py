@@ -69,7 +69,7 @@ FAULTY: dict[str, tuple[str, bytes, str]] = {
         "line 5: holds a number too long to read",
     ),
     "a quote left open": ("x.csv", as_csv().encode() + b'a,b,"c\n', "row 20: cannot be read"),
-    "a format not known": ("x.ods", b"PK", "is of no format known here"),
+    "a format not known": ("x.ods", b"PK", "has an unknown format"),
 }
 FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
     "an id twice": (

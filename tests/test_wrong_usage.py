@@ -125,7 +125,7 @@ WRONG: dict[str, tuple[Callable[[list[str]], int], list[str], int, str]] = {
         judges_command,
         [*SCORE, "--lm", "openai/x", "--api-base", "local"],
         1,
-        "'local' is no address; write http://HOST:PORT/v1",
+        "'local' is not an address; write http://HOST:PORT/v1",
     ),
     "a map of one word": (data_command, ["check", "in.csv", "--map", "x"], 2, "is not NAME=COLUMN"),
     "a map to no column": (

@@ -1,4 +1,4 @@
-"""Flags: parsed strictly, declared once for all commands, and what they make of a judge."""
+"""Flags that several commands share, and the judge, the plan and the options that they name."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -12,14 +12,14 @@ from judges.labels import flags as labels_flags
 from judges.terminal import QUIET, print_note, visible
 
 if TYPE_CHECKING:
-    from judges.judge import Judge
+    from judges.panel import AnyJudge
     from judges.scoring import PlanKind, SamplingPlan
 
 Flags: TypeAlias = "argparse.ArgumentParser | argparse._ArgumentGroup"
 T = TypeVar("T", int, float)
 
 MEAN_TEMPERATURE = 1.0
-# A judge without a model of its own is exported for this one.
+# The model that a judge without a model of its own is exported for.
 DEFAULT_LM = "openai/gpt-4.1-mini"
 API_KEY_ENV = "the variable that holds the key (the provider's own)"
 PRICE = "US dollars for a million tokens read and written"
@@ -29,7 +29,7 @@ JUDGE = "a catalogue name, a frozen judge's file, a run folder or FILE.yaml"
 
 
 class Parser(labels_flags.Parser):
-    """The parser of all commands, which prints neither a key nor what a terminal would obey."""
+    """The parser of all commands; it prints no keys and no control characters."""
 
     def one_line(self, message: str) -> str:
         return visible(Redactor().redact(super().one_line(message)))
@@ -43,15 +43,15 @@ def read_number(text: str) -> float:
     return int(number) if number.is_integer() else number
 
 
-def _within(kind: type[T], low: T, high: float, words: str) -> Callable[[str], T]:
-    """For argparse's `type`: a number within bounds."""
+def _within(kind: type[T], low: T, high: float, expected: str) -> Callable[[str], T]:
+    """A `type` for argparse: numbers within bounds, described as `expected`."""
 
     def read(text: str) -> T:
         with suppress(ValueError):
             value = read_number(text)
             if low <= value <= high and value == kind(value):
                 return kind(value)
-        raise argparse.ArgumentTypeError(f"{text!r}: must be {words}")
+        raise argparse.ArgumentTypeError(f"{text!r}: must be {expected}")
 
     return read
 
@@ -91,7 +91,7 @@ def add_table_flags(parser: argparse.ArgumentParser, *, data_help: str) -> None:
 
 
 def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
-    """Which model is asked, how, and what it may cost; `limits` says of what, unless of the run."""
+    """Add the flags of model and budget; `limits` says what the limits are for, unless the run."""
     add = parser.add_argument_group("model and budget").add_argument
     about = "embedded (free), openai/NAME or any of DSPy's (the judge's own, else embedded)"
     add("--lm", metavar="MODEL", help=about)
@@ -108,7 +108,7 @@ def add_model_flags(parser: argparse.ArgumentParser, limits: str = "") -> None:
 
 
 def request_options(args: argparse.Namespace) -> dict[str, Any]:
-    """How `add_model_flags` has a model asked, as the keywords of a session."""
+    """The options of a session from the flags of `add_model_flags`."""
     names = ("api_key_env", "price", "max_tokens", "reasoning_effort", "concurrency")
     return {name: getattr(args, name) for name in names}
 
@@ -130,7 +130,7 @@ def add_plan_flags(parser: argparse.ArgumentParser) -> None:
 def read_plan(
     kind: "PlanKind | None", samples: int | None, temperature: float | None
 ) -> "SamplingPlan | None":
-    """The plan that flags name, or None where they leave it to the judge; raises UsageError."""
+    """The plan that flags name; None if they name none. Raises UsageError."""
     from judges.scoring import SamplingPlan
 
     if (kind == "mean") != (samples is not None):
@@ -175,17 +175,21 @@ def add_reporting_flags(run: Flags) -> None:
     run.add_argument("--verbose", action="store_true", help=about)
 
 
-def reasoning_as_asked(judge: "Judge", name: str, args: argparse.Namespace) -> "Judge":
-    """The untuned judge with the reasoning of the flags; a frozen judge asks as it was tuned."""
+def with_reasoning_flag(judge: "AnyJudge", name: str, args: argparse.Namespace) -> "AnyJudge":
+    """The untuned judge with the reasoning that --reasoning names; UsageError if it is frozen."""
     if args.reasoning is None:
         return judge
     if judge.is_frozen:
-        raise UsageError(f"{name} is frozen: --reasoning is for judges that are not; leave it out")
-    return type(judge).of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
+        raise UsageError(
+            f"{name} is frozen: --reasoning is for judges that are not frozen; leave it out"
+        )
+    from judges.judge import Judge
+
+    return Judge.of(judge.subject, reasoning=args.reasoning, lm=judge.lm)
 
 
-def constructed_note(judge: "Judge") -> str | None:
-    """What the user of a judge that no person's label taught has to know."""
+def constructed_note(judge: "AnyJudge") -> str | None:
+    """The warning that a judge was tuned on constructed labels; None for any other judge."""
     if not judge.constructed:
         return None
     return (
@@ -194,31 +198,34 @@ def constructed_note(judge: "Judge") -> str | None:
     )
 
 
-def follow(judge: "Judge", args: argparse.Namespace) -> "Judge":
-    """The judge with the model, the endpoint and the plan that the flags name."""
-    from judges.panel import Panel
+def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
+    """The judge with the model, the endpoint and the plan that the flags name; UsageError."""
+    from judges.judge import Judge
 
     if args.lm:
-        check_name(args.lm)  # also of a dry run, which opens no model
+        check_name(args.lm)  # also for a dry run, which opens no model
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
-    named = judge.with_model(args.lm, args.api_base)
-    if isinstance(named, Panel):
+    result = judge.with_model(args.lm, args.api_base)
+    if not isinstance(result, Judge):
         if plan is not None:
-            raise UsageError(f"{judge.name}: a panel's members have plans of their own: no --plan")
-        return named
-    named = named if plan is None else named.with_plan(plan)
-    if judge.plan is not None and named != judge:
+            raise UsageError(
+                f"{judge.name}: a panel's members have plans of their own: leave out --plan"
+            )
+        return result
+    frozen_plan = result.plan
+    result = result.with_plan(plan or frozen_plan)
+    if frozen_plan is not None and result != judge:
         print_note(
-            f"note: {judge.name} was frozen for {judge.lm}, plan {judge.plan.kind}; with another "
+            f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "
             "model or plan its measured correlations do not hold"
         )
-    return named
+    return result
 
 
 def split_name(text: str) -> tuple[str, str]:
-    """The name before an equals sign, empty where there is none, and what it is the name of."""
+    """The parts of NAME=REST; without a name, "" and the text. Raises UsageError."""
     name, equals, rest = text.partition("=")
     if not equals or Path(text).exists() or "/" in name:
         return "", text
@@ -227,9 +234,9 @@ def split_name(text: str) -> tuple[str, str]:
     return name, rest
 
 
-def mapping(words: Sequence[str]) -> dict[str, Any]:
-    """Texts and their columns, from the NAME=COLUMN and FILE.yaml of --map; raises UsageError."""
+def mapping(arguments: Sequence[str]) -> dict[str, Any]:
+    """The columns that --map names by NAME=COLUMN or FILE.yaml; raises UsageError."""
     try:
-        return labels_flags.read_mapping(words)
+        return labels_flags.read_mapping(arguments)
     except ValueError as error:
         raise UsageError(f"--map {error}") from None

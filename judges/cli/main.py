@@ -1,4 +1,4 @@
-"""The commands list, show, score, winrate and export: their flags, and from these an exit code."""
+"""The commands list, show, score, winrate and export, and their flags."""
 
 import argparse
 from collections.abc import Sequence
@@ -62,11 +62,11 @@ What the request does not hold is named on stderr."""
 
 
 def command(argv: Sequence[str]) -> int:
-    """The exit code of one command: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
-    name = " ".join(["dspy-judges", *(word for word in argv[:1] if not word.startswith("-"))])
+    """Run one command; returns 0 done, 1 failed, 2 wrong usage or 130 interrupted."""
+    name = " ".join(["dspy-judges", *(name for name in argv[:1] if not name.startswith("-"))])
     args = parser().parse_args(argv)
     with loading_time():
-        # Only now, since flags and helps need none of it.
+        # Help texts and wrong flags do not need it.
         module, _, function = args.run.partition(":")
         run = getattr(import_module(module), function)
 
@@ -80,10 +80,10 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
     def add_command(name: str, run: str, about: str, **options: Any) -> argparse.ArgumentParser:
-        """A command, run by MODULE:FUNCTION."""
-        added: argparse.ArgumentParser = commands.add_parser(name, description=about, **options)
-        added.set_defaults(run=run)
-        return added
+        """Add a command that MODULE:FUNCTION runs."""
+        flags: argparse.ArgumentParser = commands.add_parser(name, description=about, **options)
+        flags.set_defaults(run=run)
+        return flags
 
     listing = add_command("list", "judges.cli.show:show_list", ABOUT_LIST)
     listing.add_argument("--json", action="store_true", help="print as JSON, definitions too")

@@ -1,4 +1,4 @@
-"""dspy-judges list, show and export: the judges there are, and their prompts."""
+"""dspy-judges list, show and export: print judges and their prompts."""
 
 import argparse
 import json
@@ -8,11 +8,11 @@ from typing import Any
 
 from dspy_judges.errors import UsageError
 from judges import catalog
-from judges.cli.flags import DEFAULT_LM, reasoning_as_asked
-from judges.dimension import Comparison, Subject
-from judges.judge import Judge, kind_of
+from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.dimension import Comparison, Subject, kind_of
+from judges.judge import Judge
 from judges.loading import load
-from judges.panel import Panel
+from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
@@ -38,10 +38,11 @@ def show_list(args: argparse.Namespace) -> int:
 
 
 def show_judge(args: argparse.Namespace) -> int:
-    """Print a judge, and what it asks; of a panel what each of its members asks."""
-    judge = reasoning_as_asked(load(args.judge), args.judge, args)
+    """Print a judge and the messages that it sends; of a panel, those of each member."""
+    judge = with_reasoning_flag(load(args.judge), args.judge, args)
     members = judge.members if isinstance(judge, Panel) else ()
-    prompts = {m.name: m.judge.template() for m in members} or {judge.name: judge.template()}
+    names = [member.name for member in members] or [judge.name]
+    prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
     if args.json:
         record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         print(json.dumps(record, indent=1))
@@ -55,29 +56,29 @@ def show_judge(args: argparse.Namespace) -> int:
     return 0
 
 
-def _about(judge: Judge) -> list[str]:
-    """Name, definition, texts, scale and origin of a judge, a line each."""
-    subject, plan, provenance = judge.subject, judge.plan, judge.provenance or {}
+def _about(judge: AnyJudge) -> list[str]:
+    """Lines on a judge: name, definition, texts, scale and origin."""
+    subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
         f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_scale(subject)}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
-    if plan is not None:
+    if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
     data: Any = provenance.get("data")
     if data:
         optimizer, shipped = provenance.get("optimizer", "?"), str(provenance.get("shipped", ""))
-        shown = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
+        state = {"seed": "untuned", "": "tuned, not shipped:"}.get(shipped, shipped)
         constructed = ", whose labels no person gave" if data.get("constructed") else ""
-        lines.append(f"{shown} judge of optimizer {optimizer}, on {data['name']}{constructed}")
+        lines.append(f"{state} judge of optimizer {optimizer}, on {data['name']}{constructed}")
     return lines
 
 
 def _entry(subject: Subject) -> dict[str, object]:
-    """What --json prints of a judge."""
+    """The entry of a judge in --json."""
     return {
         "name": subject.name,
         "kind": kind_of(subject),
@@ -108,16 +109,16 @@ def export(args: argparse.Namespace) -> int:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
     messages, plan = judge.template(), judge.resolved_plan()
-    *shown, last = (message["content"] for message in messages)
-    if any("{{" in text for text in (*shown, SLOT.sub("", last))):
+    *others, last = (message["content"] for message in messages)
+    if any("{{" in text for text in (*others, SLOT.sub("", last))):
         raise UsageError(
             f"{judge.name}: its prompt has double braces, which a template takes for slots"
         )
     spelling = Spelling(judge.lm.removeprefix("openai/"))
     request = spelling.body(messages, sampling_of(plan, judge.prompt))
     print(json.dumps({"n": 1, **request}, indent=1))
-    lost = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
+    warning = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
     if judge.kind == "pairwise":
-        lost += "; the judge asks in both orders, and counts a choice that flips as a tie"
-    print_error(f"warning: {lost}")
+        warning += "; the judge asks in both orders, and counts a choice that flips as a tie"
+    print_error(f"warning: {warning}")
     return 0

@@ -1,8 +1,8 @@
-"""dspy-judges score and winrate: judge the rows of a table, write each as it is answered, sum up.
+"""dspy-judges score and winrate: judge the rows of a table, write each one, and sum up.
 
-While a run is unfinished there stand OUT.partial and, where a model elsewhere is asked, OUT's store
-of replies: the same command goes on from it. With --batch-api the replies come through a provider's
-batch files, at half price and within a day.
+An unfinished run leaves OUT.partial and, where it asked a model elsewhere, a store of replies, from
+which the same command goes on. With --batch-api the replies come through a provider's batch files,
+at half price and within a day.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dspy_judges.errors import JudgesError, UsageError
-from judges.cli.flags import follow, mapping, reasoning_as_asked, request_options
+from judges.cli.flags import mapping, request_options, with_model_flags, with_reasoning_flag
 from judges.client import (
     CHARACTERS_PER_TOKEN,
     BudgetSpentError,
@@ -41,6 +41,7 @@ from judges.judgement import AnyJudgement, Preference
 from judges.labels.columns import MOST_FIRST, Columns
 from judges.labels.conversations import as_texts
 from judges.loading import load
+from judges.panel import AnyJudge
 from judges.scoring import reply_tokens
 from judges.tables.atomic_write import in_use
 from judges.tables.formats import RowWriter, Table, partial_path, read_table_rows, written_format
@@ -58,7 +59,7 @@ DIGITS = 3
 
 
 class CostEstimate(NamedTuple):
-    """Of one model over a table; a token is taken as four characters. No cost: price unknown."""
+    """What judging a table takes of one model, at four characters a token; no cost if unpriced."""
 
     lm: str
     requests: int
@@ -85,32 +86,32 @@ class CostEstimate(NamedTuple):
 
 
 def estimate_runs(
-    judge: Judge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
+    judge: AnyJudge, *, n_rows: int, characters: int, orders: int, price: Price | None = None
 ) -> list[CostEstimate]:
-    """Of each judge that asks, for rows whose texts together have so many characters.
+    """The estimate for each model of a judge; `characters` are those of all rows' texts together.
 
-    `price` is the user's; of a panel's models it holds for those that no table knows.
+    `price` is the user's; for a panel it is the price of the models that no table knows.
     """
     estimates = []
     for part in judge.parts:
         samples, prompts = part.plan.samples if part.plan else 1, n_rows * orders
-        # Samples that are asked one by one pay for the prompt each time.
-        times = 1 if gives_n_replies(part.lm) else samples
-        requests = prompts * times
+        # Samples that are drawn in a request each pay for the prompt each time.
+        n_requests = 1 if gives_n_replies(part.lm) else samples
+        requests = prompts * n_requests
         texts = characters * orders // CHARACTERS_PER_TOKEN
-        tokens_in = (estimate_tokens(part.template()) * prompts + texts) * times
+        tokens_in = (estimate_tokens(part.template()) * prompts + texts) * n_requests
         tokens_out = reply_tokens(part.prompt) * prompts * samples
-        listed = find_price(part.lm)
-        # A price that is given is of the model that is asked; what answers here is free.
-        is_named = part is judge and not is_embedded(part.lm)
-        used = price or listed if is_named else listed or price
-        cost = used.cost(tokens_in, tokens_out) if used else None
+        table_price = find_price(part.lm)
+        # The user's price is of the model that is asked; the embedded model is free.
+        is_users = part is judge and not is_embedded(part.lm)
+        part_price = price or table_price if is_users else table_price or price
+        cost = part_price.cost(tokens_in, tokens_out) if part_price else None
         estimates.append(CostEstimate(part.lm, requests, tokens_in, tokens_out, cost))
     return estimates
 
 
 def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
-    """Of all together."""
+    """The sum of several estimates."""
     costs = [estimate.cost_usd for estimate in estimates if estimate.cost_usd is not None]
     return CostEstimate(
         ", ".join(sorted({estimate.lm for estimate in estimates})),
@@ -123,14 +124,13 @@ def total_estimate(estimates: Sequence[CostEstimate]) -> CostEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
-    """Judges, the table they read, and what a run over it would take.
+    """Judges and the table that they read.
 
-    `columns` are those to write; `texts` says, for each judge, which column holds which of its
-    texts. `id_column` holds the rows' ids, by the rule of those who read labels from the same file;
-    None: the rows' numbers are their ids.
+    `columns` are those to write, and `texts` names each judge's column for each text. `id_column`
+    holds the ids, as readers of labels find it; without one the rows' numbers are their ids.
     """
 
-    judges: tuple[Judge, ...]
+    judges: tuple[AnyJudge, ...]
     args: argparse.Namespace
     n_rows: int
     columns: list[str]
@@ -140,32 +140,32 @@ class TableRun:
 
     @property
     def paid_models(self) -> list[str]:
-        """The models elsewhere."""
+        """The models that do not run in this process."""
         return sorted({e.lm for e in self.estimates if not is_embedded(e.lm)})
 
     def rows(self) -> Iterator[Row]:
-        """The table's rows, each with its id among its cells."""
+        """The rows of the table, each with its id."""
         for _, cells, number in read_table_rows(self.args.data):
             yield {**cells, ID: cells.get(self.id_column) if self.id_column else number}
 
     def digest(self) -> str:
-        """Of everything that determines an output but the replies."""
+        """The digest of all that determines the output, apart from replies."""
         path, sheet = split_sheet(self.args.data)
         with path.open("rb") as file:
             data = file_digest(file, "sha256").hexdigest()
         judges = [judge.dumps() for judge in self.judges]
-        asked = [self.args.seed, self.columns, self.texts, self.id_column]
-        return sha256(json.dumps([data, sheet, judges, asked]).encode()).hexdigest()
+        settings = [self.args.seed, self.columns, self.texts, self.id_column]
+        return sha256(json.dumps([data, sheet, judges, settings]).encode()).hexdigest()
 
 
-def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
-    """The exit code of an estimate, a batch, or judging and reporting, as the flags say."""
+def _run(kind: "type[Scores | Preferences]", args: argparse.Namespace) -> int:
+    """Estimate, take a step of a batch, or judge and report; returns the exit code."""
     if not args.dry_run:
         if args.out is None:
             raise UsageError("--out FILE is needed, or --dry-run")
         if not args.out.parent.is_dir():
             raise RowsError(f"{args.out}: the folder {args.out.parent} does not exist")
-        # A kill may come between the last row and the store's end.
+        # After a kill between the last row and the end of the store, both files are there.
         if args.out.exists() and not _store_path(args.out).exists():
             raise RowsError(
                 f"{args.out} exists already, and does not say which judge and settings made it: "
@@ -177,16 +177,16 @@ def _run(kind: "type[Scores | Verdicts]", args: argparse.Namespace) -> int:
         expected = total_estimate(run.estimates)
         print(json.dumps(expected.as_json(), indent=1) if args.json else expected)
         return 0
-    if args.batch_api and not _answered_by_batch(run):
+    if args.batch_api and not _step_of_batch(run):
         return 1 if args.batch_api == "collect" else 0
     results.report(run, _write(run, results))
     return 0
 
 
-def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun:
+def _prepare(results: "Scores | Preferences", args: argparse.Namespace) -> TableRun:
     """Read the whole table once; raises RowsError, MissingColumnError and UsageError."""
     judges = results.judges
-    mapped = _mapped(args.map, judges)
+    map_flags = _read_map_flags(args.map, judges)
     form = None if args.out is None else written_format(args.out)
     n_rows = 0
     columns: dict[str, None] = {}
@@ -194,13 +194,14 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
     notes: list[str] = []
     rows = read_table_rows(args.data, notes)
     first = [*islice(rows, MOST_FIRST)]
-    known = {name for row in first for name in as_texts(row.cells)}
-    texts = {each.name: each.find_columns(known, mapped) for each in judges}
+    names = {name for row in first for name in as_texts(row.cells)}
+    texts = {judge.name: judge.find_columns(names, map_flags) for judge in judges}
     for row in chain(first, rows):
         n_rows += 1
         columns.update(dict.fromkeys(row.cells))
-        for name, of_judge in texts.items():
-            characters[name] += sum(map(len, map(str, _texts_of(row.cells, of_judge).values())))
+        for name, text_columns in texts.items():
+            cells = _texts_of(row.cells, text_columns).values()
+            characters[name] += sum(map(len, map(str, cells)))
     for note in notes:
         print_note(f"note: {args.data}: {note}")
     table = Table(name="", sha256="", typed=True, columns=tuple(columns), rows=())
@@ -219,33 +220,33 @@ def _prepare(results: "Scores | Verdicts", args: argparse.Namespace) -> TableRun
         args=args,
         n_rows=n_rows,
         columns=list(dict.fromkeys([*columns, ID, *new_columns])),
-        id_column=Columns(table, {ID: mapped.get(ID, "")}).find(ID),
+        id_column=Columns(table, {ID: map_flags.get(ID, "")}).find(ID),
         texts=texts,
         estimates=tuple(estimates),
     )
 
 
-def _mapped(words: Sequence[str], judges: Sequence[Judge]) -> dict[str, str]:
-    """The columns that --map names; a mapping file may name those of labels, too."""
-    columns = mapping(words)
-    known = {name for judge in judges for name in judge.texts} | {ID}
-    typed = [word.partition("=")[0] for word in words if "=" in word]
-    for name in [*typed, *(known & columns.keys())]:
-        if name not in known or not isinstance(columns[name], str):
-            raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(known))}")
-    return {name: columns[name] for name in known & columns.keys()}
+def _read_map_flags(arguments: Sequence[str], judges: Sequence[AnyJudge]) -> dict[str, str]:
+    """The columns of the judges' texts by --map, whose files may name columns of labels, too."""
+    columns = mapping(arguments)
+    texts = {name for judge in judges for name in judge.texts} | {ID}
+    names = [argument.partition("=")[0] for argument in arguments if "=" in argument]
+    for name in [*names, *(texts & columns.keys())]:
+        if name not in texts or not isinstance(columns[name], str):
+            raise UsageError(f"--map {name}: give one column to one of {', '.join(sorted(texts))}")
+    return {name: columns[name] for name in texts & columns.keys()}
 
 
 def _texts_of(row: Row, columns: Mapping[str, str]) -> Row:
-    """A row's texts under the names by which a judge knows them."""
+    """The texts of a row by the names that a judge has for them."""
     texts = as_texts(row)
     return {name: texts.get(column) for name, column in columns.items()}
 
 
-def _free_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
-    """New columns NAME_SUFFIX, or NAME_judge_SUFFIX where labels have a column of the name."""
-    for free in (name, f"{name}_judge"):
-        names = [f"{free}{suffix}" for suffix in suffixes]
+def _new_names(name: str, suffixes: Sequence[str], columns: Collection[str]) -> list[str]:
+    """Names of new columns: NAME_SUFFIX, or NAME_judge_SUFFIX where a label column has the name."""
+    for stem in (name, f"{name}_judge"):
+        names = [f"{stem}{suffix}" for suffix in suffixes]
         if not set(names) & set(columns):
             return names
     raise RowsError(
@@ -259,10 +260,9 @@ def _store_path(out: Path) -> Path:
 
 @contextmanager
 def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
-    """A session on the run's store, which is beside the output where a model elsewhere is asked.
+    """A session on the run's store, which is beside the output if a model elsewhere is asked.
 
-    The store stays only while there is something to go on from: not where nothing was answered,
-    and not once the session that `is_last` has ended.
+    The store is removed if it has no answer, and at the end of the session that `is_last`.
     """
     args = run.args
     path = _store_path(args.out) if run.paid_models else None
@@ -273,27 +273,27 @@ def _session(run: TableRun, *, is_last: bool = False) -> Iterator[Session]:
     ):
         store, settings = session.store, {"run": run.digest()}
         if store is not None:
-            if (begun := store.read_settings()) is None:
+            if (earlier := store.read_settings()) is None:
                 store.write_settings(settings)
-            elif begun != settings:
+            elif earlier != settings:
                 raise RowsError(
-                    f"{path} is of other judges, rows or settings: give the same again to go on, "
+                    f"{path} is from other judges, rows or settings: use the same ones to go on, "
                     "or delete that file, or name another --out"
                 )
             elif store.can_go_on:
                 print_note(f"goes on with {path}")
-        ended = False
+        is_complete = False
         try:
             yield session
-            ended = is_last
+            is_complete = is_last
         finally:
-            if store is not None and (ended or not store.can_go_on):
+            if store is not None and (is_complete or not store.can_go_on):
                 store.remove()
 
 
-def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
+def _write(run: TableRun, results: "Scores | Preferences") -> dict[str, Any]:
     """Judge all rows and write them with their judgements; returns calls, tokens, cost, seconds."""
-    started = time.monotonic()
+    began = time.monotonic()
     expected, limit = total_estimate(run.estimates), run.args.max_cost
     print_note(str(expected))
     if limit is not None and (expected.cost_usd or 0.0) > limit:
@@ -305,37 +305,38 @@ def _write(run: TableRun, results: "Scores | Verdicts") -> dict[str, Any]:
             with (
                 RowWriter(out, columns=run.columns) as writer,
                 progress,
-                closing(_judged(run, session)) as judged,
+                closing(_judge_rows(run, session)) as results_by_row,
             ):
-                for row, judgements in judged:
+                for row, judgements in results_by_row:
                     writer.write({**row, **results.new_cells(run, row, judgements)})
                     progress.step(failed=any(each.failure for each in judgements.values()))
         except (KeyboardInterrupt, BudgetSpentError, FatalModelError, OSError) as error:
-            kept = session.store is not None and session.store.can_go_on
-            if isinstance(error, FatalModelError) and not kept:
-                raise  # a wrong key or name leaves nothing to go on with
+            can_go_on = session.store is not None and session.store.can_go_on
+            if isinstance(error, FatalModelError) and not can_go_on:
+                raise  # nothing is kept, as with a wrong key or name
             reason = getattr(error, "strerror", None) or str(error) or "interrupted"
-            ended = f"{reason}: {progress.done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
-            if kept and not isinstance(error, BudgetSpentError):  # which says so itself
-                ended += "; the same command goes on"
+            rows = f"{progress.n_done:,} of {run.n_rows:,} rows are in {partial_path(out)}"
+            # The line of a spent budget says by itself how to go on.
+            if can_go_on and not isinstance(error, BudgetSpentError):
+                rows += "; the same command goes on"
             kind = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else JudgesError
-            raise kind(ended) from error
+            raise kind(f"{reason}: {rows}") from error
         if session.cache is not None and (note := session.cache.note):
             print_note(note)
         cost = _cost(session)
-        if cost["cost_usd"]:
-            lost = cost["cost_unconfirmed_usd"]
-            print_note(
-                f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
-                + (f", ${lost:,.4f} of it at most, where no answer came" if lost else "")
-            )
-        return {**cost, "seconds": round(time.monotonic() - started, 3)}
+    if cost["cost_usd"]:
+        unconfirmed = cost["cost_unconfirmed_usd"]
+        at_most = (
+            f", ${unconfirmed:,.4f} of it at most, where no answer came" if unconfirmed else ""
+        )
+        print_note(f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls{at_most}")
+    return {**cost, "seconds": round(time.monotonic() - began, 3)}
 
 
-def _judged(
+def _judge_rows(
     run: TableRun, session: Session
 ) -> Generator[tuple[Row, dict[str, AnyJudgement]], None, None]:
-    """Every row, with its id, and its judgements by judge; all requests are under way together."""
+    """Every row with its id, and its judgements by judge; all judges' requests run together."""
     rows, *copies = tee(run.rows(), len(run.judges) + 1)
     with ExitStack() as open_streams:
         streams = {}
@@ -349,9 +350,9 @@ def _judged(
 
 
 def _cost(session: Session) -> dict[str, Any]:
-    """Models, calls, tokens and dollars over all starts; no dollars where a price is unknown.
+    """Models, calls, tokens and dollars over all starts of the run, for --json.
 
-    Dollars hold at worst the requests whose answer never came: `cost_unconfirmed_usd`.
+    `cost_unconfirmed_usd` is the part for requests whose answer never came, at worst.
     """
     accounts, total = session.budget.accounts, session.budget.total
     is_known = all(account.price for account in accounts.values())
@@ -365,8 +366,8 @@ def _cost(session: Session) -> dict[str, Any]:
     }
 
 
-def _answered_by_batch(run: TableRun) -> bool:
-    """Take a step of --batch-api; whether the run's store has an answer to every request then."""
+def _step_of_batch(run: TableRun) -> bool:
+    """Take a step of --batch-api; returns whether the store then has an answer to every request."""
     from judges.batch import Batch
 
     args, models = run.args, run.paid_models
@@ -386,10 +387,11 @@ def _answered_by_batch(run: TableRun) -> bool:
                     "kept. The same command without --batch-api asks these now"
                 )
             return not failures
-        if batch.state.batch_id is None:  # what is sent is written anew: the file may be another's
-            writing = Session(models={models[0]: batch}, **request_options(args))
-            with writing, closing(_judged(run, writing)) as judged:
-                for _ in judged:
+        if batch.state.batch_id is None:  # the file of requests may be a stranger's
+            # Write the requests down.
+            recording = Session(models={models[0]: batch}, **request_options(args))
+            with recording, closing(_judge_rows(run, recording)) as rows:
+                for _ in rows:
                     pass
             if not batch.begin():
                 print("nothing to submit: every reply is there already; leave out --batch-api")
@@ -404,40 +406,41 @@ def score(args: argparse.Namespace) -> int:
     return _run(Scores, args)
 
 
-def _asked(judge: Judge, source: str, args: argparse.Namespace) -> Judge:
-    """The judge as the flags say it is asked: no file chooses where texts and keys go."""
-    judge = follow(reasoning_as_asked(judge, source, args), args)
+def _with_flags(judge: AnyJudge, source: str, args: argparse.Namespace) -> AnyJudge:
+    """The judge with what the flags change; raises FatalModelError for a file's own choices."""
+    judge = with_model_flags(with_reasoning_flag(judge, source, args), args)
     judge.check_origins()
     return judge
 
 
 class Scores:
-    """Rating judges' scores, and each judge's mean."""
+    """The scores of rating judges, and the mean of each judge."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self._saved = [*map(load, args.judges)]
-        both = zip(self._saved, args.judges, strict=True)
-        self.judges = [_asked(judge, source, args) for judge, source in both]
+        self._originals = [*map(load, args.judges)]
+        sources = zip(self._originals, args.judges, strict=True)
+        self.judges = [_with_flags(judge, source, args) for judge, source in sources]
         for judge in self.judges:
             if judge.kind == "pairwise":
                 raise UsageError(f"{judge.name} compares two outputs; use: dspy-judges winrate")
         self.scores = {judge.name: array("d") for judge in self.judges}
         self.failures = {judge.name: Counter[str]() for judge in self.judges}
         self.n_unparsable = Counter[str]()
-        # Of judges of two values, a key of each score's document: all texts but the last.
+        # For judges of two values, a key of the document (all texts but the last) of each score.
         two_valued = [judge.name for judge in self.judges if judge.subject.scale == (0, 1)]
         self.documents: dict[str, list[int]] = {name: [] for name in two_valued}
         if len(self.scores) < len(self.judges):
-            raise UsageError("two judges have one name; score them in two runs")
-        # Of each judge: the columns of score, failure and, where it gives one, rationale.
+            raise UsageError("two judges have the same name; score them in two runs")
+        # For each judge the columns of score, failure and, if it gives one, rationale.
         self.columns: dict[str, list[str]] = {}
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         for judge in self.judges:
             suffixes = ["", "_failure"]
-            if any(output.name == "rationale" for output in judge.prompt.outputs):
+            outputs = judge.prompt.outputs if isinstance(judge, Judge) else ()
+            if any(output.name == "rationale" for output in outputs):
                 suffixes.append("_rationale")
-            self.columns[judge.name] = _free_names(judge.name, suffixes, columns)
+            self.columns[judge.name] = _new_names(judge.name, suffixes, columns)
         return [column for new in self.columns.values() for column in new]
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
@@ -454,10 +457,10 @@ class Scores:
             self.n_unparsable[name] += judgement.unparsable
             rounded = None if judgement.failure else round(judgement.score, DIGITS)
             if name in self.documents and judgement.score < 0.5 == rounded:
-                rounded = judgement.score  # rounded, it would pass
+                rounded = judgement.score  # rounding would make it a pass
             entries[name] = {**judgement.as_json(), "score": rounded}
             values = (rounded, judgement.failure, judgement.rationale)
-            # A judge without a rationale has one column less; JSON Lines have none.
+            # A judge without rationales has one column fewer, and JSON Lines have none.
             cells.update(zip(self.columns.get(name, ()), values, strict=False))
         if self.columns:
             return cells
@@ -467,8 +470,8 @@ class Scores:
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         averages = {name: self.average(name) for name in self.scores}
         rates = [
-            (judge.name, self.true_rate(judge, is_as_tested=judge == saved))
-            for judge, saved in zip(self.judges, self._saved, strict=True)
+            (judge.name, self.true_rate(judge, is_as_tested=judge == original))
+            for judge, original in zip(self.judges, self._originals, strict=True)
             if judge.name in self.documents
         ]
         if run.args.json:
@@ -488,8 +491,8 @@ class Scores:
             reason = next(iter(self.failures[self.judges[0].name]))
             raise RowsError(f"no row got a score; the first reason: {reason}")
 
-    def true_rate(self, judge: Judge, *, is_as_tested: bool) -> "TrueRate":
-        """The share that a judge of two values passes, corrected for its errors on test labels."""
+    def true_rate(self, judge: AnyJudge, *, is_as_tested: bool) -> "TrueRate":
+        """The pass rate of a judge of two values, corrected by its errors on test labels."""
         from judges.true_rate import corrected_rate  # which loads NumPy
 
         tested: Any = (judge.provenance or {}).get("tested", []) if is_as_tested else []
@@ -497,7 +500,7 @@ class Scores:
         return corrected_rate(passes, self.documents[judge.name], tested)
 
     def average(self, name: str) -> dict[str, Any]:
-        """One judge's scores, summed up."""
+        """The mean, SD and counts of one judge's scores."""
         scores = self.scores[name]
         return {
             "mean": fmean(scores) if scores else None,
@@ -511,39 +514,39 @@ class Scores:
 
 def winrate(args: argparse.Namespace) -> int:
     """Compare the two outputs of every pair, and print how often A wins."""
-    return _run(Verdicts, args)
+    return _run(Preferences, args)
 
 
-class Verdicts:
-    """A pairwise judge's verdicts, and the win rate."""
+class Preferences:
+    """The preferences of a pairwise judge, and the win rate."""
 
     KEYS = ("preferred", "order_ab", "order_ba", "comparison", "failure")
 
     def __init__(self, args: argparse.Namespace) -> None:
-        judge = _asked(load(args.judge), args.judge, args)
+        judge = _with_flags(load(args.judge), args.judge, args)
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]
         self.subject = judge.subject
-        self.verdicts: list[Preference] = []
+        self.preferences: list[Preference] = []
         self.documents: list[int] = []
         self.lengths: list[tuple[int, int]] = []
         self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        self.columns = _free_names("verdict", [f"_{key}" for key in self.KEYS], columns)
+        self.columns = _new_names("verdict", [f"_{key}" for key in self.KEYS], columns)
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
         from judges.winrate import text_length  # which loads NumPy
 
-        verdict = judgements[self.subject.name]
+        preference = judgements[self.subject.name]
         texts = _texts_of(row, run.texts[self.subject.name])
         length_a, length_b = (text_length(str(texts[name] or "")) for name in self.subject.fields)
-        self.verdicts.append(verdict)
+        self.preferences.append(preference)
         self.documents.append(hash(tuple(str(texts[name]) for name in self.subject.inputs)))
         self.lengths.append((length_a, length_b))
-        entry = {key: getattr(verdict, key) for key in self.KEYS}
+        entry = {key: getattr(preference, key) for key in self.KEYS}
         if self.columns:
             return dict(zip(self.columns, entry.values(), strict=True))
         return {"verdict": entry}
@@ -551,13 +554,15 @@ class Verdicts:
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:
         from judges.winrate import win_rate
 
-        rate = win_rate(self.verdicts, documents=self.documents, lengths=self.lengths)
+        rate = win_rate(self.preferences, documents=self.documents, lengths=self.lengths)
         if run.args.json:
             print(json.dumps({**rate.summary(), "out": str(run.args.out), **cost}, indent=1))
         else:
             print_output(_win_rate_text(self.subject.name, rate))
         if rate.n == 0:
-            raise RowsError(f"no pair got a verdict; the first reason: {self.verdicts[0].failure}")
+            raise RowsError(
+                f"no pair got a preference; the first reason: {self.preferences[0].failure}"
+            )
 
 
 def _win_rate_text(name: str, rate: "WinRate") -> str:

@@ -1,4 +1,4 @@
-"""What asks a model. Code outside this folder imports these names alone."""
+"""Clients of models, with one store and one budget. Other folders import only these names."""
 
 from typing import TYPE_CHECKING
 

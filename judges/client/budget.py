@@ -1,8 +1,8 @@
-"""Count calls, tokens and dollars, and keep within limits by worst case alone.
+"""Count calls, tokens and dollars, and keep within limits by the worst case.
 
-A request is booked at its worst (every byte of the prompt a token, every reply `max_tokens` long)
-before it is sent and settled at what it took, so no limit is ever passed. One whose answer never
-came stays at its worst until the run ends: with a store, in every later start of it as well.
+A request is booked at its worst cost (every byte of the prompt a token, every reply `max_tokens`
+long) before it is sent, and settled at its real cost, so that no limit is ever passed. A request
+whose answer never came stays at its worst cost, with a store in every later start of the run, too.
 """
 
 import threading
@@ -18,14 +18,14 @@ from judges.protocol import Completion, Message, Sampling, Usage
 
 
 class BudgetSpentError(JudgesError, RuntimeError):
-    """The budget is used up: the run ends here, and goes on with a larger one."""
+    """The budget is spent: the run ends, and can go on with a larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """What is spent on a purpose ("": on none that is known).
+    """The requests and tokens of one purpose ("" where none was named).
 
-    `cost` is in US dollars, lost requests at their worst; None where the price is unknown.
+    `cost` is in US dollars, with lost requests at their worst; None where the price is unknown.
     """
 
     purpose: str
@@ -39,7 +39,7 @@ class Spending:
 class Booking:
     """A request's place in the budget: its dollars at worst, and its number in the store.
 
-    `worst` is what it may cost where the endpoint heeds max_tokens, `cost` what is set aside.
+    `worst` is the most that it can cost if the endpoint heeds max_tokens; `cost` is set aside.
     """
 
     cost: float
@@ -50,9 +50,9 @@ class Booking:
 
 @dataclass(slots=True)
 class Counts:
-    """An account's requests for one purpose, retries among them; `cached` were not sent.
+    """An account's requests for one purpose, retries included; `cached` ones were not sent.
 
-    `lost` and `open_` costs, of requests without an answer and under way, are at worst.
+    `lost_cost`, of requests without an answer, and `open_cost`, of those in flight, are at worst.
     """
 
     calls: int = 0
@@ -66,16 +66,19 @@ class Counts:
 
     @classmethod
     def sum(cls, entries: Iterable["Counts"]) -> "Counts":
-        """All together."""
+        """The sum of several counts."""
         rows = list(entries)  # a copy, since another thread may add one
         return cls(**{name: sum(getattr(row, name) for row in rows) for name in cls.__slots__})
 
 
 class Budget:
-    """Limits on calls and dollars, which the accounts of several models spend from together.
+    """Limits on calls and dollars that the accounts of several models share.
 
-    With a `store` it goes on from what earlier starts of the run have spent; without one each start
-    has the limits anew. `set_aside` keeps a part for later.
+    Args:
+        max_calls: The most requests, retries included (no limit).
+        max_cost: The most US dollars, counted at their worst (no limit).
+        store: The run's store, whose requests count towards the limits. Without one, every start
+            of the run has the whole limits again.
     """
 
     def __init__(
@@ -89,7 +92,7 @@ class Budget:
         self.store = store
         self.lock = threading.Lock()
         self.accounts: dict[str, Account] = {}
-        # By how much the dearest request exceeded its worst: some endpoints ignore max_tokens.
+        # The largest ratio of a cost to its worst case: some endpoints ignore max_tokens.
         self.excess = 1.0
         self._later_calls = self._later_cost = 0.0
         self.counts: dict[str, defaultdict[str, Counts]] = defaultdict(lambda: defaultdict(Counts))
@@ -107,9 +110,9 @@ class Budget:
                 counts.lost_cost += total.cost
 
     def account(self, name: str = "model", price: Price | None = None) -> "Account":
-        """The account of this name, opened where there is none; raises OptionError.
+        """The account of this name, which is opened where there is none.
 
-        A limit on dollars needs the price of every model.
+        Raises OptionError where dollars are limited and the model's price is unknown.
         """
         if self.max_cost is not None and price is None:
             raise OptionError(
@@ -123,7 +126,7 @@ class Budget:
 
     @property
     def total(self) -> Counts:
-        """What all accounts have taken."""
+        """The sum over all accounts."""
         return Counts.sum(counts for role in [*self.counts.values()] for counts in role.values())
 
     @property
@@ -132,23 +135,24 @@ class Budget:
 
     @property
     def cost(self) -> float:
-        """Dollars that are gone, or may be."""
+        """US dollars spent, with lost requests at their worst."""
         total = self.total
         return total.cost + total.lost_cost
 
     def set_aside(self, calls: float = 0.0, cost: float = 0.0) -> None:
-        """Keep so many planned calls and dollars for what comes after, and nothing more."""
+        """Keep so many calls and dollars of the limits for a later step, in place of any before."""
         with self.lock:
             self._later_calls, self._later_cost = calls, cost
 
     def fits(self, worst: float) -> bool:
-        """Whether one more request fits, which costs so many dollars at worst.
+        """Whether a request of this worst cost, in US dollars, fits into the limits now.
 
-        False: not now, but perhaps once requests in flight are settled. BudgetSpentError: no more.
+        False means that it may fit once requests in flight are settled. Raises BudgetSpentError
+        where it cannot fit any more.
         """
         again = "the same command with a larger one goes on"
         if self.store is None:
-            again = "the limit is for one start: the same command begins with all of it again"
+            again = "the limit holds for one start: the same command has the whole limit again"
         if self.max_calls is not None:
             calls, later = self.calls, round(self._later_calls)
             if calls >= self.max_calls:
@@ -160,9 +164,9 @@ class Budget:
                 )
         if self.max_cost is None:
             return True
-        kept_cost, total = self._later_cost, self.total
+        later_cost, total = self._later_cost, self.total
         cost = total.cost + total.lost_cost
-        if cost + total.open_cost + worst <= self.max_cost - kept_cost:
+        if cost + total.open_cost + worst <= self.max_cost - later_cost:
             return True
         if total.open_calls:
             return False
@@ -171,35 +175,35 @@ class Budget:
                 "with a limit of $0 nothing may be spent: only free models, recordings and replies "
                 "in the cache are used"
             )
-        kept = f", ${kept_cost:.4f} are kept for what comes after" if kept_cost else ""
+        later_part = f", ${later_cost:.4f} are kept for what comes after" if later_cost else ""
         raise BudgetSpentError(
-            f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{kept} and the next request "
-            f"may cost ${worst:.4f}; {again}"
+            f"${cost:.4f} of the budget of ${self.max_cost:g} is spent{later_part} and the next "
+            f"request may cost ${worst:.4f}; {again}"
         )
 
 
 class Account:
-    """What one model has taken from a budget since the run began, over all its starts.
+    """One model's part of a budget, over all starts of a run.
 
-    `purpose` is what requests are made for from now on.
+    New requests are counted under `purpose`.
     """
 
     def __init__(self, budget: Budget, name: str, price: Price | None) -> None:
         self.budget = budget
         self.name = name
         self.price = price
-        self._paid = None if price is None or price.is_free else price
+        self._charge = None if price is None or price.is_free else price
         self.purpose = ""
         self._counts = budget.counts[name]
-        # Of this process; with a limit on dollars no more than twice so many are in flight, since
-        # only answers tell whether this endpoint heeds max_tokens.
-        self._settled = 0
+        # With a limit on dollars at most twice as many requests are in flight as this process has
+        # settled, since only answers show whether the endpoint heeds max_tokens.
+        self._n_settled = 0
 
     @contextmanager
     def spending_on(self, purpose: str) -> Iterator[None]:
-        """Count what is asked for in the `with` block under a purpose, unless it has one already.
+        """Count the requests of a `with` block under a purpose, unless one is set already.
 
-        Requests under way keep the purpose that they were sent for.
+        Requests in flight keep the purpose that they were sent for.
         """
         before = self.purpose
         self.purpose = before or purpose
@@ -210,22 +214,22 @@ class Account:
 
     @property
     def total(self) -> Counts:
-        """What all its purposes have taken."""
+        """The sum over all purposes."""
         return Counts.sum(self._counts.values())
 
     @property
     def cost(self) -> float | None:
-        """Dollars of the requests that were settled; None where the price is unknown."""
+        """US dollars of all settled requests; None where the price is unknown."""
         return None if self.price is None else self.total.cost
 
     @property
     def cost_unconfirmed(self) -> float:
-        """Dollars at worst of those whose answer never came, or has not come yet."""
+        """US dollars, at worst, of requests whose answer never came or has not come yet."""
         total = self.total
         return total.lost_cost + total.open_cost
 
     def spending(self) -> list[Spending]:
-        """What each purpose has taken."""
+        """The requests, tokens and dollars of each purpose."""
         return [
             Spending(
                 purpose=purpose,
@@ -241,15 +245,15 @@ class Account:
     def book(self, key: bytes, messages: Sequence[Message], sampling: Sampling) -> Booking | None:
         """Set aside the most that one request can cost, and count the call.
 
-        None: it does not fit now, but may once requests in flight are settled. Raises
+        Returns None where the request may fit once others in flight are settled. Raises
         BudgetSpentError where it cannot fit any more.
         """
         budget, purpose, worst = self.budget, self.purpose, 0.0
-        if self._paid is not None:
-            worst = self._paid.worst(token_bound(messages), sampling.n * sampling.max_tokens)
+        if self._charge is not None:
+            worst = self._charge.worst(token_bound(messages), sampling.n * sampling.max_tokens)
         with budget.lock:
             cost = worst * budget.excess
-            few_answers = budget.max_cost and self.total.open_calls >= max(1, 2 * self._settled)
+            few_answers = budget.max_cost and self.total.open_calls >= max(1, 2 * self._n_settled)
             if worst and few_answers:
                 return None
             is_limited = budget.max_calls is not None or budget.max_cost is not None
@@ -264,12 +268,12 @@ class Account:
             return Booking(cost, worst, purpose, number)
 
     def settle(self, booking: Booking, usage: Completion | Usage) -> None:
-        """Replace a booking by what the request took, and keep its replies."""
-        cost = self._paid.cost_of(usage) if self._paid else 0.0
+        """Replace a booking by the request's real tokens and cost, and keep its replies."""
+        cost = self._charge.cost_of(usage) if self._charge else 0.0
         state = ANSWERED if isinstance(usage, Completion) else LOST
         with self.budget.lock:
             counts = self._counts[booking.purpose]
-            self._settled += 1
+            self._n_settled += 1
             counts.tokens_in += usage.tokens_in
             counts.tokens_out += usage.tokens_out
             counts.cost += cost
@@ -278,14 +282,14 @@ class Account:
                 self.budget.excess = max(self.budget.excess, cost / booking.worst)
 
     def release(self, booking: Booking, *, billed: bool) -> None:
-        """Close the booking of a request that brought nothing: at its worst if it may be billed."""
+        """Close the booking of a request without an answer, at its worst if it may be billed."""
         with self.budget.lock:
             cost = booking.cost if billed else 0.0
             self._counts[booking.purpose].lost_cost += cost
             self._close(booking, LOST if billed else REFUSED, cost, None)
 
     def keep(self, key: bytes, completion: Completion) -> None:
-        """Keep an answer of the user's reply cache as one of the run's."""
+        """Keep an answer from the user's reply cache in the run's store."""
         with self.budget.lock:
             self._counts[self.purpose].cached += 1
             if self.budget.store:
@@ -296,7 +300,7 @@ class Account:
     ) -> None:
         counts = self._counts[booking.purpose]
         counts.open_calls -= 1
-        # Sums of floats do not cancel exactly.
+        # Sums of floats may leave a remainder.
         counts.open_cost = counts.open_cost - booking.cost if counts.open_calls else 0.0
         if booking.number is not None and self.budget.store:
             self.budget.store.settle(booking.number, state, cost, usage)

@@ -1,10 +1,11 @@
-"""Ask one model many requests: in order, streaming, within limits, and paid for once.
+"""Send many requests to one model: in order, streaming, within limits, and paid for once.
 
     with Session(max_cost=1.0, store="replies.sqlite") as session:
         for response in session.client("openai/gpt-4.1-mini").run(requests): ...
 
-A request goes `run -> answer -> _complete` (the run's store, the user's cache) `-> _send` (booked,
-sent, retried, settled). A reply that cannot be read is asked again.
+A request passes `run`, `answer`, `_complete` (which looks in the run's store and the user's cache)
+and `_send` (which books, sends, retries and settles it). Where a reply cannot be read, the request
+is sent again.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from typing import Any, TypeVar
 
 from judges.client.budget import Account, Booking, Budget, BudgetSpentError
 from judges.client.store import ReplyCache, request_key
-from judges.judgement import NoScoreError, shortened
+from judges.judgement import NoScoreError, quote
 from judges.protocol import (
     REFUSAL,
     SAMPLE_SEED_STEP,
@@ -42,24 +43,26 @@ from judges.protocol import (
 
 T = TypeVar("T")
 TIMEOUT = 120.0
-ATTEMPTS = 6  # at a request, its first among them
-REFUSALS_IN_A_ROW = 24  # of a request by rate limits, while no other is answered either
-FRESH_ASKS = 2  # of a reply that cannot be read
-MORE_ROOM = 4  # times the tokens, once, for a reply that is cut short
-REASONING_ROOM = 8  # times the tokens for a model that is known to think before it answers
+ATTEMPTS = 6  # at one request, the first included
+THROTTLES_IN_A_ROW = 24  # 429s for one request while no other is answered either
+FRESH_ASKS = 2  # new requests after replies that cannot be read
+# max_tokens is multiplied once by the first where a reply is cut short, and by the second for a
+# model that thinks before it answers.
+LONGER_REPLY, REASONING_FACTOR = 4, 8
 FIRST_WAIT, LONGEST_WAIT, NOTABLE_WAIT = 0.5, 60.0, 20.0
-LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0  # waited for; believed
+# The longest Retry-After that is waited for, and the longest that is believed, in seconds.
+LONGEST_RETRY_AFTER, MOST_RETRY_AFTER = 600.0, 31_536_000.0
 POLL = 0.02
-# A host that never answered any request is given up after so many attempts.
+# Attempts at a host that has not answered any request.
 ATTEMPTS_UNREACHED = 4
-# Requests read ahead for each one in flight (some wait to be sent again), and answers that wait for
-# the first, which may hang.
+# Requests read ahead for each one in flight, since some wait for a retry; and answers that are kept
+# while an earlier request, which may hang, has none.
 READ_AHEAD, MOST_WAITING = 3, 4096
-# Requests that are handed over to the event loop's thread at once, at most.
-HANDED_OVER = 64
-# Threads that take turns for every single response cost more than the responses.
+# Requests that are passed to the event loop's thread together.
+BATCH = 64
+# Wake the reader for several responses at a time: waking it for each is slower than the response.
 WAKE_DELAY = 0.002
-# Seconds that what is under way gets to arrive when its user stops the run.
+# Seconds that requests in flight get to arrive when the user stops the run.
 GRACE = 5.0
 MIN_RESPONSES, MAX_FAILURE_RATE = 48, 0.9
 
@@ -68,11 +71,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Messages, how to draw replies, and the reader that accepts them.
+    """Messages, how to draw replies, and how to read them.
 
-    `accept` returns what a reply holds and raises NoScoreError where it holds nothing; such a
-    reply is asked again afresh, with the messages that `restate` makes of these where it is given
-    (a single reply drawn at temperature 0 would come out the same).
+    `accept` returns the value of a reply. Where it raises NoScoreError the request is sent again,
+    with the messages that `restate` makes (the same ones would bring the same reply at temperature
+    0).
     """
 
     messages: Sequence[Message]
@@ -83,15 +86,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a request brought: never an exception for what concerns this request alone.
+    """The outcome of one request, also where it failed.
 
-    `replies[i]` held `parsed[i]`; replies that held nothing come after them, in the order of
-    `failures`. `error` names the failure of a request with nothing parsed, and is None otherwise.
-    `cached`: nothing was sent for it.
+    `values[i]` is what `accept` returned for `replies[i]`; further replies could not be read, for
+    the reasons in `failures`. `error` says why a request without any value failed, and is None
+    otherwise. `cached`: nothing was sent, since the store or the cache had the answer.
     """
 
     replies: tuple[Reply, ...]
-    parsed: tuple[object, ...]
+    values: tuple[object, ...]
     failures: tuple[str, ...] = ()
     error: str | None = None
     tokens_in: int = 0
@@ -101,7 +104,7 @@ class Response:
 
 @dataclass(slots=True)
 class Totals:
-    """What responses took; `cached` of them were not sent, and their tokens count all the same."""
+    """Counts over responses. Those that were `cached` were not sent, but their tokens count."""
 
     responses: int = 0
     cached: int = 0
@@ -110,49 +113,49 @@ class Totals:
 
 
 class FailingRunError(FatalModelError):
-    """Almost nothing that came could be used; the run ends before it has cost much."""
+    """Almost every request failed, so that the run ends before it has cost much."""
 
 
 class FailureMonitor:
-    """Ends a run whose requests fail, almost all of them, from its beginning on.
+    """Ends a run in which almost all requests fail from the beginning.
 
-    `add` raises FailingRunError once 48 have been answered and 90 % of all so far have failed.
+    `add` raises FailingRunError once 48 requests are answered and 90 % of all so far have failed.
     """
 
     def __init__(self) -> None:
-        self.answered = self.failed = 0
+        self.n_answered = self.n_failed = 0
 
     def has_room(self, under_way: int) -> bool:
-        """Whether another may be sent; until one succeeds, as many as it takes to tell."""
-        if self.answered >= MIN_RESPONSES:
+        """Whether one more may be sent; until one succeeds, only as many as `add` decides by."""
+        if self.n_answered >= MIN_RESPONSES:
             return True
-        return self.failed < self.answered or self.answered + under_way < MIN_RESPONSES
+        return self.n_failed < self.n_answered or self.n_answered + under_way < MIN_RESPONSES
 
     def add(self, response: Response) -> None:
-        self.answered += 1
+        self.n_answered += 1
         if response.error is None:
             return
-        self.failed += 1
-        if self.answered >= MIN_RESPONSES and self.failed >= MAX_FAILURE_RATE * self.answered:
+        self.n_failed += 1
+        if self.n_answered >= MIN_RESPONSES and self.n_failed >= MAX_FAILURE_RATE * self.n_answered:
             raise FailingRunError(
-                f"{self.failed} of the first {self.answered} judgements failed, as in: "
+                f"{self.n_failed} of the first {self.n_answered} judgements failed, as in: "
                 f"{response.error}; mend the model or the judge"
             )
 
 
 @dataclass(slots=True)
 class _Job:
-    """A request and its replies, each under the number of its sample, until all are parsed.
+    """A request with the replies so far, by the number of their sample.
 
-    It was asked afresh `fresh` times, and once with `more_room`; a `window` that is closed sends no
-    more.
+    `fresh` counts the new requests after unreadable replies, and `is_longer` says whether one had a
+    higher limit on tokens. Nothing is sent once the `window` is stopped.
     """
 
     request: Request
     window: "_Window | None" = None
     fresh: int = 0
-    more_room: bool = False
-    parsed: dict[int, tuple[Reply, object]] = field(default_factory=dict)
+    is_longer: bool = False
+    accepted: dict[int, tuple[Reply, object]] = field(default_factory=dict)
     unread: dict[int, tuple[Reply, str]] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     tokens_in: int = 0
@@ -160,39 +163,39 @@ class _Job:
     cached: bool = True
 
     def read(self, number: int, reply: Reply) -> None:
-        """File a reply under what it holds, or under why it holds nothing."""
+        """Read a reply and keep it with its value, or with the reason why it has none."""
         try:
             if reply.finish_reason == REFUSAL:
-                self.errors.append(f"the model refused: {shortened(reply.text)}")
+                self.errors.append(f"the model refused: {quote(reply.text)}")
             elif reply.finish_reason == "content_filter" and not reply.text:
                 self.errors.append("the endpoint's content filter withheld the reply")
             elif not reply.text.strip():
                 reason = "no text within its limit of tokens" if reply.out_of_tokens else "empty"
                 self.unread[number] = reply, f"{reason} ({reply.finish_reason})"
             else:
-                self.parsed[number] = reply, self.request.accept(reply)
+                self.accepted[number] = reply, self.request.accept(reply)
                 self.unread.pop(number, None)
         except NoScoreError as error:
             _log.info("a reply cannot be read: %s", error)
             self.unread[number] = reply, str(error)
 
     def response(self) -> Response:
-        parsed = [self.parsed[i] for i in sorted(self.parsed)]
+        accepted = [self.accepted[i] for i in sorted(self.accepted)]
         unread = [self.unread[i] for i in sorted(self.unread)]
         failures = (*(reason for _, reason in unread), *self.errors)
         return Response(
-            replies=(*(reply for reply, _ in parsed), *(reply for reply, _ in unread)),
-            parsed=tuple(value for _, value in parsed),
+            replies=(*(reply for reply, _ in accepted), *(reply for reply, _ in unread)),
+            values=tuple(value for _, value in accepted),
             failures=failures,
-            error=None if parsed else (*self.errors, *failures, "no reply")[0],
+            error=None if accepted else (*self.errors, *failures, "no reply")[0],
             tokens_in=self.tokens_in,
             tokens_out=self.tokens_out,
-            cached=self.cached and bool(parsed or unread),
+            cached=self.cached and bool(accepted or unread),
         )
 
 
 class Throttle:
-    """Places for requests in flight: fewer after a 429, more again with every answer."""
+    """Limits the requests in flight: fewer places after a 429, more again with every answer."""
 
     def __init__(self, places: int) -> None:
         self._most, self._places, self._busy = places, float(places), 0
@@ -202,7 +205,7 @@ class Throttle:
         self.bursts = 0
 
     async def __aenter__(self) -> float:
-        """Wait for a place, and until the gate is open; returns when that was, for `narrow`."""
+        """Wait for a place and until the gate is open; returns that time, for `narrow`."""
         self._waiting.append(turn := asyncio.get_running_loop().create_future())
         self._call()
         try:
@@ -219,13 +222,13 @@ class Throttle:
         self._busy -= 1
         self._call()
 
-    def answered(self) -> None:
-        """Make a fiftieth more places, as far as any are missing."""
+    def widen(self) -> None:
+        """Add 2 % more places after an answer, up to the most."""
         self.bursts = 0
         self._places = min(self._most, 1.02 * self._places)
 
     def narrow(self, entered_at: float, wait: float) -> None:
-        """Close for so many seconds, and take three places of ten, once for one burst of 429s."""
+        """Close for `wait` seconds, and remove 30 % of the places once for each burst of 429s."""
         now = time.monotonic()
         self._opens_at = max(self._opens_at, now + wait)
         if entered_at >= self._narrowed_at:
@@ -233,7 +236,7 @@ class Throttle:
             self._places = max(1.0, 0.7 * self._places)
 
     def _call(self) -> None:
-        """Give the places that there are to those who came first."""
+        """Give free places to those who have waited longest."""
         while self._waiting and self._busy < int(self._places):
             if not (turn := self._waiting.popleft()).done():
                 self._busy += 1
@@ -242,19 +245,19 @@ class Throttle:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """A request's place in the order of a run, and what became of it."""
+    """A request's place in the order of a run, and its outcome."""
 
-    # None once answered: responses may wait long, and requests are large.
+    # None once it is answered, since requests are large and responses may wait long.
     request: Request | None
     outcome: Response | BaseException | None = None
 
 
 class _Window:
-    """The requests of a run that are under way: answered in any order, taken as they came."""
+    """The requests of a run in flight: answered in any order, and taken in the order of the run."""
 
     def __init__(self, client: "Client") -> None:
         self.stopped = False
-        # Requests that wait for the model now.
+        # Requests that the model is answering.
         self.n_sent = 0
         self._client = client
         self._places: deque[_Place] = deque()
@@ -269,7 +272,7 @@ class _Window:
 
     @property
     def ready(self) -> bool:
-        """Whether the first response is there, or what ends the run."""
+        """Whether the first response has come, or an error that ends the run."""
         return self._fatal is not None or (
             bool(self._places) and self._places[0].outcome is not None
         )
@@ -284,24 +287,24 @@ class _Window:
         self._n_added += 1
         self._places.append(_Place(request))
         self._unstarted.append(self._places[-1])
-        if len(self._unstarted) == HANDED_OVER:
+        if len(self._unstarted) == BATCH:
             self.start()
 
     def start(self) -> None:
-        """Hand over what was added, all at once: waking the other thread takes time."""
+        """Pass the added requests on together, since waking the other thread takes time."""
         if self._unstarted:
             places, self._unstarted = self._unstarted, []
             event_loop().call_soon_threadsafe(self._start, places)
 
     def wait(self) -> None:
-        """Wait until some are answered."""
+        """Wait for more answers."""
         self._awake.wait()
         self._awake.clear()
 
     def take(self) -> Response:
-        """Remove the first response, which is ready; raises what its request raised.
+        """Remove and return the first response, which is ready, or raise its request's error.
 
-        What ends a run is raised at once, save an empty budget, which waits for its turn.
+        An error that ends the run is raised at once, save a spent budget, which waits for its turn.
         """
         if self._fatal is not None:
             raise self._fatal
@@ -312,16 +315,16 @@ class _Window:
         raise outcome
 
     def close(self, grace: float) -> None:
-        """Send nothing more; what is sent gets so many seconds to arrive and be kept."""
+        """Send nothing more, and give requests in flight `grace` seconds to arrive and be kept."""
         self.stopped = True
         if self._tasks:
             self._await_sent(grace)
             event_loop().call_soon_threadsafe(self._cancel)
-            self._await_sent(GRACE)  # until they are written down as lost
+            self._await_sent(GRACE)  # until the store has them as lost
 
     def _await_sent(self, seconds: float) -> None:
-        # The garbage collector may close a forgotten generator in any thread, the loop's as well,
-        # which must not wait for itself.
+        # The garbage collector may close a generator in any thread, also in the event loop's, which
+        # must not wait for itself.
         on_loop = threading.current_thread() is _start_loop()[1]
         until = time.monotonic() + (0.0 if on_loop else seconds)
         while self.n_sent and time.monotonic() < until:
@@ -341,7 +344,7 @@ class _Window:
         assert place.request is not None
         try:
             place.outcome = await self._client.answer(place.request, self)
-        except BaseException as error:  # noqa: BLE001 - raised again by `take`
+        except BaseException as error:  # noqa: BLE001 - `take` raises it again
             place.outcome = error
             if isinstance(error, Exception) and not isinstance(error, BudgetSpentError):
                 self._fatal = error
@@ -357,13 +360,28 @@ class _Window:
 
 
 class Client:
-    """Asks one model within a budget, from any thread; cheap to make, with nothing to close.
+    """Sends requests to one model within a budget, from any thread.
 
-    A request that cannot be answered is a Response with `error`. FatalModelError (wrong key, no
-    such model) and BudgetSpentError end a run. `cache` brings replies of other runs. `monitor` ends
-    a run that fails. `max_tokens` and `reasoning_effort` stand in the place of what requests say.
-    `rng` spreads the waits of clients that fail together, so that they do not come back together.
-    `totals` are of the responses that `run` has yielded.
+    A request that fails is a Response with an `error`. FatalModelError (a wrong key, no such model)
+    and BudgetSpentError end a run. There is nothing to close. `totals` counts the responses that
+    `run` has yielded.
+
+    Args:
+        model: The model, from `open_model` or one of the user's own.
+        account: The account in a budget that requests are booked on (without limits).
+        cache: Replies that runs share (none).
+        concurrency: The most requests in flight.
+        timeout: Seconds until a request without an answer is sent again.
+        attempts: The most attempts at a request, rate limits apart.
+        monitor: Ends a run in which almost all requests fail (none).
+        max_tokens: The most tokens of a reply, in the place of the requests' own.
+        reasoning_effort: In the place of the requests' own.
+        rng: Spreads the waits of clients that fail together.
+
+    Example:
+        >>> client = Client(open_model("openai/gpt-4.1-mini"), concurrency=16)
+        >>> for response in client.run(requests):
+        ...     print(response.values or response.error)
     """
 
     def __init__(
@@ -385,8 +403,7 @@ class Client:
         self.cache = cache
         self.concurrency = concurrency
         self.totals = Totals()
-        # From another model's name and endpoint to what asks it on the same budget, where a session
-        # opened this one.
+        # Opens the client of another model and address on the same budget; a session sets it.
         self.open_sibling: Callable[[str, str | None], Client] | None = None
         self._in_process = answers_in_process(model)
         self._native_n = model.native_n
@@ -395,14 +412,14 @@ class Client:
         self.monitor = monitor
         self._max_tokens, self._effort = max_tokens, reasoning_effort
         thinks = not self._in_process and is_reasoning(model.name)
-        self._room = REASONING_ROOM if thinks else 1
-        self._asks_otherwise = bool(max_tokens or reasoning_effort or thinks)
+        self._token_factor = REASONING_FACTOR if thinks else 1
+        self._has_own_limits = bool(max_tokens or reasoning_effort or thinks)
         self._rng = rng or random.SystemRandom()
         self._gate = Throttle(min(concurrency, getattr(model, "most_connections", concurrency)))
         self._booking = asyncio.Lock()
         self._pending: dict[bytes, asyncio.Future[Completion]] = {}
         self._n_answered = 0
-        self._said: set[str] = set()
+        self._warnings: set[str] = set()
 
     def ask(self, request: Request) -> Response:
         """Answer a single request, from any thread."""
@@ -423,14 +440,18 @@ class Client:
         return await asyncio.wrap_future(answer)
 
     def run(self, requests: Iterable[Request]) -> Iterator[Response]:
-        """Yield a response for each request, in order; few are read ahead.
+        """Yield a response for each request, in order, reading few requests ahead.
 
-        Works where an event loop is already running. On Ctrl-C, what is under way gets some seconds
-        to arrive and be kept.
+        This also works where an event loop is already running. On Ctrl-C, requests in flight get
+        some seconds to arrive and be kept.
+
+        Raises:
+            FatalModelError: The model cannot be asked: a wrong key, or no such model.
+            BudgetSpentError: A limit is reached; the requests before it have their responses.
         """
         if self._in_process:
             for request in requests:
-                yield self._counted(self._answer_now(request))
+                yield self._count(self._answer_now(request))
             return
         window, remaining, grace = _Window(self), iter(requests), GRACE
         try:
@@ -441,16 +462,16 @@ class Client:
                         window.add(following)
                 window.start()
                 if window.ready:
-                    yield self._counted(window.take())
+                    yield self._count(window.take())
                 elif window:
                     window.wait()
         except (BudgetSpentError, FailingRunError):
-            grace = self._timeout  # what is in flight is paid for: let it arrive
+            grace = self._timeout  # requests in flight are paid for: let them arrive
             raise
         finally:
             window.close(grace)
 
-    def _counted(self, response: Response) -> Response:
+    def _count(self, response: Response) -> Response:
         totals = self.totals
         totals.responses += 1
         totals.cached += response.cached
@@ -461,7 +482,7 @@ class Client:
         return response
 
     def _answer_now(self, request: Request) -> Response:
-        """Of a model in this process: at once, without retries, and nothing to keep."""
+        """The response of a model in this process: at once, without retries or a store."""
         job = _Job(request, cached=False)
         booking = self.account.book(b"", request.messages, request.sampling)
         if booking is None:
@@ -481,37 +502,38 @@ class Client:
         return job.response()
 
     async def answer(self, request: Request, window: _Window | None = None) -> Response:
-        """Bring `sampling.n` parsed replies, or say why not; a `window` that is closed sends none.
+        """The response with `sampling.n` accepted replies, or with the reasons why there are fewer.
 
-        Raises FatalModelError and BudgetSpentError, which end the run.
+        Nothing is sent once the `window` is stopped. Raises FatalModelError and BudgetSpentError,
+        which end the run.
         """
         job, sampling = _Job(request, window), request.sampling
-        if self._asks_otherwise:
+        if self._has_own_limits:
             sampling = replace(
                 sampling,
-                max_tokens=self._max_tokens or self._room * sampling.max_tokens,
+                max_tokens=self._max_tokens or self._token_factor * sampling.max_tokens,
                 reasoning_effort=self._effort or sampling.reasoning_effort,
             )
         while True:
             await self._draw(job, sampling)
-            if job.errors or len(job.parsed) == sampling.n:
+            if job.errors or len(job.accepted) == sampling.n:
                 return job.response()
-            cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
-            if cut and not job.more_room and self._max_tokens is None:
-                job.more_room = True
-                sampling = replace(sampling, max_tokens=MORE_ROOM * sampling.max_tokens)
+            is_cut = any(reply.out_of_tokens for reply, _ in job.unread.values())
+            if is_cut and not job.is_longer and self._max_tokens is None:
+                job.is_longer = True
+                sampling = replace(sampling, max_tokens=LONGER_REPLY * sampling.max_tokens)
                 self._say_once(
-                    f"{self.model.name}: a reply was cut at its limit of tokens; such are asked "
-                    f"again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
+                    f"{self.model.name}: a reply was cut at its limit of tokens; such requests are "
+                    f"sent again with up to {sampling.max_tokens:,} (--max-tokens N asks once)"
                 )
-            elif cut or job.fresh == FRESH_ASKS:
+            elif is_cut or job.fresh == FRESH_ASKS:
                 return job.response()
             else:
                 job.fresh += 1
 
     async def _draw(self, job: _Job, sampling: Sampling) -> None:
-        """Draw the samples that are missing: in one request where the model can, else one each."""
-        missing = [i for i in range(sampling.n) if i not in job.parsed]
+        """Draw the missing samples: in one request where the model can, else in one each."""
+        missing = [i for i in range(sampling.n) if i not in job.accepted]
         if job.fresh:
             sampling = replace(sampling, seed=sampling.seed + job.fresh)
         if self._native_n or sampling.n == 1:
@@ -520,20 +542,20 @@ class Client:
             missing = missing[n_replies:]
             if not missing or n_replies == 0:
                 return
-            self._native_n = False  # fewer replies than asked for: it does not heed n
+            self._native_n = False  # the endpoint ignores n
         draws = [
             self._draw_once(
                 job, replace(sampling, n=1, seed=sampling.seed + SAMPLE_SEED_STEP * i), [i]
             )
             for i in missing
         ]
-        # Where the budget ends, what is already sent is still waited for.
+        # Where the budget ends, requests in flight still arrive.
         for result in await asyncio.gather(*draws, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
     async def _draw_once(self, job: _Job, sampling: Sampling, numbers: Sequence[int]) -> int:
-        """Make one request, file its replies under `numbers`, and return how many came."""
+        """Make one request, read its replies as samples `numbers`, and return how many came."""
         messages = job.request.messages
         if job.fresh and job.request.restate is not None:
             messages = job.request.restate(messages)
@@ -547,30 +569,30 @@ class Client:
         job.tokens_in += completion.tokens_in
         job.tokens_out += completion.tokens_out
         job.cached = job.cached and cached
-        n_parsed = len(job.parsed)
+        n_accepted = len(job.accepted)
         for number, reply in zip(numbers, completion.replies, strict=False):
             job.read(number, reply)
-        # Where nothing could be read, another run may have more luck.
-        if self.cache is not None and not cached and len(job.parsed) > n_parsed:
+        # An unreadable reply is not cached: another run may get a better one.
+        if self.cache is not None and not cached and len(job.accepted) > n_accepted:
             self.cache.put(key, completion)
         return len(completion.replies)
 
     async def _complete(
         self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> tuple[Completion, bool]:
-        """From the run's store, the cache, an identical request under way, or the model.
+        """The answer, and whether it came without sending a request.
 
-        Returns the answer, and whether it came without sending.
+        It is from the run's store, an identical request in flight, the cache, or the model.
         """
         store = self.account.budget.store
         while True:
-            if store is not None and (stored := store.get(key)) is not None:
-                return stored, True
+            if store is not None and (completion := store.get(key)) is not None:
+                return completion, True
             pending = self._pending.get(key)
             if pending is None:
                 break
             await asyncio.wait([pending])
-            if not pending.cancelled():  # else who sent it was stopped: our turn
+            if not pending.cancelled():  # else its sender was stopped: send it here
                 return pending.result(), True
         if self.cache is not None and (cached := self.cache.get(key)) is not None:
             self.account.keep(key, cached)
@@ -580,7 +602,7 @@ class Client:
             completion = await self._send(job, key, messages, sampling)
         except ModelError as error:
             pending.set_exception(error)
-            pending.exception()  # retrieved, even if nobody else waits for it
+            pending.exception()  # marks it as retrieved, also where nobody waits for it
             raise
         except BaseException:
             pending.cancel()
@@ -594,7 +616,7 @@ class Client:
     async def _send(
         self, job: _Job, key: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """Send until answered, refused or out of attempts; raises ModelError, BudgetSpentError."""
+        """Send until there is an answer or no attempt left; raises ModelError, BudgetSpentError."""
         faults = throttles = tries = 0
         while True:
             answered_before = self._n_answered
@@ -603,16 +625,16 @@ class Client:
                 return outcome
             tries += 1
             if isinstance(outcome, ThrottledError):
-                # Others are answered: this one's turn will come.
+                # Where others are answered, this one will be, too.
                 throttles = throttles + 1 if self._n_answered == answered_before else 1
             else:
                 faults += 1
-            if faults >= self._attempts or throttles >= REFUSALS_IN_A_ROW:
+            if faults >= self._attempts or throttles >= THROTTLES_IN_A_ROW:
                 raise TransientError(f"gave up after {tries} attempts: {outcome}") from outcome
             if isinstance(outcome, UnreachableError) and not self._n_answered:
                 if faults >= ATTEMPTS_UNREACHED:
                     raise FatalModelError(str(outcome)) from outcome
-                self._say_once(f"{outcome}; trying for some seconds more")
+                self._say_once(f"{outcome}; retrying for some seconds")
             if not isinstance(outcome, ThrottledError):
                 wait = self._wait(outcome, faults)
                 _log.info("%s; attempt %d, the next in %.1f s", outcome, tries, wait)
@@ -624,12 +646,12 @@ class Client:
         """Send once, within the limits on requests in flight and on money."""
         async with self._gate as entered_at:
             booking: Booking | None = None
-            async with self._booking:  # those that came first
+            async with self._booking:  # in the order of arrival
                 while booking is None:
                     if job.window is not None and job.window.stopped:
                         raise asyncio.CancelledError
                     booking = self.account.book(key, messages, sampling)
-                    if booking is None:  # it may fit once others are settled
+                    if booking is None:  # it may fit once others have settled
                         await asyncio.sleep(POLL)
             if job.window is not None:
                 job.window.n_sent += 1
@@ -657,34 +679,33 @@ class Client:
                 if job.window is not None:
                     job.window.n_sent -= 1
             self.account.settle(booking, completion)
-            self._gate.answered()
+            self._gate.widen()
             self._n_answered += 1
             return completion
 
     def _wait(self, error: TransientError, tries: int) -> float:
-        """Seconds before the next attempt: the endpoint's own wish, else exponential with jitter.
+        """Seconds until the next attempt: the endpoint's Retry-After, else exponential with jitter.
 
-        FatalModelError where a rate limit lasts for long. An outage of unknown length is none of
-        the endpoint's business: there our own waits count.
+        Raises FatalModelError for a rate limit of more than ten minutes. A longer Retry-After of
+        any other error is ignored, since an endpoint does not know how long an outage lasts.
         """
-        asked = min(error.retry_after or 0.0, MOST_RETRY_AFTER)
-        throttled = isinstance(error, ThrottledError)
-        if throttled and asked > LONGEST_RETRY_AFTER:
+        retry_after = min(error.retry_after or 0.0, MOST_RETRY_AFTER)
+        if isinstance(error, ThrottledError) and retry_after > LONGEST_RETRY_AFTER:
             raise FatalModelError(
-                f"{error}; it wants to be asked again in {asked / 60:.0f} minutes (its "
+                f"{error}; it wants to be asked again in {retry_after / 60:.0f} minutes (its "
                 "Retry-After): the same command goes on then"
             ) from error
         wait = min(FIRST_WAIT * 2.0 ** (tries - 1), LONGEST_WAIT) * self._rng.uniform(0.5, 1.0)
-        if 0 < asked <= LONGEST_RETRY_AFTER:
-            wait = asked + self._rng.uniform(0.0, min(0.1 * asked, 1.0))
+        if 0 < retry_after <= LONGEST_RETRY_AFTER:
+            wait = retry_after + self._rng.uniform(0.0, min(0.1 * retry_after, 1.0))
         if wait >= NOTABLE_WAIT:
-            self._say_once(f"{error}; waiting {wait:.0f} s before it is asked again")
+            self._say_once(f"{error}; waiting {wait:.0f} s before the next attempt")
         return wait
 
     def _say_once(self, warning: str) -> None:
-        # A warning reaches stderr, also where nobody set up logging.
-        if warning not in self._said:
-            self._said.add(warning)
+        # A warning reaches stderr even where logging is not set up.
+        if warning not in self._warnings:
+            self._warnings.add(warning)
             _log.warning("%s", warning)
 
 
@@ -697,15 +718,15 @@ def _run_now(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never waits, without an event loop."""
     try:
         coroutine.send(None)
-    except StopIteration as done:
-        result: T = done.value
+    except StopIteration as stop:
+        result: T = stop.value
         return result
     coroutine.close()
     raise RuntimeError("a model that answers in this process must not wait for anything")
 
 
 _starting = threading.Lock()
-# What is called on the event loop when the interpreter ends.
+# Called on the event loop when the interpreter ends.
 at_end: set[Callable[[], Coroutine[Any, Any, None]]] = set()
 
 
@@ -726,7 +747,7 @@ def _start_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
 
 def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
     async def close_all() -> None:
-        # Libraries leave tasks of their own here.
+        # Libraries may have left tasks here.
         for task in (others := asyncio.all_tasks() - {asyncio.current_task()}):
             task.cancel()
         await asyncio.gather(*others, *(close() for close in at_end), return_exceptions=True)
@@ -738,5 +759,5 @@ def _end_loop(loop: asyncio.AbstractEventLoop, process: int) -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # A child has no such thread; it starts its own.
+    # A child process has no such thread and starts its own.
     os.register_at_fork(after_in_child=_start_loop.cache_clear)

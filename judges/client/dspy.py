@@ -1,6 +1,6 @@
-"""DSPy's models as ours, and ours as DSPy's: `DspyModel`, `as_lm`.
+"""A `dspy.LM` as a model of this project, and a client of this project as a `dspy.LM`.
 
-DSPy's own cache and retries are off both ways: the client has its own.
+DSPy's own cache and retries are off in both directions, since the client has its own.
 """
 
 import asyncio
@@ -43,20 +43,21 @@ if TYPE_CHECKING:
     from judges.client.client import Client, Request, Response
 
 TIMEOUT = 120.0
-# What DSPy's engines let through of an answer that is none.
+# Exceptions that DSPy's engines raise for malformed responses.
 MALFORMED = (AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-# Keys and addresses; the rest of an LM's arguments decides on its replies.
-UNDECIDING = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
-# Prices and capabilities are looked up on this machine, not in the network.
+# Keys and addresses: arguments of an LM that do not change its replies.
+WITHOUT_EFFECT = {"api_key", "api_base", "base_url", "headers", "extra_headers", "timeout"}
+# LiteLLM then reads prices and capabilities from its own files and not from the network.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 class DspyModel:
-    """A `dspy.LM` as a model, asked with all its own arguments: one request, one reply.
+    """A `dspy.LM` as a model; a request has all of the LM's own arguments and brings one reply.
 
-    What is set in DSPy where this is made, or in `context`, sees the requests. `cacheable`: runs
-    may share its replies (a client of one's own may answer anything, and `cache=False` asks for
-    it). `identity` is the endpoint and a digest of the arguments that decide on replies.
+    Requests run under DSPy's settings as they were where this was created, or those of `context`.
+    `cacheable` says whether runs may share its replies: not with `cache=False`, nor where the LM
+    has a client of the user's own. `identity` is the endpoint and a digest of all arguments that
+    change replies.
     """
 
     native_n = False
@@ -66,12 +67,12 @@ class DspyModel:
         arguments = {name: value for name, value in lm.kwargs.items() if value is not None}
         hide(secrets_among(arguments))
         self.secrets = Redactor()
-        self.key_variable = "use"  # DSPy knows which
+        self.key_variable = "use"  # DSPy alone knows the variable; errors say "the key in use"
         self.name = str(lm.model)
         self.api_base = arguments.get("api_base") or arguments.get("base_url")
         self.endpoint = endpoint_of(self.name, self.api_base)
-        deciding = {name: arguments[name] for name in arguments.keys() - UNDECIDING}
-        text = json.dumps([lm.model_type, deciding], sort_keys=True, default=repr)
+        effective = {name: arguments[name] for name in arguments.keys() - WITHOUT_EFFECT}
+        text = json.dumps([lm.model_type, effective], sort_keys=True, default=repr)
         self.identity = f"{self.endpoint} {sha256(text.encode()).hexdigest()[:12]}"
         self.temperature: float | None = arguments.get("temperature", 0.0)
         self.max_tokens: int | None = (
@@ -79,15 +80,15 @@ class DspyModel:
         )
         timeout = arguments.get("timeout")
         self.timeout = timeout if isinstance(timeout, int | float) else None
-        # A client of one's own may not know how to be awaited.
+        # A user's own client may not support async calls.
         self._is_async = isinstance(getattr(lm, "engine", None), str)
         self.cacheable = bool(lm.cache) and self._is_async
         self.spelling = Spelling(self.name)
         self._seed: int = arguments.get("seed", 0)
         if "seed" not in arguments and context is None:
-            self.spelling.refused.add("seed")  # which its user has not asked for
+            self.spelling.left_out.add("seed")  # which the user did not set
         self._context = contextvars.copy_context() if context is None else context
-        # Each request says these itself.
+        # Each request sets these itself.
         self._lm = lm.copy(
             cache=False, num_retries=0, n=None, max_tokens=None, max_completion_tokens=None
         )
@@ -96,20 +97,20 @@ class DspyModel:
         """Answer once; raises ModelError."""
         import dspy
 
-        asked, sampling = sampling, replace(sampling, seed=sampling.seed + self._seed)
-        body = self.spelling.body(messages, sampling)
-        # A task of its own sees what its user has set in DSPy.
-        asking = asyncio.create_task(self._ask(body), context=self._context.copy())
+        seed = sampling.seed + self._seed
+        body = self.spelling.body(messages, replace(sampling, seed=seed))
+        # A task has a context of its own, with DSPy's settings.
+        request = asyncio.create_task(self._ask(body), context=self._context.copy())
         try:
-            entry = await asking
+            entry = await request
             completion = _read_completion(entry, messages, sampling)
         except dspy.LMError as error:
-            # What follows is DSPy's advice to programmers.
+            # The rest of the message is DSPy's advice to programmers.
             text = error.message.partition("To fix:")[0]
             answer = msgspec.json.encode({"message": text, "code": error.provider_code})
-            wrong = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
-            if isinstance(error, wrong) and self.spelling.learn(body, answer):
-                return await self.complete(messages, asked)
+            bad_request = (dspy.LMUnsupportedFeatureError, dspy.LMInvalidRequestError)
+            if isinstance(error, bad_request) and self.spelling.learn(body, answer):
+                return await self.complete(messages, sampling)
             raise self._model_error(error, text, answer, messages, sampling) from None
         except MALFORMED as error:
             reason = type(error).__name__
@@ -124,26 +125,26 @@ class DspyModel:
         """Leave the connections to DSPy, which owns them."""
 
     async def _ask(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """DSPy's own record of the request: outputs, usage and the provider's answer."""
+        """DSPy's history entry of the request: outputs, usage and the provider's response."""
         import dspy
         from dspy.utils.exceptions import AdapterParseError
 
         adapter, signature = _plain_adapter()
-        # A copy's record tells this request from those beside it.
+        # A copy has a history of its own, without the requests that run at the same time.
         lm, entries = self._lm.copy(), list[Mapping[str, Any]]()
         lm.update_history = entries.append
         options = {name: body[name] for name in body.keys() - {"model", "messages"}}
         if "prompt_cache" in lm.kwargs:
-            # All but the last message is the same for every row.
-            shown = sum(message["role"] != "system" for message in body["messages"]) - 2
-            mark = replace(lm.kwargs["prompt_cache"], prefix_until_index=max(shown, 0) or None)
-            options["prompt_cache"] = mark
-        asked: Any = (lm, options, signature, [], {"messages": list(body["messages"])})
+            # All messages but the last are the same for every row.
+            last = sum(message["role"] != "system" for message in body["messages"]) - 2
+            cache = replace(lm.kwargs["prompt_cache"], prefix_until_index=max(last, 0) or None)
+            options["prompt_cache"] = cache
+        call: Any = (lm, options, signature, [], {"messages": list(body["messages"])})
         with dspy.context(disable_history=False), suppress(AdapterParseError):
             if self._is_async:
-                await adapter.acall(*asked)
+                await adapter.acall(*call)
             else:
-                await asyncio.to_thread(adapter, *asked)
+                await asyncio.to_thread(adapter, *call)
         return entries[-1]
 
     def _model_error(
@@ -154,7 +155,7 @@ class DspyModel:
         messages: Sequence[Message],
         sampling: Sampling,
     ) -> ModelError:
-        """What to do about one of DSPy's errors, which says `text`."""
+        """Our exception for one of DSPy's errors, whose message is `text`."""
         import dspy
 
         limited = isinstance(error, dspy.LMRateLimitError)
@@ -162,12 +163,12 @@ class DspyModel:
             return read_error(self, status, error.retry_after, answer)
         message = f"{self.name}: {' '.join(self.secrets.redact(text).split())[:300]}"
         if isinstance(error, dspy.LMTransportError):
-            return _lost(error, message)
+            return _connection_error(error, message)
         if isinstance(error, dspy.LMInvalidRequestError):
-            # Gemini says so in the place of an answer that it withholds, and bills.
-            refused = RefusedError(message)
-            refused.usage = read_usage(None, messages, (), sampling)
-            return refused
+            # Gemini withholds an answer with this error, and bills for it.
+            refusal = RefusedError(message)
+            refusal.usage = read_usage(None, messages, (), sampling)
+            return refusal
         if isinstance(error, dspy.LMUnexpectedError | dspy.LMTimeoutError | dspy.LMServerError):
             return TransientError(message, billed=True)
         return FatalModelError(message)
@@ -178,28 +179,28 @@ def open_dspy(name: str, api_base: str | None = None, api_key: str | None = None
     import dspy
     from dspy.lm15 import CacheConfig
 
-    given: dict[str, Any] = {"api_base": api_base, "api_key": api_key}
+    arguments: dict[str, Any] = {"api_base": api_base, "api_key": api_key}
     if name.startswith("anthropic/"):
-        given["prompt_cache"] = CacheConfig()  # elsewhere prompts are cached unasked
-    hide(secrets_among(given))
+        arguments["prompt_cache"] = CacheConfig()  # other providers cache prompts by themselves
+    hide(secrets_among(arguments))
     try:
-        lm = dspy.LM(name, timeout=TIMEOUT, **{k: v for k, v in given.items() if v})
+        lm = dspy.LM(name, timeout=TIMEOUT, **{k: v for k, v in arguments.items() if v})
     except (ValueError, dspy.LMError) as error:
         reason = Redactor().redact(str(error))
         raise FatalModelError(f"{name}: DSPy cannot open this model: {reason}") from None
-    # Who opened it is not all who ask it.
+    # The whole process uses this model, and not only code under the caller's settings.
     return DspyModel(lm, contextvars.Context())
 
 
 def configured_lm() -> Any | None:
-    """What `dspy.configure(lm=...)` or `dspy.context(lm=...)` names; None without either."""
+    """The LM of `dspy.configure(lm=...)` or `dspy.context(lm=...)`; None without either."""
     settings = getattr(sys.modules.get("dspy"), "settings", None)
     return None if settings is None else settings.lm
 
 
 @lru_cache(maxsize=1)
 def _plain_adapter() -> tuple[Any, Any]:
-    """An adapter that sends messages as they are, the public way to DSPy's clients."""
+    """An adapter that sends messages unchanged: the public way to DSPy's clients."""
     import dspy
 
     class PlainAdapter(dspy.Adapter):  # type: ignore[misc]
@@ -215,7 +216,7 @@ def _plain_adapter() -> tuple[Any, Any]:
 def _read_completion(
     entry: Mapping[str, Any], messages: Sequence[Message], sampling: Sampling
 ) -> Completion:
-    """The completion in DSPy's record of a request, whichever client answered."""
+    """The completion in DSPy's history entry of a request, whichever client answered."""
     output, response = entry["outputs"][0], entry["response"]
     text = output.get("text") if isinstance(output, Mapping) else output
     choices = getattr(response, "choices", None) or [response]  # LiteLLM's form, or DSPy's own
@@ -226,8 +227,8 @@ def _read_completion(
     return Completion(replies=(reply,), model=model, **asdict(usage))
 
 
-def _lost(error: BaseException | None, message: str) -> ModelError:
-    """A connection that there was none of, or that broke, so that the request may be billed."""
+def _connection_error(error: BaseException | None, message: str) -> ModelError:
+    """A broken connection, whose request may be billed, or one that was never made."""
     while error is not None:
         if type(error).__name__ in {"ReadError", "ReadTimeout", "ProtocolError"}:
             return TransientError(message, billed=True)
@@ -238,16 +239,16 @@ def _lost(error: BaseException | None, message: str) -> ModelError:
 def as_lm(
     client: "Client", *, temperature: float | None = 0.0, max_tokens: int = 1024, seed: int = 0
 ) -> "dspy.LM":
-    """A client as `dspy.LM`, for DSPy's programs and optimizers.
+    """A client as a `dspy.LM`, for DSPy's programs and optimizers.
 
-    What ended a run (a wrong key, an empty budget) is kept in `lm.engine.stopped`, since DSPy's
-    optimizers may take it for a bad prompt.
+    An error that ends the run (a wrong key, an empty budget) is kept in `lm.engine.stopped`, since
+    DSPy's optimizers may mistake it for a bad prompt.
     """
     import dspy
 
     engine = ClientEngine(client, seed)
     return dspy.LM(
-        # No provider's name, or DSPy applies that provider's rules to our requests.
+        # With a provider's name DSPy would apply that provider's rules to our requests.
         "judges:" + client.model.name.replace("/", ":"),
         engine=engine,
         async_engine=SimpleNamespace(complete=engine.complete_async),
@@ -259,34 +260,34 @@ def as_lm(
 
 
 class ClientEngine:
-    """Answers DSPy's requests by a client.
+    """Answers DSPy's requests with a client.
 
-    DSPy's rollout numbers do not reach an engine: what comes again at a temperature above 0 is
-    asked with another seed, the same one in a run that is repeated.
+    DSPy's rollout numbers do not reach an engine. So a request that is repeated at a temperature
+    above 0 gets another seed each time, the same seeds in every run.
     """
 
     def __init__(self, client: "Client", seed: int) -> None:
         self.client, self.seed = client, seed
         self.stopped: JudgesError | None = None
-        self._times: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
+        self._repeats: defaultdict[str, Iterator[int]] = defaultdict(itertools.count)
 
     def complete(self, request: "lm15.Request") -> "lm15.Response":
-        with self._noting_what_stops():
-            return _dspy_response(request, self.client.ask(self._asked(request)))
+        with self._keeping_error():
+            return _dspy_response(request, self.client.ask(self._request(request)))
 
     async def complete_async(self, request: "lm15.Request") -> "lm15.Response":
-        with self._noting_what_stops():
-            return _dspy_response(request, await self.client.ask_async(self._asked(request)))
+        with self._keeping_error():
+            return _dspy_response(request, await self.client.ask_async(self._request(request)))
 
     @contextmanager
-    def _noting_what_stops(self) -> Iterator[None]:
+    def _keeping_error(self) -> Iterator[None]:
         try:
             yield
         except JudgesError as error:
             self.stopped = error
             raise
 
-    def _asked(self, request: "lm15.Request") -> "Request":
+    def _request(self, request: "lm15.Request") -> "Request":
         from judges.client.client import Request
 
         config, messages = request.config, _messages(request)
@@ -296,9 +297,9 @@ class ClientEngine:
             seed=self.seed if config.seed is None else config.seed,
         )
         if sampling.temperature != 0:
-            times = next(self._times[repr((messages, sampling))])
-            sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * times)
-        # Any reply is taken: DSPy's adapter parses it.
+            n_repeats = next(self._repeats[repr((messages, sampling))])
+            sampling = replace(sampling, seed=sampling.seed + SAMPLE_SEED_STEP * n_repeats)
+        # Every reply is accepted: DSPy's adapter parses it.
         return Request(messages, sampling, lambda reply: reply.text)
 
 
@@ -314,7 +315,7 @@ def _messages(request: "lm15.Request") -> list[Message]:
 
 
 def _dspy_response(request: "lm15.Request", response: "Response") -> "lm15.Response":
-    """DSPy's form of a response; raises its ServerError where there is none."""
+    """DSPy's form of a response; raises its ServerError for a failed request."""
     from dspy import lm15
 
     if response.error is not None:

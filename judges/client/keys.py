@@ -1,7 +1,7 @@
-"""Where models are asked and with which key; and keys kept out of everything that is written.
+"""The address and key of each provider; and how keys are kept out of everything that is written.
 
-A key is a value in use: one given in code, or one of an environment variable whose name ends in
-_KEY, _TOKEN or _SECRET. Exactly these values are taken out, and nothing that only looks like one.
+A key is a value from code, or from an environment variable whose name ends in _KEY, _TOKEN or
+_SECRET. Exactly these values are removed, and nothing that only looks like a key.
 """
 
 import os
@@ -20,7 +20,7 @@ KEY_FOR_NAME = "holds a key: name the model, and give its key in the environment
 SHORTEST_SECRET = 12
 SECRET_VARIABLE = ("_KEY", "_TOKEN", "_SECRET")
 SECRET_NAME = re.compile(r"key|token|secret|passw|sig|authorization", re.IGNORECASE)
-# The keys that this process was given in code, beside those of its environment.
+# Keys that were passed in code, beside those of the environment.
 _keys_from_code: set[str] = set()
 
 
@@ -28,8 +28,8 @@ _keys_from_code: set[str] = set()
 class Provider:
     """How a provider of the chat protocol is reached.
 
-    `address` is its own, unless `address_variable` of the environment names another, and `path`
-    follows it. `key_variable` holds the key.
+    The environment variable `address_variable` replaces `address`, `path` is added to either, and
+    `key_variable` names the environment variable with the key.
     """
 
     address: str = ""
@@ -38,11 +38,11 @@ class Provider:
     key_variable: str
 
     def base(self, api_base: str | None = None) -> str:
-        """The address to ask, as its user, the environment or the provider names it."""
+        """The address by the user, else by the environment, else the provider's own."""
         return (api_base or os.environ.get(self.address_variable) or self.address).rstrip("/")
 
 
-# Those that our own client asks.
+# Providers that our own client asks; DSPy asks all others.
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider(
         address=OPENAI, address_variable="OPENAI_BASE_URL", key_variable="OPENAI_API_KEY"
@@ -56,26 +56,26 @@ PROVIDERS: Mapping[str, Provider] = {
 
 
 def gives_n_replies(lm: str) -> bool:
-    """Whether n replies cost one request, as far as a model's name tells; DSPy sends n."""
+    """Whether n replies cost one request, by the model's name; through DSPy they cost n."""
     return lm.partition("/")[0] in PROVIDERS or is_embedded(lm)
 
 
 def endpoint_of(lm: str, api_base: str | None = None) -> str:
-    """Where a model answers, as its `endpoint` says, without opening it."""
+    """The `endpoint` of a model, without opening it."""
     if lm in EMBEDDED_MODELS:
         return lm
     if provider := PROVIDERS.get(lm.partition("/")[0]):
         return without_secrets(provider.base(api_base))
-    # DSPy alone knows the address where its user names none.
+    # Without an address of the user's, DSPy alone knows it.
     return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
 
 
 class Redactor:
-    """The values nobody may see: `values`, and the keys of the environment and of this process."""
+    """Removes secrets from texts: `values`, and the keys of the environment and of this process."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        named = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_VARIABLE))
-        secrets = {value.strip() for value in (*values, *named, *_keys_from_code)}
+        keys = (v for name, v in os.environ.items() if name.upper().endswith(SECRET_VARIABLE))
+        secrets = {value.strip() for value in (*values, *keys, *_keys_from_code)}
         # Longest first, since one may be the beginning of another.
         long = (secret for secret in secrets if len(secret) >= SHORTEST_SECRET)
         self._secrets = sorted(long, key=len, reverse=True)
@@ -89,11 +89,11 @@ class Redactor:
         return any(secret in text for secret in self._secrets)
 
     def clean(self, completion: Completion) -> Completion:
-        """The same answer without keys, which a server may repeat in it."""
+        """The answer without keys, which a server may repeat in it."""
         texts = [completion.model]
         for reply in completion.replies:
             texts += (reply.text, reply.finish_reason)
-            # Tokens spell a key piece by piece.
+            # A key may be spread over several tokens.
             texts.append("".join([token.text for token in reply.tokens]))
             texts += [text for token in reply.tokens for text in token.top]
         whole = "\0".join(texts)
@@ -107,18 +107,18 @@ class Redactor:
 
 
 def read_key(name: str) -> str:
-    """A variable's key, fit for a header; raises FatalModelError where it cannot be one."""
+    """The key in an environment variable, "" if unset; FatalModelError if it cannot be a key."""
     value = os.environ.get(name, "").strip()
     if not value.isascii() or not value.isprintable() or " " in value:
         raise FatalModelError(
-            f"{name}: holds what no key does (a space, a line break, a curly quote)"
+            f"{name}: its value cannot be a key (it has a space, a line break or a curly quote)"
         )
-    hide([value])  # a variable may have any name
+    hide([value])  # the variable may have any name
     return value
 
 
 def hide(secrets: Iterable[str]) -> None:
-    """Keep these values out of whatever this process writes from now on."""
+    """Keep these values out of everything that this process writes from now on."""
     _keys_from_code.update(secrets)
 
 
@@ -135,7 +135,7 @@ def secrets_among(arguments: Mapping[str, object]) -> list[str]:
 
 
 def without_secrets(url: str) -> str:
-    """Drop what may hold a password or a key: user, query and fragment."""
+    """The address without user, query and fragment, which may hold a password or a key."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 

@@ -1,9 +1,9 @@
-"""Open models and their clients as a user asked for them, on one budget and one store.
+"""Open models and their clients on one budget and one store.
 
-What a kind of model needs is imported only when it is named.
+Libraries for a kind of model are imported only when such a model is named.
 
-Which model a judge's texts go to, and where, is its user's choice alone: a file may name a plain
-model of a known provider, and what else it names is asked only once its user has named it too.
+Users alone choose the model and the address that texts are sent to. A judge's file may name a plain
+model of a known provider; any other model is asked only once the user has named it, too.
 """
 
 import os
@@ -40,30 +40,36 @@ from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
 from judges.protocol import FatalModelError, Model, is_embedded
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
-# Those that DSPy asks and whose models a file may name by itself. A provider whose model names may
-# hold an address, a file or a program (huggingface, custom, ...) is none of them.
-KNOWN_TO_DSPY = frozenset(
+# Providers of DSPy's whose models a file may name by itself. Providers whose model names may be an
+# address, a file or a program (huggingface, custom, ...) are left out.
+DSPY_PROVIDERS = frozenset(
     {
         *("anthropic", "bedrock", "cerebras", "cohere", "deepseek", "fireworks_ai", "gemini"),
         *("groq", "mistral", "moonshot", "nvidia_nim", "ollama", "ollama_chat", "openrouter"),
         *("perplexity", "together_ai", "vertex_ai", "xai"),
     }
 )
-# By what they were opened with: a model keeps its connections, and what it has learned.
-_opened: dict[tuple[object, ...], Model] = {}
+# Models by the arguments that they were opened with; a model keeps its connections, and what it
+# learned about requests.
+_models: dict[tuple[object, ...], Model] = {}
 _clients: dict[tuple[Model, str | None], Client] = {}
 _inherited: list[object] = []
-# Held while a model or its client is opened, so that threads that ask for it first get one.
+# Locked while a model or a client is opened, so that threads share the first one.
 _opening = threading.RLock()
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
-    """The model `embedded`, `openai/NAME`, `azure/NAME`, or any that DSPy knows; one a process.
+    """The model of a name; the process has one for the same arguments.
 
-    `api_base` or OPENAI_BASE_URL points `openai/NAME` at any compatible server. Keys come from the
-    environment (OPENAI_API_KEY and its like, or the variable `api_key_env`). Raises
-    FatalModelError where the set-up is wrong.
+    Args:
+        lm: "embedded", "openai/NAME", "azure/NAME", or any model that DSPy knows.
+        api_base: The address of a server. OPENAI_BASE_URL does the same for "openai/NAME".
+        api_key_env: The environment variable that holds the key; by default the provider's own,
+            such as OPENAI_API_KEY.
+
+    Raises:
+        FatalModelError: The name, the address or the key cannot be right.
     """
     check_name(lm)
     if api_base is not None and not api_base.strip():
@@ -73,7 +79,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     if lm in EMBEDDED_MODELS:
         from judges.embedded import EmbeddedModel
 
-        return _opened.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
+        return _models.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
     prefix, _, name = lm.partition("/")
     provider = PROVIDERS.get(prefix)
     if api_key_env:
@@ -81,9 +87,9 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     variable = api_key_env or (provider.key_variable if provider else "")
     key = read_key(variable) if variable else ""
     url = provider.base(api_base) if provider else api_base
-    opened_with = lm, url, variable, key
+    arguments = lm, url, variable, key
     with _opening:
-        if opened_with not in _opened:
+        if arguments not in _models:
             model: Model
             if provider:
                 model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
@@ -91,9 +97,9 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
                 from judges.client.dspy import open_dspy
 
                 model = open_dspy(lm, api_base, key)
-            _opened[opened_with] = model
+            _models[arguments] = model
             at_end.add(close_models)
-        return _opened[opened_with]
+        return _models[arguments]
 
 
 def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key: str) -> Model:
@@ -107,8 +113,8 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
         )
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
-            f"{name}: {Redactor().redact(endpoint)!r} is no address; write http://HOST:PORT/v1 or "
-            "https://..."
+            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write "
+            "http://HOST:PORT/v1 or https://..."
         )
     if holds_secret(base):
         raise FatalModelError(
@@ -125,24 +131,24 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
 
 
 async def close_models() -> None:
-    """Close, on the running loop, the connections of all models, and forget them."""
-    models = list(_opened.values())
-    _opened.clear()
+    """Close the connections of all models on the running event loop, and forget the models."""
+    models = list(_models.values())
+    _models.clear()
     for model in models:
         await model.close()
 
 
 def _check_variable(name: str) -> None:
-    """Raise FatalModelError for a variable that is not set, and a key in its place, unrepeated."""
+    """Raise FatalModelError if a variable is not set, or if its name is really a key."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or Redactor().holds(name):
         raise FatalModelError("api_key_env names an environment variable, and never a key itself")
     if not os.environ.get(name):
-        raise FatalModelError(f"{name}, which is to hold the key, is not set")
+        raise FatalModelError(f"{name}, which should hold the key, is not set")
 
 
 @lru_cache
 def check_name(lm: str) -> None:
-    """Raise FatalModelError for what names no model, and for a key, which would be written down."""
+    """Raise FatalModelError for a name that no model has, or that contains a key."""
     if Redactor().holds(lm):
         raise FatalModelError(f"the model's name {KEY_FOR_NAME}")
     if lm not in EMBEDDED_MODELS and not all(lm.partition("/")):
@@ -156,20 +162,26 @@ def is_plain(lm: str) -> bool:
 
     It holds no address, no path and no program.
     """
-    known = lm.partition("/")[0] in {*PROVIDERS, *KNOWN_TO_DSPY}
-    return lm in EMBEDDED_MODELS or (known and bool(_NAME.fullmatch(lm)))
+    is_listed = lm.partition("/")[0] in {*PROVIDERS, *DSPY_PROVIDERS}
+    return lm in EMBEDDED_MODELS or (is_listed and bool(_NAME.fullmatch(lm)))
 
 
 class ModelOptions(TypedDict, total=False):
-    """How a model is opened; everything may be left out.
+    """Which model is asked, how, and within which limits; each option may be left out.
 
-    `lm` (the embedded model) and `api_base` name it, `max_calls` and `max_cost` (US dollars) bound
-    what it may take, `concurrency` is how many requests are under way at once. `store` is a file
-    that keeps every request and reply, so that the next start with it pays for nothing twice.
-    `cache` is the folder of the replies that runs share (the user's own unless given; "none": no
-    such). `api_key_env` names the environment variable with the key, `price` is in US dollars for a
-    million tokens read and written, where no table knows it; `max_tokens` of a reply and
-    `reasoning_effort` are the model's own unless given.
+    Args:
+        lm: The model: "embedded", "openai/NAME", or any that DSPy knows (the judge's own).
+        api_base: The address of an OpenAI-compatible server (the provider's own).
+        max_calls: The most requests, 1 or more (no limit).
+        max_cost: The most US dollars, 0 or more, counted at their worst (no limit).
+        concurrency: How many requests run at once, 1 or more (64).
+        store: A file that keeps every request and reply: the next run with it pays for nothing
+            twice.
+        cache: The folder of replies that all runs share, or "none" (the user's own).
+        api_key_env: The environment variable that holds the key (the provider's own).
+        price: US dollars for a million tokens read, and for a million written (a table's).
+        max_tokens: The most tokens of a reply, 1 or more (512; more after reasoning).
+        reasoning_effort: "minimal", "low", "medium" or "high" (the model's own).
     """
 
     lm: str | None
@@ -186,9 +198,11 @@ class ModelOptions(TypedDict, total=False):
 
 
 class Options(ModelOptions, total=False):
-    """How a judge is run over many rows: its model, and the rows.
+    """The options of a judge that runs over many rows: those of its model, and two of its own.
 
-    `seed` is the model's, `map` says which column holds which text.
+    Args:
+        seed: The seed of the model's random draws, 0 or more (0).
+        map: From a text's name to the column that holds it (columns of the texts' own names).
     """
 
     seed: int
@@ -196,10 +210,12 @@ class Options(ModelOptions, total=False):
 
 
 class Session:
-    """Clients, made when first asked for, that share one budget and one store.
+    """Clients of several models that share one budget and one store.
 
-    `models` are open already, by their names or their roles. Unless `keep_going`, a run whose
-    judgements fail, almost all of them, ends with FailingRunError.
+    Args:
+        keep_going: With false, a run ends with FailingRunError once almost all judgements fail.
+        models: Models that are open already, by name or role.
+        **options: As in `ModelOptions`; the limits hold for all clients together.
     """
 
     def __init__(
@@ -214,7 +230,7 @@ class Session:
         path = options.get("store")
         self.store = Store(path) if path else None
         self.budget = Budget(options.get("max_calls"), options.get("max_cost"), self.store)
-        # That of all clients, once one of them asks a model elsewhere.
+        # Opened once a client asks a model outside this process.
         self.cache: ReplyCache | None = None
         self._keep_going = keep_going
         self._models = models or {}
@@ -227,32 +243,50 @@ class Session:
         *,
         role: str | None = None,
         keep_going: bool | None = None,
-        free: bool = False,
+        unlimited: bool = False,
         **own: Unpack[ModelOptions],
     ) -> Client:
-        """What asks `lm`; the same one every time for a role, which its account is named by.
+        """The client that asks a model; a role, which names its account, always gets the same one.
 
-        Its `own` options beat the session's; an `api_base` of "" is the provider's own. What is
-        `free` takes nothing of the session's limits.
+        Requests of an `unlimited` client count towards none of the session's limits. Options in
+        `own` replace the session's; an `api_base` of "" is the provider's own.
         """
         role = role or lm
-        if role in self._clients:
-            return self._clients[role]
-        given = ModelOptions(**{name: v for name, v in own.items() if v is not None})  # type: ignore[typeddict-item]
-        options = ModelOptions(**{**self._options, **given})
-        base = options.get("api_base") or None
+        if role not in self._clients:
+            own = ModelOptions(**{name: v for name, v in own.items() if v is not None})  # type: ignore[typeddict-item]
+            keep_going = self._keep_going if keep_going is None else keep_going
+            budget = Budget() if unlimited else self.budget
+            self._clients[role] = client = self._make_client(lm, role, budget, keep_going, own)
+
+            def open_sibling(other: str, other_base: str | None) -> Client:
+                """The client of another model, at its price in the table, else at this one's."""
+                base = {**self._options, **own}.get("api_base") or None
+                if other == lm and other_base in (base, own.get("api_base")):
+                    return client
+                at, is_free = f" at {other_base}" if other_base else "", is_embedded(other)
+                options: Any = {**own, "api_base": other_base or "", "keep_going": keep_going}
+                options["price"] = find_price(other) or own.get("price")
+                return self.client(other, role=f"{role}: {other}{at}", unlimited=is_free, **options)
+
+            client.open_sibling = open_sibling
+        return self._clients[role]
+
+    def _make_client(
+        self, lm: str, role: str, budget: Budget, keep_going: bool, own: ModelOptions
+    ) -> Client:
+        options = ModelOptions(**{**self._options, **own})
         model = (
             self._models.get(role)
             or self._models.get(lm)
-            or open_model(lm, api_base=base, api_key_env=options.get("api_key_env"))
+            or open_model(
+                lm, api_base=options.get("api_base") or None, api_key_env=options.get("api_key_env")
+            )
         )
         cacheable = bool(getattr(model, "cacheable", not answers_in_process(model)))
         if cacheable and self.cache is None:
             self.cache = open_cache(options.get("cache"))
-        budget = Budget() if free else self.budget
         price = None if is_embedded(lm) else price_of(options.get("price"))
-        keep_going = self._keep_going if keep_going is None else keep_going
-        client = self._clients[role] = Client(
+        return Client(
             model,
             account=budget.account(role, price or find_price(lm)),
             cache=self.cache if cacheable else None,
@@ -262,25 +296,6 @@ class Session:
             max_tokens=options.get("max_tokens") or getattr(model, "max_tokens", None),
             reasoning_effort=options.get("reasoning_effort"),
         )
-
-        def open_sibling(other: str, other_base: str | None) -> Client:
-            """What asks another model; a price given is this one's, where no table knows it."""
-            if other == lm and other_base in (base, given.get("api_base")):
-                return client
-            at = f" at {other_base}" if other_base else ""
-            siblings = {**given, "api_base": other_base or ""}
-            if listed := find_price(other):
-                siblings["price"] = listed
-            return self.client(
-                other,
-                role=f"{role}: {other}{at}",
-                keep_going=keep_going,
-                free=is_embedded(other),
-                **siblings,
-            )
-
-        client.open_sibling = open_sibling
-        return client
 
     def close(self) -> None:
         if self.store is not None:
@@ -294,17 +309,17 @@ class Session:
 
 
 def shared_client(lm: str, api_base: str | None = None) -> Client:
-    """The client of this process for a model, without limits: made once, whoever asks it."""
+    """The client of a model without limits that all callers in this process share."""
     with _opening:
         # Another address or key in the environment makes another model.
-        asked = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
-        if asked not in _clients:
-            _clients[asked] = Session(lm=lm, api_base=api_base).client(lm)
-        return _clients[asked]
+        key = open_model(lm, api_base=api_base), os.environ.get(CACHE_VARIABLE)
+        if key not in _clients:
+            _clients[key] = Session(lm=lm, api_base=api_base).client(lm)
+        return _clients[key]
 
 
 def check_limits(**limits: object) -> None:
-    """Raise OptionError for a limit that is no number; all but `max_cost` are integers above 0."""
+    """Raise OptionError unless `max_cost` is a number >= 0, and any other an integer >= 1."""
     for name, value in limits.items():
         if value is None and name != "concurrency":
             continue
@@ -315,11 +330,11 @@ def check_limits(**limits: object) -> None:
 
 
 def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The options but `map`, and `map`; raises TypeError for an unknown one, and OptionError."""
+    """The options without `map`, and `map`; TypeError for an unknown option, or OptionError."""
     for name in options:
         if name not in Options.__annotations__:
-            known = ", ".join(Options.__annotations__)
-            raise TypeError(f"no option {name!r}; there are {known}")
+            names = ", ".join(Options.__annotations__)
+            raise TypeError(f"no option {name!r}; there are {names}")
     seed = options.get("seed", 0)
     if not isinstance(seed, Integral) or seed < 0:
         raise OptionError(f"seed {seed!r}: expected a whole number, 0 or more")
@@ -329,11 +344,11 @@ def read_options(options: Mapping[str, object]) -> tuple[dict[str, Any], dict[st
 
 
 if hasattr(os, "register_at_fork"):
-    # A child has its own loop. Its parent's models stay, unused: to close their connections here
-    # would take them from the parent's loop.
-    os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_opened)))
-    os.register_at_fork(after_in_child=_opened.clear)
+    # A child process has its own event loop. It keeps its parent's models unused, since closing
+    # their connections would close them for the parent.
+    os.register_at_fork(after_in_child=lambda: _inherited.append(dict(_models)))
+    os.register_at_fork(after_in_child=_models.clear)
     os.register_at_fork(after_in_child=_clients.clear)
-    # No child inherits a lock that a thread of its parent holds.
+    # A child would inherit a lock that another thread of its parent has locked.
     release = _opening.release
     os.register_at_fork(before=_opening.acquire, after_in_parent=release, after_in_child=release)

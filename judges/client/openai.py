@@ -1,4 +1,4 @@
-"""The chat-completions protocol over aiohttp: requests, bounded answers, and what errors mean."""
+"""The chat-completions protocol over aiohttp: requests, answers of bounded size, and errors."""
 
 import logging
 import re
@@ -38,7 +38,7 @@ MAX_ANSWER_BYTES = 8 * 2**20  # several times what replies and their alternative
 LONGEST_EXCERPT, LONGEST_SEARCHED, LONGEST_WORD = 300, 10_000, 200
 OTHER_FILES = 64  # that this process may open beside its connections
 
-# What requests can do without, and how a refusal names it.
+# Parts of a request that can be left out, and how an endpoint that refuses one names it.
 OPTIONAL = {
     "max_tokens": r"use .?max_completion_tokens",
     "temperature": r"\btemperature\b",
@@ -47,12 +47,12 @@ OPTIONAL = {
     "n": r"\bn\b|multiple (?:choices|completions|candidates)|candidate_?count",
     "system message": r"\bsystem\b|developer instruction|roles must alternate",
 }
-# The fields of an error that say what is wrong.
+# The fields of an error that describe it.
 GEMINI = ("details", "violations", "quotaId")
-SAID = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
-# OpenRouter's moderation of a text; any other 403 is about the key.
+ERROR_FIELDS = ("error", "message", "detail", "loc", "msg", "param", "code", *GEMINI)
+# A 403 of OpenRouter's moderation refuses one text; any other 403 is about the key.
 FLAGGED = re.compile(r"flagged|moderation|content.?(?:filter|policy)", re.I)
-# Gemini words a limit on requests a minute alike, and says there when to come again.
+# Gemini words a limit per minute like a quota that is spent, but says when to retry.
 QUOTA = re.compile(
     r"insufficient[_ ](?:quota|credit|balance)|PerDay|check your plan(?!.*retry (?:in|after))",
     re.IGNORECASE | re.DOTALL,
@@ -67,25 +67,27 @@ _warn_once = lru_cache(_log.warning)
 
 
 class Spelling:
-    """How one model takes requests, learned from what it refuses.
+    """How requests are spelled for one model, learned from the errors that it answers with.
 
-    `changes` says what differs from what was asked for; `refused` are names that are left out.
+    `left_out` are the names that requests go without, and `changes` says so in sentences.
     """
 
     def __init__(self, model: str) -> None:
         self.model = model
         self.changes: list[str] = []
-        self.refused: set[str] = set()
+        self.left_out: set[str] = set()
         if OPENAI_REASONING.match(model):
-            self.refuse("max_tokens")
-            self.refuse("temperature")
+            self.leave_out("max_tokens")
+            self.leave_out("temperature")
 
     def body(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        """The request as the model takes it, as far as is known."""
-        limit = "max_completion_tokens" if "max_tokens" in self.refused else "max_tokens"
+        """The request without what the model is known to refuse."""
+        limit = "max_completion_tokens" if "max_tokens" in self.left_out else "max_tokens"
+        if "system message" in self.left_out:
+            messages = _without_system_message(messages)
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": _joined(messages) if "system message" in self.refused else messages,
+            "messages": messages,
             limit: sampling.max_tokens,
             "temperature": sampling.temperature,
             "seed": sampling.seed,
@@ -97,45 +99,46 @@ class Spelling:
         return {
             name: value
             for name, value in body.items()
-            if value is not None and name not in self.refused
+            if value is not None and name not in self.left_out
         }
 
     def learn(self, body: Mapping[str, Any], answer: bytes) -> bool:
-        """Whether what a 400 or 422 answered to a request is mended by asking again, respelled.
+        """Learn from a 400 or 422 what to leave out; returns whether to send the request again.
 
-        Log-probabilities are never given up: a plan that needs them is not changed in silence.
+        Log-probabilities are never left out: a plan that needs them is not changed in silence.
         """
-        asked = dict(body)
+        names = set(body)
         if body["messages"][0]["role"] == "system":
-            asked["system message"] = True
-        if not self.refused.isdisjoint(asked):
-            return True  # sent before the refusal of another request had taught the same
-        said = complaint(answer)
+            names.add("system message")
+        if not self.left_out.isdisjoint(names):
+            return True  # it was sent before another request's error taught the same
+        error = complaint(answer)
         for name, cue in OPTIONAL.items():
-            if name in asked and re.search(cue, said, re.I):
-                self.refuse(name)
+            if name in names and re.search(cue, error, re.I):
+                self.leave_out(name)
                 return True
         return False
 
-    def refuse(self, name: str) -> None:
+    def leave_out(self, name: str) -> None:
         """Leave a parameter out from now on."""
-        self.refused.add(name)
+        self.left_out.add(name)
         if name != "max_tokens":  # max_completion_tokens takes its place
             self.note(f"no {name} (requests go without it)")
 
     def note(self, change: str) -> None:
-        """Say a change, once."""
+        """Log a change, once."""
         if change not in self.changes:
             self.changes.append(change)
-            # A warning reaches stderr, also where nobody set up logging.
+            # A warning reaches stderr even where logging is not set up.
             _log.warning("%s takes %s", self.model, change)
 
 
 class EndpointModel:
     """Chat completions at one address; its key goes nowhere else.
 
-    Asked on one event loop, where connections are kept until `close`. Who asks sets the timeout,
-    and keeps to `most_connections` at once: the system's limit on files, less a few for others.
+    All requests run on one event loop, and connections are kept until `close`. The caller sets the
+    timeout and sends at most `most_connections` requests at once: the system's limit on open files,
+    less a few for other uses.
     """
 
     native_n = True
@@ -150,7 +153,7 @@ class EndpointModel:
         self.secrets = Redactor([key])
         self.most_connections = _most_connections()
         self._url, self._proxy = url, _proxy(url)
-        # A packed answer could grow without limit.
+        # A compressed answer could unpack to any size.
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
@@ -174,7 +177,7 @@ class EndpointModel:
     def read_answer(
         self, answer: bytes, messages: Sequence[Message], sampling: Sampling
     ) -> Completion:
-        """Replies and counts, without keys; raises TransientError where it holds no replies."""
+        """The replies and token counts, without keys; TransientError if there are no replies."""
         try:
             body = _ANSWER.decode(answer.decode("utf-8", "replace"))
             replies = tuple([_reply(choice) for choice in body.choices])
@@ -199,7 +202,7 @@ class EndpointModel:
                 auto_decompress=False,
             )
         try:
-            # A redirect would take the documents to a host that nobody named.
+            # A redirect would send the documents to a host that the user did not name.
             async with self._session.post(
                 self._url, data=data, proxy=self._proxy, allow_redirects=False
             ) as response:
@@ -214,7 +217,7 @@ class EndpointModel:
         except aiohttp.ClientConnectorError as error:
             raise UnreachableError(f"no connection to {self.endpoint}: {error.os_error}") from None
         except aiohttp.ClientError as error:
-            # The library quotes what it could not read, over several lines.
+            # aiohttp quotes malformed data, over several lines.
             reason = _excerpt(f"{type(error).__name__}: {error}", self.secrets)
             raise TransientError(
                 f"connection to {self.endpoint} lost ({reason})", billed=True
@@ -230,7 +233,7 @@ def _most_connections() -> int:
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for a URL; none for this machine."""
+    """The proxy for a URL, from the environment; None for an address on this machine."""
     host = urlsplit(url).hostname or ""
     is_local = host in {"localhost", "127.0.0.1", "::1"}
     return None if is_local or proxy_bypass(host) else getproxies().get(urlsplit(url).scheme)
@@ -242,7 +245,7 @@ class Alternative(Struct):
 
 
 class TokenAnswer(Alternative):
-    """A token as the protocol has it."""
+    """A token as the protocol sends it."""
 
     top_logprobs: list[Alternative] | None = None
 
@@ -252,7 +255,7 @@ class _Logprobs(Struct):
 
 
 class _Part(Struct):
-    """Mistral's models that think give parts, thoughts among them."""
+    """A part of a message: Mistral's reasoning models send thoughts and text as parts."""
 
     type: str
     text: str = ""
@@ -262,9 +265,15 @@ class _Message(Struct):
     content: str | list[_Part] | None = None
     refusal: str | None = None
 
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content if part.type == "text")
+        return self.content or ""
+
 
 class _Choice(Struct):
-    message: _Message | None = None  # Azure's filters leave it out
+    message: _Message | None = None  # missing where Azure's filters withhold it
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
 
@@ -275,14 +284,14 @@ class _Answer(Struct):
     usage: Any = None
 
 
-# No request takes more tokens than that; a count above it is an error, and would end any budget.
+# Tokens of one request; a larger count is an error of the endpoint and would spend any budget.
 Count = Annotated[int, Meta(ge=0, le=100_000_000)]
 
 
 class _Details(Struct):
     cached_tokens: Count | None = None
     cache_write_tokens: Count | None = None
-    cache_creation_tokens: Count | None = None  # as DSPy says it
+    cache_creation_tokens: Count | None = None  # DSPy's name for it
 
 
 class _Counts(Struct):
@@ -296,21 +305,17 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 
 
 def _reply(choice: _Choice) -> Reply:
-    message = choice.message or _Message()
-    content = message.content or ""
-    if isinstance(content, list):
-        content = "".join(part.text for part in content if part.type == "text")
-    tokens = (choice.logprobs and choice.logprobs.content) or ()
-    reason = (choice.finish_reason or "stop")[:LONGEST_WORD]
+    message, logprobs = choice.message or _Message(), choice.logprobs or _Logprobs()
+    refusal = "" if message.text else message.refusal or ""
     return Reply(
-        text=content or message.refusal or "",
-        tokens=tuple(map(token_of, tokens)),
-        finish_reason=REFUSAL if message.refusal and not content else reason,
+        text=message.text or refusal,
+        tokens=tuple(map(token_of, logprobs.content or ())),
+        finish_reason=REFUSAL if refusal else (choice.finish_reason or "stop")[:LONGEST_WORD],
     )
 
 
 def token_of(answer: TokenAnswer) -> Token:
-    """A token and its likeliest alternatives, itself among them."""
+    """A token with its likeliest alternatives, which include the token itself."""
     top: dict[str, float] = {}
     for each in (*(answer.top_logprobs or ()), answer):
         top.setdefault(each.token, each.logprob)
@@ -320,33 +325,29 @@ def token_of(answer: TokenAnswer) -> Token:
 def read_usage(
     counts: object, messages: Sequence[Message], replies: Sequence[Reply], sampling: Sampling
 ) -> Usage:
-    """What an answer took as its endpoint counts it; else the most that it may have taken.
+    """The tokens of an answer as its endpoint counts them, else an upper bound.
 
-    Thoughts, which are not shown, may then have used all that `max_tokens` allows.
+    The bound is `max_tokens` for each reply, since thoughts, which are not shown, may use it up.
     """
     try:
-        counted = msgspec.convert(counts, _Counts)
+        usage = msgspec.convert(counts, _Counts)
     except msgspec.ValidationError:
-        _warn_once("answers do not say how many tokens they took: each is counted at its most")
-        written: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
-        most = max(token_bound(written), sampling.n * sampling.max_tokens)
+        _warn_once("answers do not count their tokens: each is counted at its maximum")
+        texts: list[Message] = [{"role": "assistant", "content": reply.text} for reply in replies]
+        most = max(token_bound(texts), sampling.n * sampling.max_tokens)
         return Usage(token_bound(messages), most)
-    # Gemini and xAI count thoughts in the total alone; they are billed like the others.
-    all_written = (counted.total_tokens or 0) - counted.prompt_tokens
-    details = counted.prompt_tokens_details or _Details()
-    # No more than were read: each has a price below that of a token read.
-    cached = min(details.cached_tokens or 0, counted.prompt_tokens)
-    written_to_cache = details.cache_write_tokens or details.cache_creation_tokens or 0
-    return Usage(
-        counted.prompt_tokens,
-        max(counted.completion_tokens, all_written),
-        cached,
-        min(written_to_cache, counted.prompt_tokens - cached),
-    )
+    # Gemini and xAI count thoughts, which are billed like other tokens, in the total alone.
+    tokens_out = max(usage.completion_tokens, (usage.total_tokens or 0) - usage.prompt_tokens)
+    details = usage.prompt_tokens_details or _Details()
+    # Cached tokens are cheaper, so that an endpoint may not count more of them than it read.
+    cache_reads = min(details.cached_tokens or 0, usage.prompt_tokens)
+    cache_writes = details.cache_write_tokens or details.cache_creation_tokens or 0
+    cache_writes = min(cache_writes, usage.prompt_tokens - cache_reads)
+    return Usage(usage.prompt_tokens, tokens_out, cache_reads, cache_writes)
 
 
-class Asked(Protocol):
-    """Who answered with an error: a model, and where its key is kept."""
+class ErrorSource(Protocol):
+    """The model that an error is from, and the variable that holds its key."""
 
     name: str
     endpoint: str
@@ -354,56 +355,56 @@ class Asked(Protocol):
     secrets: Redactor
 
 
-def read_error(asked: Asked, status: int, wait: float | None, answer: bytes) -> ModelError:
-    """What an error answer, which asks to `wait` so many seconds, means; a line without keys."""
-    said = complaint(answer)
-    where = f"{status} from {asked.endpoint}"
-    what = f"{where} for {asked.name}: {_excerpt(said, asked.secrets)}"
+def read_error(source: ErrorSource, status: int, wait: float | None, answer: bytes) -> ModelError:
+    """The exception for an HTTP error, on one line without keys; `wait` is its Retry-After."""
+    error = complaint(answer)
+    where = f"{status} from {source.endpoint}"
+    what = f"{where} for {source.name}: {_excerpt(error, source.secrets)}"
     if 300 <= status < 400:
         return FatalModelError(f"{where}: it redirects; name the new address by --api-base")
     if status == 401:
         return FatalModelError(
-            f"{where}: the key in {asked.key_variable} was not accepted for {asked.name}"
+            f"{where}: the key in {source.key_variable} was not accepted for {source.name}"
         )
-    if status == 402 or (status == 429 and QUOTA.search(said)):
+    if status == 402 or (status == 429 and QUOTA.search(error)):
         return FatalModelError(f"{what}; the same command goes on once the account has more")
     if status == 429:
         return ThrottledError(what, wait)
-    if status in {400, 422} and "logprobs" in said:
+    if status in {400, 422} and "logprobs" in error:
         return FatalModelError(f"{what}; {NO_LOGPROBS}")
-    if status in {400, 413, 422} or (status == 403 and FLAGGED.search(said)):
+    if status in {400, 413, 422} or (status == 403 and FLAGGED.search(error)):
         return RefusedError(what)
     if 400 <= status < 500 and status not in {408, 409, 425}:
         return FatalModelError(what)
     return TransientError(what, wait, billed=not 400 <= status < 600)
 
 
-def _excerpt(said: str, secrets: Redactor) -> str:
-    return " ".join(secrets.redact(said).split())[:LONGEST_EXCERPT]
+def _excerpt(text: str, secrets: Redactor) -> str:
+    return " ".join(secrets.redact(text).split())[:LONGEST_EXCERPT]
 
 
 def complaint(answer: bytes) -> str:
-    """What an error answer says, with the names of what it is about."""
-    said = ""
+    """The description in an error answer: its texts, or the whole body if it is not JSON."""
+    text = ""
     with suppress(ValueError, RecursionError):
-        said = " ".join(_texts(msgspec.json.decode(answer)))
-    return (said or answer.decode("utf-8", "replace"))[:LONGEST_SEARCHED]
+        text = " ".join(_texts(msgspec.json.decode(answer)))
+    return (text or answer.decode("utf-8", "replace"))[:LONGEST_SEARCHED]
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts of an error, whichever of the forms in use it has."""
+    """The texts of an error in any of the forms in use."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for each in value:
             yield from _texts(each)
     elif isinstance(value, dict):
-        for name in SAID:
+        for name in ERROR_FIELDS:
             yield from _texts(value.get(name))
 
 
 def retry_after_of(headers: Mapping[str, str]) -> float | None:
-    """How many seconds an answer asks to wait (it may name a date); None where it does not say."""
+    """Seconds to wait by the header Retry-After, which may be a date; None without one."""
     text = headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(text))
@@ -412,9 +413,9 @@ def retry_after_of(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _joined(messages: Sequence[Message]) -> Sequence[Message]:
-    """The same with the system's message at the head of the user's first."""
+def _without_system_message(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages with the system's at the beginning of the user's first one."""
     if len(messages) < 2 or messages[0]["role"] != "system" or messages[1]["role"] != "user":
         return messages
-    joined = f"{messages[0]['content']}\n\n{messages[1]['content']}"
-    return [{"role": "user", "content": joined}, *messages[2:]]
+    content = f"{messages[0]['content']}\n\n{messages[1]['content']}"
+    return [{"role": "user", "content": content}, *messages[2:]]

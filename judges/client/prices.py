@@ -1,4 +1,4 @@
-"""What a model costs, from the price table that litellm bundles, and how many tokens a text takes.
+"""Prices of models, from the table that litellm bundles, and numbers of tokens.
 
 The table is read as a file: importing litellm costs two seconds and may fetch from the network.
 """
@@ -27,9 +27,9 @@ DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
 class Price:
     """US dollars for one token read and for one token written.
 
-    Tokens read from the provider's cache of prompts, and those put there, have prices of their own
-    (None: as others). A request that reads more than `long_prompt` tokens costs `long_factor` times
-    as much.
+    Tokens read from the provider's prompt cache, and those written to it, may have prices of their
+    own (None: the usual one). A request that reads more than `long_prompt` tokens costs
+    `long_factor` times as much.
     """
 
     per_token_in: float
@@ -44,11 +44,11 @@ class Price:
         return self.worst(1, 1) == 0
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """What so many tokens cost in requests of which nothing else is known."""
+        """US dollars for so many tokens at the usual price."""
         return tokens_in * self.per_token_in + tokens_out * self.per_token_out
 
     def cost_of(self, usage: Usage) -> float:
-        """What a request has cost, each kind of token at its own price."""
+        """US dollars for one request, each kind of token at its own price."""
         cost = self.cost(usage.tokens_in, usage.tokens_out)
         if self.per_cache_read is not None:
             cost += usage.cache_reads * (self.per_cache_read - self.per_token_in)
@@ -57,7 +57,7 @@ class Price:
         return cost * self.long_factor if usage.tokens_in > self.long_prompt else cost
 
     def worst(self, tokens_in: int, tokens_out: int) -> float:
-        """The most that a request of so many tokens can cost, or of fewer, whatever their kinds."""
+        """The most US dollars for a request of up to so many tokens, whatever their kinds."""
         cost = self.cost_of(Usage(tokens_in, tokens_out))
         return max(cost, self.cost_of(Usage(tokens_in, tokens_out, cache_writes=tokens_in)))
 
@@ -66,7 +66,7 @@ FREE = Price(per_token_in=0.0, per_token_out=0.0)
 
 
 def read_price(text: str) -> tuple[float, float]:
-    """IN,OUT: US dollars for a million tokens read and written; ValueError for anything else."""
+    """The two numbers of IN,OUT, US dollars for a million tokens read and written; ValueError."""
     numbers = [float(part) for part in text.split(",")]
     if len(numbers) != 2 or not all(0 <= value < math.inf for value in numbers):
         raise ValueError(text)
@@ -74,7 +74,7 @@ def read_price(text: str) -> tuple[float, float]:
 
 
 def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
-    """The price of so many US dollars for a million tokens read and written."""
+    """The price from US dollars for a million tokens read and written."""
     if dollars is None or isinstance(dollars, Price):
         return dollars
     return Price(per_token_in=dollars[0] / 1e6, per_token_out=dollars[1] / 1e6)
@@ -82,35 +82,35 @@ def price_of(dollars: tuple[float, float] | Price | None) -> Price | None:
 
 @lru_cache(maxsize=64)
 def find_price(model: str) -> Price | None:
-    """A model's price by its name, or by that without its provider or date; None if unknown."""
+    """A model's price by its name, with or without provider and date; None if unknown."""
     if is_embedded(model):
         return FREE
     prefix, _, name = model.rpartition("/")
     maker = prefix.rpartition("/")[2]
-    for listed in (model, DATE.sub("", model), name, DATE.sub("", name)):
-        entry = _table().get(listed, {})
+    for key in (model, DATE.sub("", model), name, DATE.sub("", name)):
+        entry = _table().get(key, {})
         provider = str(entry.get("litellm_provider"))
         # Another provider's model of the same name may have another price.
-        by_maker = "/" in listed or provider.startswith(maker)
+        by_maker = "/" in key or provider.startswith(maker)
         # Perplexity's models search for every request, which costs more than their tokens.
-        priced = "input_cost_per_token" in entry and "output_cost_per_token" in entry
-        if by_maker and priced and provider != "perplexity":
+        has_prices = "input_cost_per_token" in entry and "output_cost_per_token" in entry
+        if by_maker and has_prices and provider != "perplexity":
             return _price_in(entry)
     return None
 
 
 def _price_in(entry: Mapping[str, Any]) -> Price:
-    """The price of an entry; 0 stands for a price that is not known."""
+    """The price of a table entry, in which 0 stands for an unknown price."""
     tiers = [
         (int(tier[2]) * 1000, float(rate or 0.0) / entry[tier[1]])
         for name, rate in entry.items()
         if (tier := LONG_PROMPT.fullmatch(name)) and entry.get(tier[1])
     ]
-    written, thought = entry["output_cost_per_token"], entry.get("output_cost_per_reasoning_token")
+    reply, thought = entry["output_cost_per_token"], entry.get("output_cost_per_reasoning_token")
     return Price(
         per_token_in=float(entry["input_cost_per_token"]),
-        # Which of them are thoughts is not counted.
-        per_token_out=max(float(written), float(thought or 0.0)),
+        # Answers do not say which tokens are thoughts.
+        per_token_out=max(float(reply), float(thought or 0.0)),
         per_cache_read=entry.get("cache_read_input_token_cost") or None,
         per_cache_write=entry.get("cache_creation_input_token_cost") or None,
         long_prompt=min((tokens for tokens, _ in tiers), default=math.inf),
@@ -119,13 +119,13 @@ def _price_in(entry: Mapping[str, Any]) -> Price:
 
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
-    """Guess what a prompt takes, for dry runs: a token is about four characters of English."""
+    """About how many tokens a prompt has: a token is about four characters of English."""
     characters = sum(len(message["content"]) for message in messages)
     return -(-characters // CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE * len(messages)
 
 
 def token_bound(messages: Sequence[Message]) -> int:
-    """Bound what a prompt can take: a byte-level tokenizer makes no token of less than a byte."""
+    """The most tokens that a prompt can have: every token has at least one byte."""
     size = FRAMING_BYTES * len(messages)
     for message in messages:
         text = message["content"]

@@ -1,7 +1,7 @@
-"""Every request of a run, in one SQLite table: written before it is sent, settled with its reply.
+"""Every request of a run in one SQLite table: written before it is sent, settled with its reply.
 
-The table is the record of replies, the budget over kills, and what a second start goes on from. The
-user's cache, by which runs share replies, is another file of the same form.
+The table records the replies, carries the budget over kills, and lets a second start go on. The
+user's cache, through which runs share replies, is another file of the same form.
 """
 
 import logging
@@ -23,7 +23,7 @@ from dspy_judges.files import claim_file
 from judges.protocol import Completion, Message, Sampling, Usage
 
 SENT, ANSWERED, CACHED, LOST, REFUSED = "sent", "answered", "cached", "lost", "refused"
-# `cost` is in US dollars: at worst until the request is settled, and for good where it was lost.
+# `cost` is in US dollars: the worst case until a request is settled, and for good if it is lost.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     id INTEGER PRIMARY KEY, key BLOB NOT NULL, role TEXT NOT NULL, purpose TEXT NOT NULL,
@@ -32,8 +32,8 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS answers ON requests (key) WHERE reply IS NOT NULL;
 CREATE TABLE IF NOT EXISTS settings (json TEXT NOT NULL);
 """
-NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # at the end of a journal
-# How long another process that writes to the cache is waited for.
+NAMES_A_FILE = bytes.fromhex("d9d505f920a163d7")  # the last bytes of such a journal
+# Seconds to wait for another process that writes to the cache.
 BUSY_SECONDS = 2.0
 CACHE_VARIABLE, NO_CACHE = "DSPY_JUDGES_CACHE", "none"
 CACHE_FILE = "replies.sqlite"
@@ -45,7 +45,7 @@ _decoder = msgspec.json.Decoder(Completion)
 
 
 class StoreError(JudgesError):
-    """A run's file of replies cannot be used; the message says why and what to do."""
+    """A run's file of replies cannot be used."""
 
 
 class Total(NamedTuple):
@@ -61,9 +61,10 @@ class Total(NamedTuple):
 
 
 class Store:
-    """The requests of a run in the file `path`, for this process alone unless `shared`.
+    """The requests of a run in the file `path`; only a `shared` one is open to other processes.
 
-    Every write is whole when a call returns: a kill loses nothing. Raises StoreError, or OSError.
+    A write is complete when its call returns, so that a kill loses nothing. Raises StoreError or
+    OSError.
     """
 
     def __init__(self, path: Path | str, *, shared: bool = False) -> None:
@@ -71,9 +72,9 @@ class Store:
         self._shared = shared
         self._lock = threading.Lock()
         self.path.parent.mkdir(mode=0o700 if shared else 0o777, parents=True, exist_ok=True)
-        # What people and models wrote is its user's own; SQLite's other files follow this one.
+        # Texts and replies are private; SQLite gives its other files the same permissions.
         claim_file(self.path, permissions=0o600)
-        # SQLite deletes the file that a journal of several databases names. No run leaves one.
+        # SQLite deletes the file that a journal of several databases names; no run writes one.
         if (journal := Path(f"{self.path}-journal")).exists():
             with claim_file(journal).open("rb") as file:
                 file.seek(max(journal.stat().st_size - len(NAMES_A_FILE), 0))
@@ -82,14 +83,14 @@ class Store:
         self._process = os.getpid()
         self._database: sqlite3.Connection | None = None
         self._closed = False
-        self._left_to_parent: sqlite3.Connection | None = None
+        self._parent_database: sqlite3.Connection | None = None
         with self._locked():
             if not shared:
-                # What was under way when an earlier process died may have been billed.
+                # Requests in flight when an earlier process died may have been billed.
                 self._run("UPDATE requests SET state = ? WHERE state = ?", LOST, SENT)
 
     def get(self, key: bytes) -> Completion | None:
-        """What was answered to this request; None: nothing was."""
+        """The answer to a request; None where there is none."""
         with self._locked():
             row = self._run(
                 "SELECT CAST(reply AS BLOB) FROM requests WHERE key = ? AND reply IS NOT NULL", key
@@ -97,15 +98,15 @@ class Store:
             return None if row is None else _decoder.decode(row[0])
 
     def begin(self, key: bytes, role: str, purpose: str, worst: float) -> int:
-        """Write down a request that is about to be sent; returns its number."""
+        """Record a request before it is sent; returns its number."""
         return self._insert(key, role, purpose, SENT, worst, 0, 0, None)
 
     def settle(
         self, number: int, state: str, cost: float, usage: Usage | Completion | None
     ) -> None:
-        """Write down what became of a request, with its replies where it brought any."""
+        """Record the outcome of a request, with its replies if it has any."""
         if self._closed:
-            return  # it stays booked at its worst, as after a kill
+            return  # the request stays booked at its worst, as after a kill
         reply = _encoder.encode(usage) if isinstance(usage, Completion) else None
         tokens = (usage.tokens_in, usage.tokens_out) if usage else (0, 0)
         with self._locked():
@@ -116,7 +117,7 @@ class Store:
             )
 
     def put(self, key: bytes, completion: Completion, role: str = "", purpose: str = "") -> None:
-        """Keep an answer for which this run did not pay."""
+        """Record an answer that this run did not pay for."""
         tokens = completion.tokens_in, completion.tokens_out
         self._insert(key, role, purpose, CACHED, 0.0, *tokens, _encoder.encode(completion))
 
@@ -128,17 +129,17 @@ class Store:
         with self._locked():
             return self._run(statement, *row, time.time()).lastrowid or 0
 
-    def waiting(self, purpose: str) -> dict[str, int]:
-        """The key and the number of each request for a purpose that has no answer."""
+    def open_requests(self, purpose: str) -> dict[str, int]:
+        """The number of each request for a purpose that has no answer, by its key."""
         statement = "SELECT lower(hex(key)), id FROM requests WHERE purpose = ? AND state IN (?, ?)"
         with self._locked():
             return dict(self._run(statement, purpose, SENT, LOST).fetchall())
 
     def totals(self) -> list[Total]:
-        """All requests so far, summed up."""
+        """Sums over all requests by role, purpose and state."""
         with self._locked():
             rows = self._run(
-                # A damaged file may hold no number, and a stranger's gives no credit.
+                # A damaged file may hold no number; a negative cost would add to the budget.
                 "SELECT role, purpose, state, count(*), CAST(total(tokens_in) AS INTEGER),"
                 " CAST(total(tokens_out) AS INTEGER), total(max(cost, 0.0))"
                 " FROM requests GROUP BY role, purpose, state"
@@ -146,7 +147,7 @@ class Store:
         return [Total(*row) for row in rows]
 
     def read_settings(self) -> dict[str, Any] | None:
-        """What the run was begun with; None where nothing was written down."""
+        """The settings that the run began with; None where none are recorded."""
         with self._locked():
             row = self._run("SELECT CAST(json AS TEXT) FROM settings").fetchone()
             return None if row is None else msgspec.json.decode(row[0], type=dict[str, Any])
@@ -157,7 +158,7 @@ class Store:
             self._run("INSERT INTO settings VALUES (?)", msgspec.json.encode(settings).decode())
 
     def shrink(self, max_bytes: int) -> None:
-        """Drop the older half where the file is larger than so many bytes."""
+        """Delete the older half of the requests if the file is larger than `max_bytes`."""
         if self.path.stat().st_size <= max_bytes:
             return
         with self._locked():
@@ -173,35 +174,35 @@ class Store:
             self._database, self._closed = None, True
 
     def remove(self) -> None:
-        """Close and delete the file, of a run that has ended."""
+        """Close and delete the file of a run that has ended."""
         self.close()
         for suffix in ("", "-wal", "-journal"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     @property
     def can_go_on(self) -> bool:
-        """Whether there is anything to go on from: answers, or requests that may be billed."""
+        """Whether a second start can use it: it has answers, or requests that may be billed."""
         return any(total.state in (ANSWERED, LOST, SENT) for total in self.totals())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One thread at a time; what is wrong with the file becomes one line."""
+        """Let in one thread at a time, and turn errors of the file into a StoreError."""
         with self._lock:
             if self._closed:
                 raise StoreError(f"{self.path}: is closed")
             try:
                 if self._database is None or self._process != os.getpid():
-                    # No connection outlives a fork: the parent's is left as it is.
-                    self._left_to_parent, self._process = self._database, os.getpid()
+                    # After a fork the child opens its own connection and leaves the parent's alone.
+                    self._parent_database, self._process = self._database, os.getpid()
                     self._database = self._connect()
                 yield
-            # A damaged file's own words may be no text, be missing, or nest too deeply.
+            # The JSON in a damaged file may be malformed, missing, or nested too deeply.
             except (sqlite3.Error, TypeError, ValueError, RecursionError) as error:
                 way_out = (
                     "another run is using it; wait for it to end"
                     if "locked" in str(error)
-                    else f"{error}; make room or access, or delete the file to start again (what "
-                    "was answered is then paid for again)"
+                    else f"{error}; free some space or give access, or delete the file to start "
+                    "again (what was answered is then paid for again)"
                 )
                 raise StoreError(f"{self.path}: {way_out}") from error
 
@@ -217,20 +218,20 @@ class Store:
             check_same_thread=False,
         )
         try:
-            # The file may be a stranger's: a trigger, or an index on an expression, could keep
-            # SQLite busy for ever.
+            # In a stranger's file a trigger, or an index on an expression, could keep SQLite busy
+            # for ever.
             listing = "SELECT name, sql FROM sqlite_master"
             with closing(sqlite3.connect(":memory:")) as own:
                 own.executescript(SCHEMA)
                 if {*database.execute(listing)} - {*own.execute(listing)}:
                     raise sqlite3.DatabaseError("it has other tables or indices than a run writes")
             if not self._shared:
-                # Also spares the shared memory that network drives lack.
+                # This also avoids shared memory, which network drives lack.
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
             (mode,) = database.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 database.execute("PRAGMA journal_mode = TRUNCATE")
-            # A kill loses nothing; a power cut the latest replies.
+            # A kill loses nothing, and a power cut only the latest replies.
             database.execute("PRAGMA synchronous = NORMAL")
             database.executescript(SCHEMA)
         except BaseException:
@@ -240,9 +241,9 @@ class Store:
 
 
 class ReplyCache:
-    """The replies that a user's runs share; what is wrong with its file costs replies, not runs.
+    """The replies that a user's runs share; an error of its file is logged and ends no run.
 
-    `n_lookups` and `n_hits` count the requests of one session that were looked up and found.
+    `n_lookups` and `n_hits` count the requests of one session that were looked up, and found.
     """
 
     def __init__(self, store: Store) -> None:
@@ -254,7 +255,7 @@ class ReplyCache:
         try:
             completion = self._store.get(key)
         except StoreError as error:
-            _complain(str(error))
+            _warn_once(str(error))
             return None
         self.n_hits += completion is not None
         return completion
@@ -264,11 +265,11 @@ class ReplyCache:
             self._store.put(key, completion)
             self.n_additions += 1
         except StoreError as error:
-            _complain(str(error))
+            _warn_once(str(error))
 
     @property
     def note(self) -> str | None:
-        """For the end of a run: what it gave, if it gave or took anything."""
+        """How many requests it answered, for the end of a run; None if the run did not use it."""
         if not self.n_hits and not self.n_additions:
             return None
         return (
@@ -278,38 +279,38 @@ class ReplyCache:
 
 
 @lru_cache
-def _complain(problem: str) -> None:
-    """Say it once."""
+def _warn_once(problem: str) -> None:
+    """Log a problem, once."""
     _log.warning("the reply cache cannot be used: %s", problem)
 
 
 def open_cache(name: str | os.PathLike[str] | None = None) -> ReplyCache | None:
-    """The cache in the folder `name`, else in DSPY_JUDGES_CACHE's, else the user's own.
+    """The reply cache in a folder: `name`, else that of DSPY_JUDGES_CACHE, else the user's own.
 
-    None where that is "none", or where the user's own cannot be used. Raises OptionError where a
-    folder that was named cannot be used.
+    Returns None where the folder is "none", or where the user's own cannot be used. Raises
+    OptionError where a folder that was named cannot be used.
     """
-    named = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
-    if named == NO_CACHE:
+    folder_name = os.fspath(name) if name is not None else os.environ.get(CACHE_VARIABLE)
+    if folder_name == NO_CACHE:
         return None
     from platformdirs import user_cache_dir
 
     try:
-        folder = Path(named or user_cache_dir("dspy-judges")).expanduser()
+        folder = Path(folder_name or user_cache_dir("dspy-judges")).expanduser()
         return ReplyCache(_shared_store(folder / CACHE_FILE))
     except (OSError, RuntimeError, StoreError) as error:
-        if named:
+        if folder_name:
             raise OptionError(
-                f"the reply cache {named} cannot be used ({error}); name another folder, or "
+                f"the reply cache {folder_name} cannot be used ({error}); name another folder, or "
                 f"{NO_CACHE}"
             ) from error
-        _complain(str(error))
+        _warn_once(str(error))
         return None
 
 
 @lru_cache(maxsize=8)
 def _shared_store(path: Path) -> Store:
-    """The one of this process: to open a file takes longer than to answer from it."""
+    """The store that this process shares, since opening a file takes longer than a lookup."""
     store = Store(path, shared=True)
     store.shrink(CACHE_MAX_BYTES)
     return store
@@ -318,7 +319,7 @@ def _shared_store(path: Path) -> Store:
 def request_key(
     endpoint: str, model: str, messages: Sequence[Message], sampling: Sampling
 ) -> bytes:
-    """Hash all that determines a reply; samples and fresh asks differ by their seed."""
+    """Hash everything that determines a reply; samples and repeated requests differ by seed."""
     draw = (
         None if sampling.temperature is None else float(sampling.temperature),
         *(sampling.n, sampling.top_logprobs, sampling.max_tokens, sampling.seed),
@@ -326,6 +327,6 @@ def request_key(
     )
     parts = [endpoint, model, repr(draw)]
     parts += [part for message in messages for part in (message["role"], message["content"])]
-    # Each part behind its length, so that no two requests come out the same.
+    # Each part follows its length, so that different requests never give the same text.
     text = "".join([f"{len(part)}:{part}" for part in parts])
     return sha256(text.encode("utf-8", "surrogatepass")).digest()

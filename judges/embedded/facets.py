@@ -28,15 +28,15 @@ from judges.embedded.text import (
 )
 
 Vector = NDArray[np.float64]
-# So many sentences of a text are held against its source and each other.
+# Sentences of a text that are compared with its source and each other.
 MAX_SENTENCES = 60
 
 
 class Match(NamedTuple):
-    """Where a sentence comes from.
+    """The source sentence that a sentence comes from.
 
     `place` is the index of the source sentence that shares most with it (-1: none), `share` the
-    part of its weight that stands there, `weights` what each of the source's sentences shares.
+    part of its weight that is there, and `weights` the weight shared with each source sentence.
     """
 
     place: int
@@ -45,11 +45,11 @@ class Match(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedText:
-    """A judged text with what it was made from (`document`) or answers (`turns`).
+class OutputText:
+    """A text under judgement with the text that it was made from (`document`) or answers (`turns`).
 
-    last_turn, knowledge: the last of the turns, the facts given. source: all of these.
-    stems: how often each stem stands in it, in the order of the text.
+    last_turn, knowledge: the last of the turns, the facts to use. source: all of these together.
+    stems: the count of each stem, in the order of the text.
     """
 
     text: Text
@@ -65,57 +65,56 @@ class JudgedText:
 
 def _match(sentence: Sentence, source: Source) -> Match:
     """The first source sentence that shares nearly the most weight of stems."""
-    shared: dict[int, float] = defaultdict(float)
+    overlap: dict[int, float] = defaultdict(float)
     total = 0.0
     for stem in dict.fromkeys(sentence.stems):
         stem_weight = weight(stem)
         total += stem_weight
         for index in source.places.get(stem, ()):
-            shared[index] += stem_weight
-    if not shared:
-        return Match(-1, 0.0, shared)
-    # Articles say a thing first in short and later again: of near equals the first is meant.
-    enough = 0.85 * max(shared.values())
-    best = min([index for index, value in shared.items() if value >= enough])
-    return Match(best, shared[best] / total, shared)
+            overlap[index] += stem_weight
+    if not overlap:
+        return Match(-1, 0.0, overlap)
+    # Articles state a point briefly and repeat it later: among near equals take the first.
+    enough = 0.85 * max(overlap.values())
+    best = min([index for index, value in overlap.items() if value >= enough])
+    return Match(best, overlap[best] / total, overlap)
 
 
-def _content(judged: JudgedText, document: Source) -> Iterable[float]:
-    """How like the document's the text's stems are, what part it says, and how salient they are.
+def _content(output: OutputText, document: Source) -> Iterable[float]:
+    """The similarity of the text's stems to the document's, the part it covers, its salience.
 
-    The likeness is 1 - the Jensen-Shannon divergence in bits, summed over the text's stems. Of
-    measures that need no reference it ranks summarizers most like people's judgements of content
+    The similarity is 1 - the Jensen-Shannon divergence in bits, over the text's stems. Among
+    measures without a reference it ranks summarizers closest to people's judgements of content
     (Louis and Nenkova 2013, doi:10.1162/COLI_a_00123).
     """
-    n_stems, frequency = len(judged.text.stems), document.frequency
+    n_stems, frequency = len(output.text.stems), document.frequency
     likeness = salience = 0.0
-    for stem, n in judged.stems.items():
+    for stem, n in output.stems.items():
         if stem in frequency:
             p, q = n / n_stems, frequency[stem] / document.n_stems
             likeness -= 0.5 * (p * math.log2(p / (p + q)) + q * math.log2(q / (p + q)))
             salience += p * min(2.5, document.salience[stem] * document.n_salient)
-    shared: dict[int, float] = defaultdict(float)
-    for match in judged.matches:
+    overlap: dict[int, float] = defaultdict(float)
+    for match in output.matches:
         for index, value in match.weights.items():
-            shared[index] = max(shared[index], value)
-    # Where facts are given, too, the source has more sentences than its document.
-    pairs = [(n, *document.points[at]) for at, n in shared.items() if at < len(document.points)]
-    said = [says * min(1.0, n / enough) for n, says, enough in pairs]
-    return likeness, sum(said), salience
+            overlap[index] = max(overlap[index], value)
+    # With facts, the source has more sentences than the document.
+    points = [(n, *document.points[at]) for at, n in overlap.items() if at < len(document.points)]
+    covered = sum([importance * min(1.0, n / enough) for n, importance, enough in points])
+    return likeness, covered, salience
 
 
-def _support(judged: JudgedText, source: Source) -> Iterable[float]:
-    """What of a mean sentence, and what of the word pairs, the source has, or has not; new names.
+def _support(output: OutputText, source: Source) -> Iterable[float]:
+    """The shares of sentences and of word pairs that the source has; new word pairs; new names.
 
-    Names, which a capital within a sentence shows, and numbers count as new where it has them
-    nowhere.
+    A number, or a name (a capital within a sentence), is new if the source has it nowhere.
     """
-    sizes = [len(sentence.stems) for sentence in judged.sentences]
-    found = sum([match.share * n for match, n in zip(judged.matches, sizes, strict=True)])
-    bigrams = judged.text.bigrams
-    known = sum([bigram in source.bigrams for bigram in bigrams]) / max(1, len(bigrams))
+    sizes = [len(sentence.stems) for sentence in output.sentences]
+    support = sum([match.share * n for match, n in zip(output.matches, sizes, strict=True)])
+    bigrams = output.text.bigrams
+    old_pairs = sum([bigram in source.bigrams for bigram in bigrams]) / max(1, len(bigrams))
     faults = 0.0
-    for sentence in judged.sentences:
+    for sentence in output.sentences:
         new = 0.0
         for token in sentence.tokens[1:]:
             if token[0].isdigit() or token[0].isupper():
@@ -125,78 +124,79 @@ def _support(judged: JudgedText, source: Source) -> Iterable[float]:
                 ):
                     new += 1.0 if word[0].isdigit() else 0.5
         faults += min(2.0, new)
-    # Of new word pairs, beyond some more say nothing.
-    return found / (sum(sizes) or 1), known, min(1 - known, 0.3), faults / (len(sizes) + 1)
+    # More than 30 % of new word pairs make no further difference.
+    new_pairs = min(1 - old_pairs, 0.3)
+    return support / (sum(sizes) or 1), old_pairs, new_pairs, faults / (len(sizes) + 1)
 
 
-def _answer(judged: JudgedText, turns: Source) -> Iterable[float]:
-    """How much a turn says, takes up of the last one, and uses of the facts that no turn said."""
-    stems, salience = judged.stems, (judged.last_turn or turns).salience
-    taken_up = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
-    given, old = (judged.knowledge or judged.document or turns).frequency, turns.frequency
-    used = total_weight([stem for stem in stems if stem in given and stem not in old])
-    return math.log1p(total_weight(stems)), taken_up, math.log1p(used)
+def _answer(output: OutputText, turns: Source) -> Iterable[float]:
+    """How much a turn says, takes up of the last one, and uses of facts that no turn mentioned."""
+    stems, salience = output.stems, (output.last_turn or turns).salience
+    uptake = sum([salience.get(stem, 0.0) for stem in stems]) / (sum(salience.values()) or 1.0)
+    facts, old = (output.knowledge or output.document or turns).frequency, turns.frequency
+    use = total_weight([stem for stem in stems if stem in facts and stem not in old])
+    return math.log1p(total_weight(stems)), uptake, math.log1p(use)
 
 
-def _order(judged: JudgedText, document: Source) -> Iterable[float]:
-    """How often the text goes back in the document, how late it starts, how near its steps are.
+def _order(output: OutputText, document: Source) -> Iterable[float]:
+    """Steps back in the document, lateness, nearness of steps, and the number of joints.
 
-    Last, how many joints of two sentences may fail.
+    A joint is between two sentences, where an order may fail.
     """
-    places = [match.place for match in judged.matches if match.share > 0.2]
+    places = [match.place for match in output.matches if match.share > 0.2]
     back = [a > b for a, b in combinations(places, 2)]
     lateness = sum([math.log1p(place) for place in places]) / len(places) if places else 2.0
     steps = [
         1 / (1 + abs(b.place - a.place - 1) / 1.5) if min(a.place, b.place) >= 0 else 0.0
-        for a, b in pairwise(judged.matches)
+        for a, b in pairwise(output.matches)
     ]
     return (
         sum(back) / len(back) if back else 0.25,
         lateness,
         sum(steps) / len(steps) if steps else 0.6,
-        math.log(len(judged.sentences)),
+        math.log(len(output.sentences)),
     )
 
 
-def _wording(judged: JudgedText, _: str) -> Iterable[float]:
-    """Links from sentence to sentence, scraps; what was said before; fullness, variety, openings.
+def _wording(output: OutputText, _: str) -> Iterable[float]:
+    """Links between sentences, scraps, repeated stems and pairs, fullness, variety, openings.
 
     A link is a word shared with the sentence before, or one that points back to it.
     """
-    text, stems, sentences = judged.text, judged.text.stems, judged.sentences
+    text, stems, sentences = output.text, output.text.stems, output.sentences
     links, scraps = [0.4], 0
     if len(sentences) > 1:
         links, scraps = [], sum([len(sentence.words) < 9 for sentence in sentences])
     for first, second in pairwise(sentences):
         kinds, before = dict.fromkeys(second.stems), set(first.stems)
-        shared = [stem for stem in kinds if stem in before]
-        link = 0.5 * min(1.0, total_weight(shared))
+        common = [stem for stem in kinds if stem in before]
+        link = 0.5 * min(1.0, total_weight(common))
         link += 0.5 * (not ENGLISH["connectives"].isdisjoint(second.words[:2]))
-        # Nothing new is no step on.
-        links.append(link * (1.0 if len(kinds) - len(shared) > 1 else 0.5))
+        # A sentence with nothing new does not lead on.
+        links.append(link * (1.0 if len(kinds) - len(common) > 1 else 0.5))
     pairs = list(pairwise(stems))
     return (
         sum(links) / len(links),
         scraps / len(sentences),
-        (len(stems) - len(judged.stems)) / max(4, len(stems)),
+        (len(stems) - len(output.stems)) / max(4, len(stems)),
         (len(pairs) - len(set(pairs))) / max(4, len(pairs)),
         math.log(len(text.words) / len(text.sentences) + 1),
-        # Types per root of tokens hardly depend on length.
-        len(judged.stems) / math.sqrt(max(1, len(stems))),
+        # Types per root of tokens hardly depends on length.
+        len(output.stems) / math.sqrt(max(1, len(stems))),
         1 - len({sentence.words[0] for sentence in sentences}) / len(sentences),
     )
 
 
-# Below this share of English small words a text is not judged by English grammar.
+# Share of English function words from which a text is judged by English grammar.
 MIN_ENGLISH_SHARE = 0.1
-# From how many words on a sentence runs on, and the fault that each more is.
+# Words from which a sentence is too long, and the fault of each further word.
 LONG, RUN_ON = 25, 0.04
 _ARTICLES, _DETERMINERS = ENGLISH["articles"], ENGLISH["determiners"]
 _SUBJECTS, _FINITE, _MODALS = ENGLISH["subjects"], ENGLISH["finite"], ENGLISH["modals"]
 _PREPOSITIONS, _CONJUNCTIONS = ENGLISH["strict-prepositions"], ENGLISH["conjunctions"]
 _NO_NOUNS = _FINITE | _MODALS | _SUBJECTS | ENGLISH["objects"] | _CONJUNCTIONS | _ARTICLES
-# Words that are a fault where the second follows the first, and its gravity; of several lines for
-# the same two words the first counts.
+# Pairs of words in which the second may not follow the first, and the gravity of the fault; where
+# several lines have a pair, the first counts.
 _PAIR_FAULT_TABLE: tuple[tuple[AbstractSet[str], AbstractSet[str], float], ...] = (
     (_DETERMINERS, _NO_NOUNS | {"to", "of", "at", "from"}, 1.0),
     (_PREPOSITIONS, _SUBJECTS | _FINITE | _MODALS, 0.8),
@@ -218,14 +218,14 @@ _STRAY = frozenset({*"�<>|\\^~*_{}@", "UNK", "unk"})
 _CLOSING = frozenset(",;:.!?")
 
 
-def _grammar(judged: JudgedText, _: str) -> Iterable[float]:
+def _grammar(output: OutputText, _: str) -> Iterable[float]:
     """Faults of grammar, faults of form, and whether the end breaks off."""
-    sentences, words = judged.sentences, judged.text.words
+    sentences, words = output.sentences, output.text.words
     faults = [0.0]
     if sum([word in FUNCTION for word in words]) >= MIN_ENGLISH_SHARE * len(words):
         faults = [min(2.5, _faults(sentence)) for sentence in sentences]
     return (
-        # A reader remembers how many faults there were as well as how dense they stood.
+        # Both the number and the density of faults count.
         sum(faults) / math.sqrt(len(faults)),
         sum([_careless(sentence) for sentence in sentences]) / len(sentences),
         not sentences[-1].has_stop and (len(words) > 2 or len(sentences) > 1),
@@ -233,7 +233,7 @@ def _grammar(judged: JudgedText, _: str) -> Iterable[float]:
 
 
 def _faults(sentence: Sentence) -> float:
-    """One sentence's faults of grammar, each by its gravity."""
+    """The gravity of a sentence's faults of grammar."""
     words = sentence.words
     faults = RUN_ON * max(0, min(30, len(words) - LONG))
     faults += sum([_pair_fault(*pair) for pair in pairwise(words)])
@@ -244,14 +244,14 @@ def _faults(sentence: Sentence) -> float:
     if (words[0] in _FINITE or words[0] in {"said", "says", "told"}) and "?" not in sentence.tokens:
         faults += 0.7
     if len(words) > 7:
-        # A long sentence with hardly a small word has lost its articles and prepositions.
+        # A long sentence with few function words lacks articles and prepositions.
         faults += 3 * max(0.0, 0.24 - sum([word in FUNCTION for word in words]) / len(words))
     return faults + _close_repetitions(sentence.stems)
 
 
 @lru_cache(maxsize=1 << 15)
 def _pair_fault(first: str, second: str) -> float:
-    """How badly two neighbouring words go together."""
+    """The gravity of the fault in two neighbouring words."""
     if first == second and first.isalpha() and first not in ENGLISH["doubled"]:
         return 1.0
     return _PAIR_FAULTS.get((first, second), 0.0)
@@ -259,7 +259,7 @@ def _pair_fault(first: str, second: str) -> float:
 
 @lru_cache(maxsize=1 << 15)
 def _may_be_verb(word: str) -> bool:
-    """Whether a word may be a verb: many a verb ends in -s, though so does many a noun."""
+    """Whether a word may be a verb; many verbs end in -s, though many nouns do, too."""
     return (
         word in ENGLISH["auxiliaries"]
         or word in ENGLISH["verbs"]
@@ -269,7 +269,7 @@ def _may_be_verb(word: str) -> bool:
 
 
 def _close_repetitions(stems: Sequence[str]) -> float:
-    """A content word that comes back within a few words, as no writer lets it."""
+    """The gravity of content words that are repeated within a few words."""
     if len(set(stems)) == len(stems):
         return 0.0
     faults = 0.0
@@ -280,7 +280,7 @@ def _close_repetitions(stems: Sequence[str]) -> float:
 
 
 def _careless(sentence: Sentence) -> float:
-    """One sentence's faults of form: marks and characters, by their gravity."""
+    """The gravity of a sentence's faults of form: marks and characters."""
     tokens = sentence.tokens
     faults = 0.25 * (not sentence.has_stop and len(sentence.words) > 3)
     faults += 0.4 * (tokens[0] in _CLOSING) + 0.5 * (tokens[-1] in ",;:")
@@ -294,11 +294,11 @@ def _careless(sentence: Sentence) -> float:
 
 
 class Facet(NamedTuple):
-    """What a facet weighs in any overall impression, and what more of it earns.
+    """The weight of a facet in the overall impression.
 
-    is_content: whether it is of what is said, of which the rest tells how. halo: what it weighs for
-    a text made from a document; talk: for a turn or an answer. bonus: what being better than usual
-    earns where being worse costs 1; what readers take for granted earns little.
+    is_content: whether it is about what is said, and not how. halo: its weight for a text made from
+    a document; talk: its weight for a turn or an answer. bonus: what better than usual earns where
+    worse costs 1; qualities that readers take for granted earn little.
     """
 
     is_content: bool
@@ -335,9 +335,9 @@ _CONTENT, _HALO, _TALK, _BONUS = np.array(list(FACETS.values()), dtype=np.float6
 
 
 class Part(NamedTuple):
-    """A figure of a facet: the mean and SD of ordinary texts, and what one SD of it counts for.
+    """A measure of a facet: its mean and SD in ordinary texts, and its share in the facet.
 
-    The SD is below 0 where less is better.
+    The SD is negative where less is better.
     """
 
     facet: str
@@ -347,7 +347,7 @@ class Part(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A function that gives `n` parts: nothing without the source that it needs."""
+    """A function that measures `n` parts, if the text has the source that it needs."""
 
     function: Callable[..., Iterable[float]]
     needs: Literal["", "document", "turns", "source"]
@@ -396,28 +396,28 @@ PARTS = (
 _MEANS, _SDS, SHARES = np.array([part[1:] for part in PARTS]).T
 # The index of the facet that each part belongs to.
 FACET_OF = np.array([INDEX[part.facet] for part in PARTS])
-# No part counts beyond so many spreads; a text without words has nothing good: this on every part.
+# Parts are clipped at so many SDs, and all parts of a text without words have the second value.
 FARTHEST, EMPTY = 3.0, -2.0
-# What is remembered of texts longer in sum would fill the memory.
-MAX_REMEMBERED = 20_000
+# Characters of texts whose parts are cached; longer ones would fill the memory.
+MAX_CACHED = 20_000
 
 
 def measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The parts of all facets, in spreads of ordinary texts; "" stands for a source not given."""
+    """The parts of all facets, in SDs of ordinary texts; "" for a source that there is not."""
     n = len(text) + len(document) + len(turns) + len(knowledge)
-    measured = _measure if n <= MAX_REMEMBERED else _measure.__wrapped__
-    return measured(text, document, turns, knowledge)
+    function = _measure if n <= MAX_CACHED else _measure.__wrapped__
+    return function(text, document, turns, knowledge)
 
 
 @lru_cache(maxsize=4096)
 def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
-    """The same, remembered: a search asks of the same texts by many prompts."""
+    """The same, cached, since a search judges the same texts with many prompts."""
     read = read_text(text)
     if not read.sentences:
         return np.full(len(PARTS), EMPTY)
     sentences = read.sentences[:MAX_SENTENCES]
     source = read_source("\n".join(filter(None, (document, turns, knowledge))))
-    judged = JudgedText(
+    output = OutputText(
         text=read,
         sentences=sentences,
         stems=Counter(read.stems),
@@ -430,8 +430,8 @@ def _measure(text: str, document: str, turns: str, knowledge: str) -> Vector:
     )
     values: list[float] = []
     for function, needs, n in MEASURES:
-        needed = getattr(judged, needs) if needs else text
-        values += function(judged, needed) if needed else [math.nan] * n
+        source_text = getattr(output, needs) if needs else text
+        values += function(output, source_text) if source_text else [math.nan] * n
     spreads = np.nan_to_num((np.array(values) - _MEANS) / _SDS).clip(-FARTHEST, FARTHEST)
     return np.asarray(np.where(spreads > 0, _BONUS[FACET_OF], 1.0) * spreads)
 
@@ -462,16 +462,17 @@ _PHRASE_SHARES = list(_PHRASES.values())
 _WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 # The tenth mention of a facet adds less than the first.
 GROWTH = 0.5
-# What any overall impression adds to the facets that are asked for, and what it adds less where
-# facts are to be checked: that is analytic work, which an impression colours little.
+# Weight of the overall impression beside the requested facets, and how much of it is lost where
+# facts are to be checked: an impression colours such analytic work little.
 IMPRESSION, CHECKING = 1.3, 0.85
 _CHECKED = np.isin(NAMES, ("support", "truth"))
 
 
 def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
-    """Weights on the facets: what the texts ask for, each by its part, on an overall impression.
+    """The weights of the facets, by the requests in texts and an overall impression.
 
-    Where no word names a facet, the overall impression alone decides.
+    `texts` are pairs of a text and its part in the request. Where no word names a facet, the
+    overall impression alone decides.
     """
     requested = np.zeros(len(FACETS))
     for text, part in texts:
@@ -484,7 +485,7 @@ def emphases(texts: Sequence[tuple[str, float]], *, is_talk: bool) -> Vector:
     if is_talk:
         weights = requested + impression * _TALK / _TALK.sum()
     else:
-        # Content colours a judgement in the measure that content is asked for.
+        # The impression of content counts as far as the request is about content.
         part = (amounts @ _CONTENT) if amounts.any() else 1.0
         weights = requested + impression * np.where(_CONTENT, part * _HALO, _HALO) / _HALO.sum()
     return np.asarray(weights)
@@ -494,16 +495,16 @@ def read_amounts(text: str) -> Vector:
     """How much of each facet a text names."""
     total = np.zeros(len(FACETS))
     text = text.lower()
-    named = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE.finditer(text)]
-    named += [_shares_of(m[0]) for m in _WORD.finditer(_PHRASE.sub("\n", text))]
-    for shares in named:
+    mentions = [_PHRASE_SHARES[(m.lastindex or 1) - 1] for m in _PHRASE.finditer(text)]
+    mentions += [_shares_of(m[0]) for m in _WORD.finditer(_PHRASE.sub("\n", text))]
+    for shares in mentions:
         for index, share in shares.items():
             total[index] += share
     return total
 
 
 def _shares_of(word: str) -> Shares:
-    """What a word names: it is listed, or else its longest beginning is."""
+    """The facets that a word names, as listed or by its longest listed beginning."""
     if word in _WORDS:
         return _WORDS[word]
     for end in range(min(len(word) - 1, _MAX_BEGINNING), _MIN_BEGINNING - 1, -1):

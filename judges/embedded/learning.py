@@ -1,4 +1,4 @@
-"""What a prompt's demonstrations teach: weights of the facets' parts (Bayesian regression)."""
+"""Learn the weights of the facets' parts from a prompt's demonstrations (Bayesian regression)."""
 
 import math
 from collections.abc import Sequence
@@ -9,42 +9,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
-# Sums are kept to so many decimals: the order in which a processor adds must not break a tie.
+# Decimals of sums, so that the order in which a processor adds does not break ties.
 DECIMALS = 9
 
-# A latent 0 stands this far up the scale, since most outputs of today's systems are fair.
+# The place of a latent 0 on the scale, since most outputs of today's systems are fair.
 CENTRE, STEEPNESS = 0.6, 1.1
 # The SD of a single rating, in steps of the scale: people differ by about one of five.
 MIN_RATING_SD, RATING_SD_PER_STEP, MAX_RATING_SD = 0.45, 0.16, 4.0
-# How sure a difference of one latent unit makes a choice between two, and by how much the better
-# of a demonstration is said to be better.
+# Slope of the probability of a choice in the latent difference, and the latent difference of the
+# two outputs of a demonstration.
 SURENESS, CHOICE_MARGIN = 2.2, 0.8
 
 # The prior, in spreads of a rating's latent score around the best prediction of it. A weight may be
 # off by a part of itself and a little besides, and all of them together by a common gain; documents
 # differ, so examples that share their source share what people give its every text.
 PRIOR_PART, PRIOR_MIN, PRIOR_GAIN, PRIOR_LEVEL, PRIOR_SOURCE = 0.8, 0.07, 1.0, 0.8, 0.6
-# The prior keeps at least so much of its weight: on texts unlike any shown it is all there is.
+# The least weight of the prior, which alone decides on texts unlike all examples.
 MIN_GAIN = 0.7
-# How far examples may lead: how much texts with similar parts are rated alike beyond all weights,
-# and by how many of their spreads weights may be off, most alike where texts are similar. What is
-# learned is the mean over all these, each weighing as it would have predicted every document's
-# ratings from the others', and less the farther it leads.
+# Scales of what examples may change: the offset that similar texts share beyond all weights, and
+# the shift of weights, in prior SDs, that similar texts share. The result is the mean over all
+# scales, weighted by their cross-validated likelihood over documents, and less for larger scales.
 OFFSETS, SHIFTS = (0.0, 0.4, 0.8, 1.2), (0.0, 0.5, 1.1)
 CAUTION_OFFSETS, CAUTION_SHIFTS = 3.0, 1.0
-# Of what similar texts have in common beyond all weights, so much is taken to be theirs. The rest
-# is the hand that wrote them, which new texts need not share.
+# The part of a shared offset that new texts are given; the rest is due to the texts' author.
 TEXTS_SHARE = 0.4
-# What remains is expected to be about so much, as sure as so many examples would make it.
+# Prior for the residual SD, and the number of examples that it counts for.
 NOISE, NOISE_EXAMPLES = 0.9, 8
-# What lies farther out than so many spreads of the examples is far enough.
+# Clipped at three standard deviations of the examples.
 FARTHEST = 3.0
 
 
 class Similarity:
-    """How alike texts are to those of examples, which are points in the space of their parts.
+    """The similarity of texts to the examples, (n, parts), by the distance between their parts.
 
-    A part in which the examples, (n, parts), agree has no say.
+    Parts in which all examples agree are ignored.
     """
 
     def __init__(self, examples: Vector) -> None:
@@ -58,7 +56,7 @@ class Similarity:
         return spreads.clip(-FARTHEST, FARTHEST)
 
     def to(self, parts: Vector) -> Vector:
-        """The similarity of texts to each example, falling with distance as a normal density."""
+        """The similarity of texts to each example: a normal density of the distance."""
         points = self._points(parts)
         squares = (points**2).sum(axis=-1)[..., None] + (self._examples**2).sum(axis=1)
         distances = squares - 2 * points @ self._examples.T
@@ -67,9 +65,9 @@ class Similarity:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """What holds near n examples: a new text's similarity to each, times these, is added.
+    """Corrections near n examples, each times a new text's similarity to the example.
 
-    `offsets` (n,) is added to the score, `shifts` (n, parts) to the weights.
+    `offsets` (n,) are added to the score, and `shifts` (n, parts) to the weights.
     """
 
     similarity: Similarity
@@ -78,17 +76,17 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """What is known of how to judge: weights of the parts, a level, and what is local."""
+class Regression:
+    """Weights of the parts, a level, and local corrections."""
 
     weights: Vector
     level: float = 0.0
     local: Local | None = None
 
     def judge(self, parts: Vector) -> tuple[float, Vector]:
-        """The latent score of a text, or how far one is better than another, and each part's share.
+        """The latent score, or difference of two scores, and the share of each part in it.
 
-        `parts` are the text's, or the first's less the second's.
+        `parts` are those of a text, or the first's less the second's.
         """
         shares, level = self.weights * parts, self.level
         if self.local is not None:
@@ -100,20 +98,20 @@ class Learned:
 
 def learn(
     prior: Vector, parts: Vector, latents: Vector, sources: Sequence[object], *, compares: bool
-) -> Learned:
-    """The most probable weights given n examples, and what goes beyond them.
+) -> Regression:
+    """The posterior mean of the weights, the level and the local corrections.
 
-    `parts` is (n, parts), of pairs the first's less the second's; `latents` (n,) are the scores
-    shown; equal `sources` (n,) mark examples that share a source.
+    `prior` is (parts,), and `parts` of n examples (n, parts), of pairs the first's less the
+    second's; `latents` are their scores, (n,), and equal `sources`, (n,), mark a shared source.
     """
     variances = (PRIOR_PART * np.abs(prior) + PRIOR_MIN) ** 2
     common = parts @ prior
     residuals = latents - common
     blocks = _indices_by_source(sources)
-    # The posterior through the examples' covariance, since they are few.
+    # The posterior is computed through the covariance of the examples, which are few.
     fixed = np.eye(len(parts)) + PRIOR_GAIN**2 * np.outer(common, common)
     by_shifts = (parts * variances) @ parts.T
-    # Of a pair, only what holds for all texts can be learned: turned round, it is judged the same.
+    # A pair teaches no local corrections, since it has to be judged the same when turned round.
     similarity = None if compares else Similarity(parts)
     by_offsets = np.zeros_like(fixed)
     if similarity is not None:
@@ -132,14 +130,14 @@ def learn(
         evidence.append(_held_out_likelihood(precision, solutions[-1], blocks) - caution)
     trust = np.exp(np.array(evidence) - max(evidence))
     trust /= trust.sum()
-    found = np.array(solutions)
-    gain = trust @ np.clip(PRIOR_GAIN**2 * (found @ common), MIN_GAIN - 1, 0.0)
-    offsets, shifts = np.square(scales).T * trust @ found
+    stack = np.array(solutions)
+    gain = trust @ np.clip(PRIOR_GAIN**2 * (stack @ common), MIN_GAIN - 1, 0.0)
+    offsets, shifts = np.square(scales).T * trust @ stack
     if similarity is None:
-        return Learned((1 + gain) * prior + variances * (shifts @ parts))
-    level = PRIOR_LEVEL**2 * float((trust @ found).sum())
+        return Regression((1 + gain) * prior + variances * (shifts @ parts))
+    level = PRIOR_LEVEL**2 * float((trust @ stack).sum())
     local = Local(similarity, TEXTS_SHARE * offsets, shifts[:, None] * parts * variances)
-    return Learned((1 + gain) * prior, level, local)
+    return Regression((1 + gain) * prior, level, local)
 
 
 def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
@@ -153,9 +151,9 @@ def _indices_by_source(sources: Sequence[object]) -> list[NDArray[np.intp]]:
 def _held_out_likelihood(
     precision: Vector, solution: Vector, blocks: Sequence[NDArray[np.intp]]
 ) -> float:
-    """The log-likelihood of each block's ratings given the others', but for a constant.
+    """The cross-validated log-likelihood of the blocks' ratings, up to a constant.
 
-    Where all examples share a source, each is predicted from the rest.
+    Where all examples share a source, each example is a block.
     """
     if len(blocks) == 1:
         errors = solution / np.diag(precision)
@@ -169,7 +167,7 @@ def _held_out_likelihood(
 
 
 def latent_of(choice: int, n: int, *, compares: bool) -> float:
-    """The latent score that a choice among n shows; the ends of a scale are drawn in a little."""
+    """The latent score of a choice among n, a little inside the ends of the scale."""
     if compares:
         return -CHOICE_MARGIN if choice else CHOICE_MARGIN
     return (_logit((choice + 0.5) / n) - _logit(CENTRE)) / STEEPNESS

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from judges.embedded.facets import FACET_OF, NAMES, SHARES, Vector, emphases, measure
-from judges.embedded.learning import Learned, latent_of, learn, probabilities
+from judges.embedded.learning import Regression, latent_of, learn, probabilities
 from judges.prompt import END, HEADER, LETTERS, MAX_DEMOS, Field, Prompt, Value, words_of
 from judges.protocol import Completion, FatalModelError, Message, Reply, Sampling, Token
 
@@ -35,7 +35,7 @@ Demo = Mapping[str, str]
 
 
 class EmbeddedModel:
-    """Answers judges' prompts without any network, from counted facets; same seed, same replies."""
+    """Answers judges' prompts from measured facets, without a network; a seed fixes the replies."""
 
     name = NAME
     endpoint = "embedded"
@@ -62,8 +62,8 @@ class EmbeddedModel:
         rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            chosen = _draw(chances, sampling.temperature, rng)
-            replies.append(_write(judge, shares, chances, chosen, sampling.top_logprobs))
+            choice = _draw(chances, sampling.temperature, rng)
+            replies.append(_write(judge, shares, chances, choice, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum(map(len, contents)) // 4 + 1,
@@ -107,20 +107,20 @@ def read_task(system: str) -> Prompt | None:
 
 def _read_choices(choices: str) -> tuple[Value, ...]:
     """The values of "1, 2 or 3"."""
-    words = re.split(r", | or ", choices)
-    return tuple(int(word) if re.fullmatch(r"-?\d{1,9}", word) else word for word in words)
+    values = re.split(r", | or ", choices)
+    return tuple(int(v) if re.fullmatch(r"-?\d{1,9}", v) else v for v in values)
 
 
 def read_texts(content: str) -> dict[str, str]:
-    """Cut a message into its texts by field, the first of each, without the reminder at its end."""
+    """The first text of each field in a message, without the reminder at its end."""
     end = max(map(content.rfind, _REMINDERS))
     parts = _HEADER.split(content[:end] if end >= 0 else content)
-    # A text that repeats a header does not replace the one before it.
+    # A header within a text does not replace an earlier one.
     return {name: text.strip() for name, text in zip(parts[-2::-2], parts[::-2], strict=False)}
 
 
 def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo]:
-    """The worked examples that follow the system message, from pairs of role and content."""
+    """The demonstrations after the system message, from pairs of role and content."""
     answer = prompt.outputs[-1].name
     return [
         {**read_texts(request), **(read_texts(reply) or {answer: reply.strip()})}
@@ -129,10 +129,10 @@ def read_demos(prompt: Prompt, messages: Sequence[tuple[str, str]]) -> list[Demo
 
 
 class Roles(NamedTuple):
-    """Names of the texts by what they are.
+    """The names of the texts by their role.
 
-    candidates: the judged text, or the two that are compared. documents: what it was made from.
-    turns: what it answers (a query, a dialogue so far). knowledge: facts given to use.
+    candidates: the text under judgement, or the two that are compared. documents: what it was made
+    from. turns: what it answers (a query, a dialogue). knowledge: facts to use.
     """
 
     candidates: tuple[str, ...]
@@ -150,18 +150,18 @@ _KNOWLEDGE = re.compile(r"fact|knowledge|evidence|reference|ground|gold|backgrou
 
 
 def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
-    """Tell by names and descriptions what the texts are; the judged one comes last, or both do."""
-    words = {field.name: f"{field.name} {field.description}".lower() for field in fields}
-    names = list(words)
+    """The role of each text by its name and description; the candidates come last."""
+    labels = {field.name: f"{field.name} {field.description}".lower() for field in fields}
+    names = list(labels)
     candidates = names[-2 if compares else -1 :]
-    is_summary = any(_CONDENSED.search(words[name]) for name in candidates)
+    is_summary = any(_CONDENSED.search(labels[name]) for name in candidates)
     documents, turns, knowledge = [], [], []
     for name in names:
         if name in candidates:
             continue
-        if _KNOWLEDGE.search(name if is_summary else words[name]):
+        if _KNOWLEDGE.search(name if is_summary else labels[name]):
             knowledge.append(name)
-        elif not is_summary and _TURNS.search(words[name]):
+        elif not is_summary and _TURNS.search(labels[name]):
             turns.append(name)
         else:
             documents.append(name)
@@ -172,37 +172,37 @@ _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|
 
 
 def prior_weights(prompt: Prompt, roles: Roles) -> Vector:
-    """The weight of each facet's parts, by the words of instruction, definition and anchors."""
+    """The prior weight of each part, by instruction, definition and anchors."""
     choices = "|".join([re.escape(str(choice)) for choice in prompt.answer.choices or ()])
     definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", prompt.answer.description)
-    # The word for what is judged, as in "the response", names no quality.
+    # The name of the text itself, as in "the response", is no quality.
     names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
     own_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
     texts = [_RATINGS.sub(" ", prompt.instruction), definition, "; ".join(anchors)]
-    asked = [own_name.sub(" ", text) for text in texts]
-    parts = zip(asked, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
+    requests = [own_name.sub(" ", text) for text in texts]
+    parts = zip(requests, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
     weights = emphases(list(parts), is_talk=bool(roles.turns))
     return np.asarray(weights[FACET_OF] * SHARES)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A prompt made ready for any texts: what it asks, and what was learned of how to judge."""
+    """A prompt made ready for any texts: its fields, and the regression that judges."""
 
     outputs: tuple[Field, ...]
     answer: Field
     choices: tuple[str, ...]
     compares: bool
     roles: Roles
-    learned: Learned
+    regression: Regression
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
-        """The latent score, of two texts how far the first is better; each part's share in it."""
-        return self.learned.judge(measure_all(self.roles, texts))
+        """The latent score (of two texts the difference), and the share of each part in it."""
+        return self.regression.judge(measure_all(self.roles, texts))
 
 
 def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
-    """The parts of the judged text, of two the first's less the second's."""
+    """The parts of the text under judgement; of two texts the first's less the second's."""
     sources = [
         "\n".join([texts.get(name, "") for name in names]).strip()
         for names in (roles.documents, roles.turns, roles.knowledge)
@@ -212,62 +212,62 @@ def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
 
 
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
-    """Weigh the facets by the words of a prompt, and by its demonstrations."""
+    """The judge of a prompt, with weights by its words and its demonstrations."""
     answer, choices = prompt.answer, tuple(map(str, prompt.answer.choices or ()))
     if words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as ratings stand
     compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)
-    learned = Learned(prior_weights(prompt, roles))
+    regression = Regression(prior_weights(prompt, roles))
     answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]
     examples = [(demo, choices.index(value)) for demo, value in answers if value in choices]
-    # Learning takes the cube of their number.
+    # The time of learning grows with the cube of their number.
     if examples := examples[:MAX_DEMOS]:
-        shared = [field.name for field in prompt.inputs if field.name not in roles.candidates]
-        learned = learn(
-            learned.weights,
+        sources = [field.name for field in prompt.inputs if field.name not in roles.candidates]
+        regression = learn(
+            regression.weights,
             np.array([measure_all(roles, demo) for demo, _ in examples]),
             np.array([latent_of(at, len(choices), compares=compares) for _, at in examples]),
             [
-                tuple([demo.get(name, "") for name in shared]) if shared else index
+                tuple([demo.get(name, "") for name in sources]) if sources else index
                 for index, (demo, _) in enumerate(examples)
             ],
             compares=compares,
         )
-    return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, learned)
+    return EmbeddedJudge(prompt.outputs, answer, choices, compares, roles, regression)
 
 
-# A search goes to and fro between prompts with hundreds of demonstrations; to read one anew takes
-# as long as a thousand judgements.
+# Cached, since a search alternates between prompts with hundreds of demonstrations, and reading one
+# takes as long as a thousand judgements.
 @lru_cache(maxsize=12)
 def _read_judge(*messages: tuple[str, str]) -> tuple[EmbeddedJudge | None, str]:
-    """How to judge by all messages but the last, if they ask it, and their digest."""
+    """The judge of all messages but the last, None if they are no judge's, and their digest."""
     prompt = read_task(messages[0][1]) if messages else None
     judge = make_judge(prompt, read_demos(prompt, messages)) if prompt else None
     return judge, hashlib.blake2b(repr(messages).encode(), digest_size=16).hexdigest()
 
 
-def _draw(chances: Sequence[float], heat: float | None, rng: random.Random) -> int:
-    """Draw an index by its probability, sharpened or flattened; at heat 0 the first likeliest."""
+def _draw(chances: Sequence[float], temperature: float | None, rng: random.Random) -> int:
+    """Draw an index by probabilities at a temperature; at 0 the first likeliest one."""
     likeliest = max(chances)
-    if heat is not None and heat <= 1e-3:
+    if temperature is not None and temperature <= 1e-3:
         return chances.index(likeliest)
-    weights = [(chance / likeliest) ** (1 / (heat or 1.0)) for chance in chances]
+    weights = [(chance / likeliest) ** (1 / (temperature or 1.0)) for chance in chances]
     return rng.choices(range(len(chances)), weights)[0]
 
 
 def _write(
-    judge: EmbeddedJudge, shares: Vector, chances: Sequence[float], chosen: int, n_top: int
+    judge: EmbeddedJudge, shares: Vector, chances: Sequence[float], choice: int, n_top: int
 ) -> Reply:
-    """The choice alone, or each output under its header; its token carries its alternatives."""
-    value, before, after = judge.choices[chosen], "", ""
+    """The reply: the choice alone, or each output under its header, with log-probabilities."""
+    value, before, after = judge.choices[choice], "", ""
     if len(judge.outputs) > 1:
         reason = _reason(judge, shares)
         bodies = ["\0" if field is judge.answer else reason for field in judge.outputs]
         headers = [HEADER.format(name=field.name) for field in judge.outputs]
         blocks = [f"{header}\n{body}" for header, body in zip(headers, bodies, strict=True)]
         before, _, after = "\n\n".join([*blocks, END]).partition("\0")
-    order = np.argsort([-math.inf if n == chosen else -p for n, p in enumerate(chances)])
+    order = np.argsort([-math.inf if n == choice else -p for n, p in enumerate(chances)])
     top = {
         judge.choices[index]: math.log(max(MIN_PROBABILITY, chances[index]))
         for index in order[:n_top]
@@ -279,11 +279,11 @@ def _write(
 
 
 def _reason(judge: EmbeddedJudge, shares: Vector) -> str:
-    """The two facets that speak most for the text, or for the first, and the two most against."""
+    """The two facets that speak most for the text (or the first one), and two most against."""
     by_facet = np.bincount(FACET_OF, weights=shares)
     order = np.argsort(-by_facet, kind="stable")
     sides = ("For A", "For B") if judge.compares else ("For", "Against")
     good = [NAMES[index] for index in order[:2] if by_facet[index] > MIN_CONTRIBUTION]
     bad = [NAMES[index] for index in order[:-3:-1] if by_facet[index] < -MIN_CONTRIBUTION]
-    named = zip(sides, (", ".join(good), ", ".join(bad)), strict=True)
-    return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in named])
+    pairs = zip(sides, (", ".join(good), ", ".join(bad)), strict=True)
+    return " ".join([f"{side}: {names or 'nothing that stands out'}." for side, names in pairs])

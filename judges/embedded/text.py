@@ -9,13 +9,13 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-# Of a longer text only the two ends are read.
+# Characters of a text; of a longer one only the two ends are read.
 MAX_CHARACTERS = 100_000
-# Writers put what matters early: the first sentence counts well over twice a late one.
+# Decay of salience, in sentences: the first sentence counts 2.5 times as much as a late one.
 EARLY = 4.0
-# A text says what a sentence says where it shares this part of its weight, of long ones this much.
+# A text covers a sentence if it shares this part of its weight, or this weight of a long one.
 ENOUGH, MAX_ENOUGH = 0.4, 5.0
-# Where a word comes back more often, later sentences with it say nothing.
+# Sentences that are indexed for a stem; later ones with a frequent stem are ignored.
 MAX_SENTENCES_PER_STEM = 100
 
 
@@ -41,7 +41,7 @@ _NUMBERS = (
     " sixteen seventeen eighteen nineteen twenty"
 )
 NUMBER_WORDS = {word: str(value) for value, word in enumerate(_NUMBERS.split())}
-# Spaced off, these are words of their own.
+# Split off as words of their own.
 _CLITICS = ("n't", "'s", "'re", "'ve", "'ll", "'d", "'m")
 _TOKEN = re.compile(
     # Abbreviations such as U.S., Chinese and Japanese letters, words, numbers, clitics, marks.
@@ -93,9 +93,11 @@ def read_text(text: str) -> Text:
     tokens.append("\n")
     sentences: list[Sentence] = []
     start = 0
-    for index in [index for index, token in enumerate(tokens) if token in _BREAKS]:
+    for index, token in enumerate(tokens):
+        if token not in _BREAKS:
+            continue
         stop = index
-        if tokens[index] != "\n":
+        if token != "\n":
             if index < start or not _ends_sentence(tokens, index):
                 continue
             stop = index + 2 if tokens[index + 1] in _CLOSERS else index + 1
@@ -128,7 +130,7 @@ def _read_sentence(tokens: Sequence[str]) -> Sentence | None:
 
 @lru_cache(maxsize=1 << 16)
 def _read_token(token: str) -> tuple[str, str]:
-    """The word in small letters, "" for a mark, and its stem, "" for a small word."""
+    """The word in lower case ("" for a mark) and its stem ("" for a function word)."""
     word = token.lower()
     if not (token[0].isalnum() or (token[0] == "'" and token[1:].isalpha())):
         return "", ""
@@ -145,12 +147,7 @@ def stem_of(word: str) -> str:
         return re.sub(r"(?:st|nd|rd|th|s)$|(?<=\d),(?=\d{3})", "", word)
     if len(word) < 4:
         return word
-    if word.endswith("ies"):
-        word = word[:-3] + "y"
-    elif word.endswith(("sses", "ches", "shes", "xes")):
-        word = word[:-2]
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
+    word = _singular(word)
     for ending in ("ingly", "edly", "ing", "ed", "ly"):
         root = word.removesuffix(ending)
         if root != word and len(root) >= 3 and not set("aeiouy").isdisjoint(root):
@@ -164,9 +161,17 @@ def stem_of(word: str) -> str:
     return word
 
 
+def _singular(word: str) -> str:
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    if word.endswith(("sses", "ches", "shes", "xes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
 @lru_cache(maxsize=1 << 16)
 def weight(stem: str) -> float:
-    """How telling a content word is, from general knowledge: everyday words say little."""
+    """The weight of a content word: everyday words weigh little, numbers and long words more."""
     if stem in _EVERYDAY_STEMS:
         return 0.4
     if stem[0].isdigit():
@@ -178,17 +183,17 @@ _EVERYDAY_STEMS = frozenset(map(stem_of, ENGLISH["everyday"]))
 
 
 def total_weight(stems: Iterable[str]) -> float:
-    """Their weights' sum; never of a set, whose order and so whose last digit changes by run."""
+    """The sum of weights; not for a set, whose order, and so the last digit, differs by run."""
     return sum([weight(stem) for stem in stems])
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A text that another was made from or answers, indexed once and used for all of these.
+    """A text that others were made from or answer, indexed once for all of them.
 
-    places: by stem, the indices of the first MAX_SENTENCES_PER_STEM sentences that hold it.
+    places: for each stem, the indices of the first MAX_SENTENCES_PER_STEM sentences with it.
     salience: how much each stem matters; sums to 1 over the `n_salient` heaviest.
-    points: of each sentence, how much it says, and what weight of its stems says the same.
+    points: for each sentence, its importance, and the weight of stems that covers it.
     """
 
     n_stems: int
@@ -222,16 +227,16 @@ def read_source(text: str) -> Source | None:
     points = []
     for sentence in read.sentences:
         stems = dict.fromkeys(sentence.stems)
-        said = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
-        points.append((said, max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems)))))
-    total_said = sum([said for said, _ in points]) or 1.0
+        importance = sum([salience[stem] for stem in stems]) if len(stems) > 1 else 0.0
+        points.append((importance, max(1.0, min(MAX_ENOUGH, ENOUGH * total_weight(stems)))))
+    total_importance = sum([importance for importance, _ in points]) or 1.0
     return Source(
         n_stems=len(read.stems),
         frequency=frequency,
         places=dict(places),
         salience={stem: value / total for stem, value in salience.items()},
         n_salient=n_salient,
-        points=[(said / total_said, enough) for said, enough in points],
+        points=[(importance / total_importance, enough) for importance, enough in points],
         words=frozenset(read.words),
         bigrams=frozenset(read.bigrams),
     )

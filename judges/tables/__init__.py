@@ -1,1 +1,1 @@
-"""Tables: every format read and written once, row by row."""
+"""Read and write tables row by row, in every format."""

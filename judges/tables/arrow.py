@@ -1,4 +1,4 @@
-"""Parquet files and Hugging Face data sets, both of which are Arrow tables."""
+"""Parquet files and Hugging Face data sets."""
 
 import logging
 import re
@@ -23,21 +23,21 @@ _HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield a Parquet file's rows; UnreadableError for what is damaged."""
+    """Yield the rows of a Parquet file; UnreadableError if it is damaged."""
     import pyarrow.parquet
 
     number = 0
     try:
-        # The metadata of its columns is not looked at: of a damaged file that ends the process.
+        # The metadata of columns is not read: in a damaged file it may crash the process.
         with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as parquet:
             groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
-            # One text may stand in every row, and is packed once: each row may unpack to as much.
+            # A text that every row repeats is stored once, so that each row may unpack to its size.
             largest = max((group.total_byte_size for group in groups), default=0)
             n_rows = min(max(bounds.MAX_BYTES // (4 * largest + 1), 1), 1000)
             names = Counter(parquet.schema_arrow.names)
-            if twice := [name for name, n in names.items() if n > 1]:
+            if double := [name for name, n in names.items() if n > 1]:
                 advice = "give every column its own name"
-                raise UnreadableError("twice", "names two columns", advice, min(twice))
+                raise UnreadableError("twice", "names two columns", advice, min(double))
             if len(names) > bounds.MAX_COLUMNS:
                 raise beyond(f"has more than {bounds.MAX_COLUMNS:,} columns")
             for batch in parquet.iter_batches(batch_size=n_rows):
@@ -47,16 +47,16 @@ def parquet_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
                     )
                 for cells in batch.to_pylist(maps_as_pydicts="lossy"):
                     number += 1
-                    bounds.memory_of(cells)  # which refuses what nests too deeply
+                    bounds.memory_of(cells)  # ValueError where they are nested too deeply
                     yield TableRow(number, cells)
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         fault = f"cannot be read as Parquet ({excerpt(str(error))})"
-        advice = "write it anew, for instance with DataFrame.to_parquet"
+        advice = "write it again, for instance with DataFrame.to_parquet"
         raise UnreadableError("bad-parquet", fault, advice) from error
 
 
 class ParquetSink:
-    """Collects rows and writes them at the end, when the types of all are known."""
+    """Collects rows and writes them at the end, when the types of all cells are known."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path = path
@@ -67,7 +67,7 @@ class ParquetSink:
             cells.append(row.get(name))
 
     def close(self) -> None:
-        """Write all; RowsError for a column of several types."""
+        """Write the rows; RowsError for a column of several types."""
         import pyarrow as pa
         import pyarrow.parquet
 
@@ -88,12 +88,12 @@ def load_dataset(path: str) -> Any:
     import datasets
 
     name, _, split = path.removeprefix(HUB).partition(":")
-    # Which logs each of its own retries.
+    # The library logs each of its retries.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         if not _HUB_NAME.fullmatch(name) or Path(name).exists():
-            # The library would take it for an address, or a folder.
-            raise ValueError("no name of a data set on the hub")
+            # The library would read it as an address or a folder.
+            raise ValueError("not the name of a data set on the hub")
         loaded = datasets.load_dataset(name)
     except Exception as error:
         fault = f"cannot be loaded ({type(error).__name__}: {excerpt(str(error))})"

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and used by one run at a time."""
+"""Write files whole or not at all, and lock them for one run at a time."""
 
 import os
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from dspy_judges.files import claim_file
 
 
 class InUseError(OSError):
-    """Another process, or another run in this one, works with the file."""
+    """Another run, in this process or another, is using the file."""
 
 
 @contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """Lock a file or folder for this run; InUseError where another run has it already.
+    """Lock a file or folder for this run; InUseError if another run has locked it.
 
-    The system releases the lock when a process dies. It is a file: `.NAME.lock` beside a file,
-    `.lock` in a folder.
+    The lock is a file, `.NAME.lock` beside a file or `.lock` in a folder, and the system releases
+    it when the process dies.
     """
-    from filelock import FileLock, Timeout  # which loads asyncio
+    from filelock import FileLock, Timeout  # slow to import, since it loads asyncio
 
     name = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
     lock = FileLock(claim_file(name))
@@ -31,13 +31,13 @@ def in_use(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # While it is held, so that nobody holds a file that has lost its name.
+        # Deleted before its release, so that nobody locks a deleted file.
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
 
 def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> None:
-    """Write to a file beside `path`, then rename it; FileExistsError where `path` is taken."""
+    """Write a file beside `path`, then rename it; FileExistsError if `path` exists."""
     partial = path.with_name(f".{path.name}.{token_hex(4)}")
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists already; name another file")
@@ -48,7 +48,7 @@ def write_atomically(path: Path, content: bytes, *, overwrite: bool = False) -> 
             os.fsync(file.fileno())  # to the disk itself, not to its cache alone
         partial.replace(path)
     except OSError as error:
-        # It names the partial file, which the user does not know.
+        # The error names the partial file, which the user does not know.
         raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         partial.unlink(missing_ok=True)

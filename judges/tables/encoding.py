@@ -1,4 +1,4 @@
-"""Text files, opened in the encoding that their bytes tell."""
+"""Open text files in the encoding of their bytes."""
 
 import codecs
 import re
@@ -11,7 +11,7 @@ from judges.tables.problems import Problems, UnreadableError, excerpt
 
 _WESTERN = "cp1252"
 _SAMPLE = 2**20
-# Letters of other alphabets in a row, or letters within words as Macintosh and DOS write them.
+# Several non-ASCII letters in a row, or letters in words as Macintosh and DOS encode them.
 _NOT_WESTERN = re.compile(
     rb"\0|[\x80-\xff]{4,}"
     rb"|((?<=[A-Za-z])[\x80-\x91\x93-\x95\x98\x99\x9b]|[\x83\x86-\x88])(?=[a-z])"
@@ -19,10 +19,10 @@ _NOT_WESTERN = re.compile(
 
 
 def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
-    """Open a text file, line ends untouched; UnreadableError where its encoding is not known.
+    """Open a text file without changing line ends; UnreadableError if its encoding is unknown.
 
-    UTF-16 is known by its mark. `western`: what is not UTF-8 may be Windows-1252, as spreadsheets
-    save it.
+    A byte order mark shows UTF-16. If `western`, a file that is not UTF-8 may be Windows-1252, as
+    spreadsheets save it.
     """
     problems.unit = "line"
     with open_regular(path) as file:
@@ -35,7 +35,7 @@ def open_text(path: Path, problems: Problems, *, western: bool) -> TextIO:
 
 
 def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> str:
-    """UTF-8 if every line is; else Windows-1252, with a note, or UnreadableError."""
+    """UTF-8 if every line is valid, else Windows-1252 with a note, or UnreadableError."""
     lines = iter(lambda: file.readline(bounds.MAX_BYTES + 1), b"")
     for number, line in enumerate(lines, 1):
         if len(line) > bounds.MAX_BYTES:
@@ -43,7 +43,7 @@ def _eight_bit_encoding(file: BinaryIO, problems: Problems, western: bool) -> st
             advice = "end every row with a line break, or use Parquet"
             raise UnreadableError("too-large", fault, advice, line=number)
         try:
-            # A file that begins in UTF-8 and goes on otherwise is damaged.
+            # After non-ASCII UTF-8, invalid bytes mean that the file is damaged.
             western = line.decode().isascii() and western
         except UnicodeDecodeError as error:
             sample = line + file.read(_SAMPLE)

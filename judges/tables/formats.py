@@ -1,4 +1,4 @@
-"""Tables by their path's ending: one entry a format, which reading, writing and help follow."""
+"""The formats of tables, by the ending of a path: how each is read and written."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,45 +17,44 @@ from judges.tables.spreadsheet import csv_rows
 from judges.tables.text import CsvSink, JsonLinesSink, Row, TableRow, json_lines, json_rows
 from judges.tables.xlsx import split_sheet, workbook_rows
 
-# Columns that libraries write for themselves.
+# Prefixes of columns that libraries add.
 _PRIVATE = ("__", "Unnamed: ")
 
 Sink = JsonLinesSink | CsvSink | ParquetSink
 
 
 class Format(NamedTuple):
-    """A format's endings, the usual one first, and how it is read and written.
+    """The endings of a format, the usual one first, and how it is read and written.
 
-    `open_writer` opens a file of these columns; None where the format is read only. In an untyped
-    format (CSV, .xlsx) a string may be a number; a flat one holds columns alone, settled at the
-    start.
+    `open_writer` opens a new file with some columns; None for a format that is only read. In an
+    untyped format (CSV, .xlsx) a string may be a number. A flat format has fixed columns.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Path, Problems], Iterator[TableRow]]
     open_writer: Callable[[Path, Sequence[str]], Sink] | None = None
-    typed: bool = True
+    is_typed: bool = True
     flat: bool = True
 
 
 FORMATS = (
     Format((".jsonl", ".ndjson"), json_lines, lambda path, _: JsonLinesSink(path), flat=False),
     Format((".json",), json_rows, flat=False),
-    Format((".csv",), csv_rows, CsvSink, typed=False),
+    Format((".csv",), csv_rows, CsvSink, is_typed=False),
     # Spreadsheets' "Unicode text" has tabs.
-    Format((".tsv", ".tab", ".txt"), csv_rows, typed=False),
-    Format((".xlsx", ".xlsm"), workbook_rows, typed=False),
+    Format((".tsv", ".tab", ".txt"), csv_rows, is_typed=False),
+    Format((".xlsx", ".xlsm"), workbook_rows, is_typed=False),
     Format((".parquet", ".pq"), parquet_rows, ParquetSink),
 )
 READABLE = {ending: form for form in FORMATS for ending in form.endings}
 WRITABLE = {ending: form for ending, form in READABLE.items() if form.open_writer is not None}
-# For help texts: the usual endings of what is read.
+# For help texts: the usual endings of files to read.
 READ_ENDINGS = ".jsonl, .json, .csv, .tsv, .xlsx or .parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of one file, the columns that are no library's own, and how it was understood."""
+    """The rows and columns of one file, without columns that libraries add."""
 
     name: str
     sha256: str
@@ -67,9 +66,9 @@ class Table:
 
 
 def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[TableRow]:
-    """Yield the rows of a file; raises RowsError, also where there is none.
+    """Yield the rows of a file; raises RowsError, also for a file without rows.
 
-    `notes` is given what to know of how the file was understood.
+    Notes on how the file was read are added to `notes`.
     """
     problems = Problems(str(path), strict=True)
     problems.notes = [] if notes is None else notes
@@ -83,7 +82,7 @@ def read_table_rows(path: Path, notes: list[str] | None = None) -> Iterator[Tabl
 
 
 def read_records(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield each row and where it stands; a file of no known ending is read as JSON Lines."""
+    """Yield the place and the cells of each row; an unknown ending is read as JSON Lines."""
     problems = Problems(str(path), strict=True)
     with _added_to(problems):
         rows = _format_of(path, problems, FORMATS[0]).read(path, problems)
@@ -92,20 +91,20 @@ def read_records(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
-    """Read a file's rows; None where there is nothing to read, and `problems` says why."""
+    """Read a file or rows in memory; None if they cannot be read, as `problems` then says."""
     with _added_to(problems):
         if is_in_memory(path) or str(path).startswith(HUB):
             plain = rows_in_memory(path if is_in_memory(path) else load_dataset(str(path)))
-            # Of the file that would hold them.
+            # The digest of a file with these rows.
             sha256 = hashlib.sha256(as_json_lines(plain)).hexdigest()
             name, typed = Path(name_of(path)).name, True
             rows = _rows_of(starmap(TableRow, enumerate(plain, start=1)))
         else:
             file = Path(str(path))
             form = _format_of(file, problems)
-            with split_sheet(file)[0].open("rb") as opened:
-                sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-            name, typed = split_sheet(file)[0].stem, form.typed
+            with split_sheet(file)[0].open("rb") as stream:
+                sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+            name, typed = split_sheet(file)[0].stem, form.is_typed
             rows = _rows_of(_bounded(form.read(file, problems), is_held=True))
         if rows:
             return Table(
@@ -123,7 +122,7 @@ def read_table(path: "str | Path | Rows", problems: Problems) -> Table | None:
 
 
 def _rows_of(rows: Iterable[TableRow]) -> tuple[TableRow, ...]:
-    """The rows without the columns that libraries write for themselves."""
+    """The rows, numbered, without the columns that libraries add."""
     return tuple(
         TableRow(
             row.line,
@@ -176,7 +175,7 @@ def _format_of(path: Path, problems: Problems, default: Format | None = None) ->
     form = READABLE.get(file.suffix.lower(), default)
     if form is None:
         advice = f"save it as .xlsx or as CSV, or give one of {', '.join(READABLE)}"
-        raise UnreadableError("no-format", "is of no format known here", advice)
+        raise UnreadableError("no-format", "has an unknown format", advice)
     return form
 
 
@@ -185,18 +184,18 @@ def _add_empty(problems: Problems) -> None:
 
 
 class RowWriter:
-    """Takes rows of these columns into `PATH.partial`, which becomes PATH when all went well."""
+    """Writes rows to `PATH.partial`, which is renamed to PATH at the end."""
 
     def __init__(self, path: Path, *, columns: Sequence[str]) -> None:
         open_writer = written_format(path).open_writer
         assert open_writer is not None
         self.path, self.partial_path = path, partial_path(path)
-        self.written = 0
+        self.n_rows = 0
         self._file = open_writer(claim_file(self.partial_path, anew=True), columns)
 
     def write(self, row: Row) -> None:
         self._file.write(row)
-        self.written += 1
+        self.n_rows += 1
 
     def __enter__(self) -> "RowWriter":
         return self
@@ -206,10 +205,10 @@ class RowWriter:
             self._file.close()
             self.partial_path.replace(self.path)
             return
-        # What went wrong is said already, and a full disk fails here once more.
+        # The first error is raised already; a full disk raises here once more.
         with suppress(OSError, RowsError):
             self._file.close()
-        if self.written == 0:
+        if self.n_rows == 0:
             self.partial_path.unlink(missing_ok=True)
 
 
@@ -218,7 +217,7 @@ def partial_path(path: Path) -> Path:
 
 
 def written_format(path: Path) -> Format:
-    """The format by the name's ending; RowsError where none is written under it."""
+    """The format for writing a path, by its ending; RowsError where there is none."""
     if (form := WRITABLE.get(path.suffix.lower())) is None:
         raise RowsError(f"{path}: files are written as {', '.join(WRITABLE)}; rename it")
     return form

@@ -1,4 +1,4 @@
-"""What is wrong with a file: one problem each, collected, so that a check can tell all at once."""
+"""The problems of a file, which are collected so that a check can list all of them."""
 
 import reprlib
 from collections.abc import Sequence
@@ -9,18 +9,18 @@ from dspy_judges.errors import JudgesError
 
 
 class RowsError(JudgesError, ValueError):
-    """A table that cannot be read or written; the message names file, line and what to do."""
+    """A table cannot be read or written."""
 
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = 60
 _REPR.maxother = 60
-# No value to print, where None is one.
+# Stands for no value, since None may be a value to print.
 NO_VALUE = object()
 
 
 class UnreadableError(JudgesError):
-    """A file or a cell cannot be read; `Problems` knows which file."""
+    """A file or a cell cannot be read; `Problems` adds the file's name."""
 
     def __init__(
         self, kind: str, fault: str, advice: str, value: object = NO_VALUE, line: int | None = None
@@ -31,16 +31,16 @@ class UnreadableError(JudgesError):
 
 
 def beyond(fault: str, line: int | None = None) -> UnreadableError:
-    """A file is beyond one of the bounds (`dspy_judges.bounds`)."""
+    """The error for a file beyond one of the bounds (`dspy_judges.bounds`)."""
     advice = "leave out what no judge reads, or split it"
     return UnreadableError("too-large", fault, advice, line=line)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One fault of a file: where it is, what it is, and what to do about it.
+    """One fault of a file: its place, what is wrong, and what to do.
 
-    `kind` is one word, the same for all faults of the sort; `value` is already fit to print.
+    `kind` is a word for all faults of its sort, and `value` is an excerpt that can be printed.
     """
 
     file: str
@@ -63,10 +63,9 @@ class Problem:
 
 
 class Problems(list[Problem]):
-    """The problems of one file, in the order they were met; strict: RowsError at the first.
+    """The problems of one file, in order; if `strict`, the first one raises RowsError.
 
-    `notes` say how the file was understood, where that is not plain; `unit` is what its lines are
-    called.
+    `notes` say how the file was read where that is not obvious; `unit` is the word for its lines.
     """
 
     def __init__(self, file: str, *, strict: bool = False) -> None:
@@ -87,9 +86,9 @@ class Problems(list[Problem]):
         field: str | None = None,
         value: object = NO_VALUE,
     ) -> None:
-        """Append a problem; `value` is printed shortened and escaped."""
-        shown = None if value is NO_VALUE else excerpt(value)
-        problem = Problem(self.file, kind, fault, advice, self.unit, line, field, shown)
+        """Append a problem, with an excerpt of `value`."""
+        text = None if value is NO_VALUE else excerpt(value)
+        problem = Problem(self.file, kind, fault, advice, self.unit, line, field, text)
         self.append(problem)
         if self._strict:
             raise RowsError(str(problem))
@@ -99,23 +98,23 @@ class Problems(list[Problem]):
     def add_error(
         self, error: UnreadableError, *, line: int | None = None, field: str | None = None
     ) -> None:
-        """Append what is wrong with the file, or with the cell in this line and column."""
+        """Append an error of the file, or of the cell in a line and column."""
         line = error.line if line is None else line
         self.add(error.kind, error.fault, error.advice, line=line, field=field, value=error.value)
 
 
 def excerpt(value: object) -> str:
-    """A value as a message may carry it: short, on one line, control characters escaped."""
+    """A value for a message: short, on one line, with control characters escaped."""
     text = _REPR.repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def joined_names(names: Sequence[str]) -> str:
-    """A file's own names as a message may carry them: the first dozen, short and printable."""
+    """Names from a file for a message: the first dozen, short and printable."""
     short = ["".join(c if c.isprintable() else "?" for c in name[:40]) for name in names[:12]]
     return ", ".join([*short, "..."] if len(names) > 12 else short) or "none"
 
 
 def count(number: int, word: str) -> str:
-    """A number and its noun: 1 text, 2 texts, 1,000 texts."""
+    """A number with its noun: 1 text, 2 texts, 1,000 texts."""
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"

@@ -1,4 +1,4 @@
-"""Rows as text: JSON Lines and JSON, read strictly; JSON Lines and CSV, written."""
+"""Read JSON Lines, JSON and YAML strictly; write JSON Lines and CSV."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from dspy_judges.files import read_bytes
 from judges.tables.encoding import open_text
 from judges.tables.problems import Problems, UnreadableError
 
-# What a spreadsheet takes for a formula in a file of plain cells.
+# A cell that a spreadsheet would read as a formula.
 _FORMULA = re.compile(r"'*(?:\s*[=+\-@]|[\t\r])")
 _OBJECTS = "write one object a line, or an array, as DataFrame.to_json(FILE, orient='records') does"
 
@@ -22,12 +22,12 @@ Row = dict[str, object]
 
 
 def is_blank(value: object) -> bool:
-    """Whether a cell says nothing: null, or nothing but white space."""
+    """Whether a cell is null or only white space."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 class TableRow(NamedTuple):
-    """One row, where it stands (its line, or its row in a sheet), and its number; both from 1."""
+    """A row with its line (or its row in a sheet) and its number, both from 1."""
 
     line: int
     cells: Row
@@ -42,7 +42,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def decode_json(text: str) -> Any:
-    """What a JSON text holds; ValueError also for a key that stands twice, and beyond bounds."""
+    """The value of a JSON text; ValueError also for a repeated key, or beyond the bounds."""
     if len(text) > bounds.MAX_BYTES or sum(map(text.count, ",[{")) > bounds.MAX_MARKS:
         most = f"{bounds.MAX_BYTES >> 20} MiB or {bounds.MAX_MARKS:,} commas and brackets"
         raise ValueError(f"has more than {most}")
@@ -55,14 +55,14 @@ def decode_json(text: str) -> Any:
 
 
 def read_json_file(path: Path) -> Any:
-    """A regular file's one JSON value; raises OSError, or ValueError where it holds none."""
+    """The JSON value in a regular file; raises OSError or ValueError."""
     return decode_json(read_bytes(path, bounds.MAX_BYTES).decode())
 
 
 def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
-    """A regular file's one YAML value; raises OSError, or ValueError where it holds none.
+    """The YAML value in a regular file; raises OSError or ValueError.
 
-    `as_written`: no word is a number, a truth value or nothing.
+    With `as_written` all scalars are texts.
     """
     import yaml
 
@@ -76,13 +76,13 @@ def read_yaml_file(path: Path, *, as_written: bool = False) -> Any:
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"has an alias, *{event.anchor}: write out what it stands for")
         return yaml.load(raw, yaml.BaseLoader if as_written else yaml.SafeLoader)
-    # What YAML's parser lets through of values that it cannot make, among them: dates, numbers.
+    # PyYAML raises plain errors for impossible dates and numbers.
     except (yaml.YAMLError, TypeError, LookupError, AttributeError) as error:
         raise ValueError(str(error)) from error
 
 
 def json_lines(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield one object a line; blank lines are passed over."""
+    """Yield the object of each line, without blank lines."""
     with open_text(path, problems, western=False) as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -107,7 +107,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
             return
         raise _json_fault(error, getattr(error, "lineno", None)) from error
     if not isinstance(rows, list):
-        raise UnreadableError("no-object", "is no array of objects", _OBJECTS)
+        raise UnreadableError("no-object", "is not an array of objects", _OBJECTS)
     problems.unit = "row"
     for number, value in enumerate(rows, 1):
         yield from _if_object(number, value, problems)
@@ -117,24 +117,24 @@ def _if_object(number: int, value: object, problems: Problems) -> Iterator[Table
     if isinstance(value, dict):
         yield TableRow(number, value)
     else:
-        problems.add("no-object", "is no JSON object", _OBJECTS, line=number, value=value)
+        problems.add("no-object", "is not a JSON object", _OBJECTS, line=number, value=value)
 
 
 def _json_fault(error: ValueError, line: int | None) -> UnreadableError:
-    """In plain words why a text could not be read as JSON."""
+    """The error for a text that could not be read as JSON."""
     if isinstance(error, json.JSONDecodeError):
         fault = f"is not JSON: {error.msg} at character {error.colno}"
         return UnreadableError("bad-json", fault, _OBJECTS, error.doc[error.pos :][:40], line)
-    # Python refuses integers of thousands of digits in words of its own.
+    # Python's own error for integers of thousands of digits.
     fault = "holds a number too long to read" if "digits" in str(error) else str(error)
     return UnreadableError("bad-json", fault, "correct it, or leave it out", line=line)
 
 
 class JsonLinesSink:
-    """Writes a row as one JSON object a line."""
+    """Writes each row as a JSON object on one line."""
 
     def __init__(self, path: Path) -> None:
-        # Lone surrogates, which UTF-8 cannot hold, become JSON's own escapes.
+        # Lone surrogates, which UTF-8 cannot hold, are written as escapes.
         self._file = path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n")
 
     def write(self, row: Row) -> None:
@@ -145,7 +145,7 @@ class JsonLinesSink:
 
 
 def plain_value(value: Any) -> Any:
-    """The value as JSON has it: null for what marks a missing one, text for what JSON has not."""
+    """The value as plain data for JSON: null if it is missing, text if JSON has no such type."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, Mapping):
@@ -153,7 +153,7 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain_value(part) for part in value]
     if hasattr(value, "tolist"):
-        # NumPy's arrays, and its scalars, which are the numbers that they hold.
+        # Arrays and scalars of NumPy.
         return plain_value(value.tolist())
     if type(value).__name__ == "NAType" or value != value:
         return None
@@ -163,7 +163,7 @@ def plain_value(value: Any) -> Any:
 
 
 class CsvSink:
-    """Writes rows of cells; no cell is one that a spreadsheet would run as a formula."""
+    """Writes rows of cells, none of which a spreadsheet runs as a formula."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._columns = columns
@@ -179,7 +179,7 @@ class CsvSink:
 
 
 def _inert(value: object) -> object:
-    """A plain cell: nothing for what is missing, JSON for what nests, a formula after a mark."""
+    """The cell to write: "" if missing, JSON if nested, and a formula behind an apostrophe."""
     cell = "" if value is None or value != value else value
     if isinstance(cell, dict | list):
         cell = json.dumps(plain_value(cell), ensure_ascii=False)
@@ -193,5 +193,5 @@ def _inert(value: object) -> object:
 
 
 def without_mark(cell: str) -> str:
-    """A cell as it was before `CsvSink` made a formula inert."""
+    """A cell without the apostrophe that `CsvSink` puts before a formula."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell

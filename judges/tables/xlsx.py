@@ -1,4 +1,4 @@
-"""Workbooks (.xlsx): one sheet's cells as people see them, under its own rows and columns."""
+"""Workbooks (.xlsx): the rows of one sheet, with its cells as people see them."""
 
 import re
 import warnings
@@ -13,24 +13,24 @@ from judges.tables.spreadsheet import GridRow, n_filled, rows_under_header
 from judges.tables.text import TableRow, is_blank
 
 _SHEET = re.compile(r"(.+\.xls[xm]):([^/\\]+)", re.IGNORECASE | re.DOTALL)
-# The most XML elements of parts of which each element takes long; a cell has four.
+# Upper bounds on XML elements of parts that are slow to read; a cell has four elements.
 _ELEMENTS = {"xl/styles.xml": bounds.MAX_FORMATS, "xl/sharedstrings.xml": bounds.MAX_CELLS}
-# Where a sheet says what is merged.
+# The merged areas of a sheet.
 _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s[^>]*?ref="(\w+:\w+)"')
 
 
 def split_sheet(path: Path) -> tuple[Path, str | None]:
     """The file and the sheet of `FILE.xlsx:SHEET`; None where no sheet is named."""
-    named = None if path.exists() else _SHEET.fullmatch(str(path))
-    return (Path(named[1]), named[2]) if named else (path, None)
+    match = None if path.exists() else _SHEET.fullmatch(str(path))
+    return (Path(match[1]), match[2]) if match else (path, None)
 
 
 def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
-    """Yield a sheet's rows under the header's names, numbered as in the sheet.
+    """Yield the rows of a sheet, numbered as in the sheet.
 
-    Cells are strings, numbers and truth values; dates are written as 2024-01-31 and percentages as
-    85%. What is merged downwards stands in every row. The sheet is the one named, or the only one
-    that holds a table.
+    Cells are strings, numbers and truth values, with dates as 2024-01-31 and percentages as 85%.
+    Every row has the cells that are merged over it. The sheet is the one named, or the only one
+    with a table.
     """
     from openpyxl import load_workbook
 
@@ -38,24 +38,24 @@ def workbook_rows(path: Path, problems: Problems) -> Iterator[TableRow]:
     try:
         _check_size(file)
         with warnings.catch_warnings():
-            # Of what a table does not need, such as print areas.
+            # Warnings about parts that a table does not need, such as print areas.
             warnings.simplefilter("ignore")
-            # Read only, since this loads no cell that is not there, whatever the file claims.
+            # The read-only mode loads no cells that the file only claims to have.
             workbook = load_workbook(file, read_only=True, data_only=True)
             grid = _grid(workbook, sheet, problems)
             workbook.close()
     except UnreadableError:
         raise
     except Exception as error:
-        # Whatever a damaged file makes the library stumble over.
+        # A damaged file may raise anything in the library.
         fault = f"cannot be read as .xlsx ({type(error).__name__}: {excerpt(str(error))})"
-        advice = "save it as .xlsx anew, or export it as CSV"
+        advice = "save it as .xlsx again, or export it as CSV"
         raise UnreadableError("bad-xlsx", fault, advice) from error
     yield from rows_under_header(grid, problems)
 
 
 def _check_size(file: Path) -> None:
-    """UnreadableError where the parts of a workbook are more than the library reads in time."""
+    """Raise UnreadableError where a workbook is too large for the library."""
     with zipfile.ZipFile(file) as archive:
         if (size := sum(part.file_size for part in archive.infolist())) > bounds.MAX_BYTES:
             raise beyond(f"unpacks to {size >> 20:,} MiB, more than {bounds.MAX_BYTES >> 20}")
@@ -67,7 +67,7 @@ def _check_size(file: Path) -> None:
 
 
 def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
-    """The rows of the sheet of this name, or of the only one with a table."""
+    """The rows of the sheet of that name, or of the only visible one with a table."""
     grids = {
         sheet: _rows(sheet)
         for sheet in workbook.worksheets
@@ -86,8 +86,8 @@ def _grid(workbook: Any, name: str | None, problems: Problems) -> list[GridRow]:
 
 
 def _rows(sheet: Any) -> list[GridRow]:
-    """The rows of a sheet that hold anything, each as long as the longest."""
-    # What the file says of its size may be wrong.
+    """The rows of a sheet that hold anything, all of the same length."""
+    # The size in the file may be wrong.
     sheet.reset_dimensions()
     grid: list[tuple[int, list[object]]] = []
     width = n_cells = 0
@@ -105,7 +105,7 @@ def _rows(sheet: Any) -> list[GridRow]:
 
 
 def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
-    """The rows of a sheet with what is merged downwards in each of them."""
+    """The rows of a sheet, with merged cells filled downwards."""
     from openpyxl.utils import range_boundaries
 
     width, n_rows = (len(grid[0].cells), grid[-1].line) if grid else (0, 0)
@@ -122,7 +122,7 @@ def _with_merged(sheet: Any, grid: list[GridRow]) -> list[GridRow]:
 
 
 def _value_of(cell: Any) -> object:
-    """What people see in a cell, as far as it bears on its meaning."""
+    """The value of a cell as people see it."""
     value = cell.value
     if value is None or isinstance(value, bool | str):
         return value

@@ -25,8 +25,7 @@ import numpy as np
 
 from dspy_judges.errors import JudgesError
 from dspy_judges.files import claim_file
-from judges.dimension import Comparison, Subject
-from judges.judge import kind_of
+from judges.dimension import Comparison, Subject, kind_of
 from judges.labels.rows import SAMPLING
 from judges.labels.types import LabelError
 from judges.labels.values import says_nothing

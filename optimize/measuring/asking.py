@@ -26,7 +26,7 @@ from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import AnyJudgement, Judgement, Preference
 from judges.labels.types import LabelError, LabelledPairs
-from judges.panel import Panel
+from judges.panel import AnyJudge
 from judges.terminal import Progress, print_note
 from optimize.figures.as_json import DIGITS, json_number
 from optimize.inputs.flags import bounds_of, rescale, whole_ratings
@@ -73,11 +73,13 @@ class Task:
             level = "dataset" if pairs else choose_level(items)
         return cls(dimension=dimension, labelled=labelled, level=level)
 
-    def items(self, judge: Judge | None = None) -> Items:
+    def items(self, judge: AnyJudge | None = None) -> Items:
         """All that is labelled, with the texts that the judge reads."""
         return items_of(self.labelled, self.dimension, judge.subject if judge else None)
 
-    def scored(self, name: str, judgements: ById, judge: Judge | None, scale: Any = ()) -> Scored:
+    def scored(
+        self, name: str, judgements: ById, judge: AnyJudge | None, scale: Any = ()
+    ) -> Scored:
         """Judgements beside the labels; what only one side knows is counted. Raises LabelError."""
         everything = self.items(judge)
         items = Items(tuple(item for item in everything.items if item.id in judgements))
@@ -100,7 +102,7 @@ class Task:
         )
 
 
-def on_labels_scale(judge: Judge, scale: str | None) -> Judge:
+def on_labels_scale(judge: AnyJudge, scale: str | None) -> AnyJudge:
     """The judge on the labels' scale; one that is frozen keeps the scale it was tuned on."""
     subject = judge.subject if judge.is_frozen else rescale(judge.subject, scale)
     return judge if subject is judge.subject else Judge.of(subject, lm=judge.lm)
@@ -191,7 +193,7 @@ class Entry:
     """
 
     name: str
-    judge: Judge | None = None
+    judge: AnyJudge | None = None
     items: Items = field(default_factory=lambda: Items(()))
     expected: tuple[CostEstimate, ...] = ()
     scored: Scored | None = None
@@ -253,7 +255,7 @@ def ask_entries(
                     role=entry.name,
                     api_base=judge.api_base,
                     price=None if find_price(judge.lm) else price,
-                    free=entry.in_process,
+                    unlimited=entry.in_process,
                 )
                 judge.clients(clients[entry.name])  # opens those of a panel
         costs = {name: total_estimate(asked[name].expected).cost_usd for name in clients}
@@ -283,7 +285,7 @@ def _ask(entry: Entry, task: Task, client: Client, seed: int) -> Entry:
             reason = " ".join(str(error).split())
             reason += f" ({len(judged):,} of {len(items):,} judged)"
     seconds = math.nan if earlier else time.monotonic() - started
-    plan = "panel" if isinstance(judge, Panel) else judge.plan_for(client.model).kind
+    plan = judge.plan_for(client.model).kind if isinstance(judge, Judge) else "panel"
     usage = _usage(plan, clients, max(len(judged), 1), seconds)
     scored = None if reason else task.scored(entry.name, judged, judge)
     return replace(entry, scored=scored, usage=usage, reason=reason)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from judges.client import Client
 from judges.dimension import Comparison, Dimension
-from judges.judge import Judge
+from judges.panel import AnyJudge
 from optimize.items import Items, Vector, output_name, scores_of
 from optimize.statistics.intervals import stream
 
@@ -80,7 +80,7 @@ def score_shift(clean: ArrayLike, attacked: ArrayLike) -> ScoreShift:
     )
 
 
-def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: int) -> Probes:
+def probe(judge: AnyJudge, client: Client, items: Items, scores: Vector, *, seed: int) -> Probes:
     """Ask the judge again for a few outputs under each attack.
 
     `scores` (of pairs margins; NaN: failed) are the judge's for `items`. The result holds a reason
@@ -93,7 +93,7 @@ def probe(judge: Judge, client: Client, items: Items, scores: Vector, *, seed: i
     signs = np.array([sign for _, sign in sides])
     top, answer = "5", "rating"
     if isinstance(judge.subject, Dimension):
-        answer = judge.prompt.answer.name
+        answer = judge.subject.prompt().answer.name
         top = judge.subject.words[0] if judge.subject.words else str(judge.subject.scale[-1])
     named = {"top": top, "answer": answer, "Answer": answer.capitalize()}
     rows = (
@@ -127,7 +127,7 @@ def _choose(items: Items, scores: Vector, *, pairs: bool, rng: np.random.Generat
     return [index for _, index in sorted(turns, key=itemgetter(0))][:OUTPUTS_PROBED]
 
 
-def _attacked_side(judge: Judge, score: float) -> tuple[str, float]:
+def _attacked_side(judge: AnyJudge, score: float) -> tuple[str, float]:
     """The text to attack, and the sign that makes a margin that side's own."""
     if isinstance(judge.subject, Comparison):
         first, second = judge.subject.fields

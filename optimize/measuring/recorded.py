@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from dspy_judges.errors import JudgesError
-from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, shortened
-from judges.reading import NOUN, NUMBER, Wanted, answer_span, find_answer, plain_text, wanted_of
+from judges.judgement import LARGEST_SCORE, Judgement, NoScoreError, Preference, quote
+from judges.reading import (
+    NOUN,
+    NUMBER,
+    AnswerForm,
+    answer_form,
+    answer_span,
+    find_answer,
+    plain_text,
+)
 from judges.tables.formats import read_records
 from judges.tables.problems import RowsError, joined_names
 
@@ -137,24 +145,24 @@ _SUPPOSED = ("if ", "unless ", "for example")
 
 def read_choice(text: str, choices: Sequence[str]) -> str:
     """The one choice that a reply states; else NoScoreError."""
-    return str(_read(text, wanted_of(tuple(choices), False)))
+    return str(_read(text, answer_form(tuple(choices), False)))
 
 
-def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str:
+def _read(text: str, form: AnswerForm, names: Collection[str] = ()) -> float | str:
     """The one answer that a reply states, in our own judges' forms or in a sentence."""
     text = text[slice(*answer_span(text))]
     sentences = _SENTENCE_END.sub("\n", text)
-    answer = find_answer(text, wanted, names) or find_answer(sentences, wanted, names)
+    answer = find_answer(text, form, names) or find_answer(sentences, form, names)
     if answer and answer.value is not None:
         return answer.value
-    if wanted.numeric:
+    if form.numeric:
         said = rf"{_RATED}(?P<value>-?{NUMBER}){_AFTER}"
     else:
-        words = "|".join(map(re.escape, wanted.alone))
+        words = "|".join(map(re.escape, form.spellings))
         said = rf"(?:{NOUN} )?\(?\b(?P<value>{words})\b\)?{_BETTER}"
     values = {
-        wanted.value(match)
-        for line in plain_text(sentences, wanted).splitlines()
+        form.value(match)
+        for line in plain_text(sentences, form).splitlines()
         for match in re.finditer(said, line, re.IGNORECASE)
         if not _UNLIKE.search(line[: match.end()].rpartition(",")[2])
         and not line.lower().startswith(_SUPPOSED)
@@ -162,7 +170,7 @@ def _read(text: str, wanted: Wanted, names: Collection[str] = ()) -> float | str
     }
     value = values.pop() if len(values) == 1 else None
     if value is None:
-        raise NoScoreError(f"no one answer in {shortened(text)}")
+        raise NoScoreError(f"no one answer in {quote(text)}")
     return value
 
 
@@ -179,7 +187,7 @@ def judgement(
     `values` are ratings of words, `names` are what the dimension is called.
     """
     letters = {word: n for word, n in (values or {}).items() if isinstance(n, int | float)}
-    wanted = wanted_of(tuple(scale), True)
+    form = answer_form(tuple(scale), True)
     scores, failures = [], []
     for reply in replies:
         with suppress(NoScoreError):
@@ -187,7 +195,7 @@ def judgement(
                 scores.append(letters[read_choice(reply, list(letters))])
                 continue
         try:
-            scores.append(float(_read(reply, wanted, names)))
+            scores.append(float(_read(reply, form, names)))
         except NoScoreError as error:
             failures.append(str(error))
     if not scores:

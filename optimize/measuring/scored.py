@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from judges.judge import Judge
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from judges.panel import AnyJudge
 from optimize.inputs.labelled import PASS_FAIL
 from optimize.items import Indices, Items, Vector, given_texts, is_two_valued, scores_of, text_key
 from optimize.search.evaluator import reason_of
@@ -145,7 +145,7 @@ def labelled_in_order(
     return tuple(known[item.id] for item in items.items if item.id in known)
 
 
-def rows_met(judge: Judge | None, items: Items, *, given: bool = False) -> frozenset[int]:
+def rows_met(judge: AnyJudge | None, items: Items, *, given: bool = False) -> frozenset[int]:
     """The rows whose texts the judge was tuned on, whatever else is in the file they come from.
 
     `given`: those on documents that it was tuned on, be their outputs new.
@@ -155,7 +155,7 @@ def rows_met(judge: Judge | None, items: Items, *, given: bool = False) -> froze
     met: set[str] = set()
     for part in (judge, *judge.parts):
         provenance: Mapping[str, Any] = part.provenance or {}
-        if provenance.get("shipped") != "seed" or part.threshold != 0.5:
+        if provenance.get("shipped") != "seed" or getattr(part, "threshold", 0.5) != 0.5:
             met.update(provenance.get("tuned_on") or ())
     texts = ((given_texts(i.texts, judge.subject) if given else i.texts) for i in items.items)
     return frozenset(row for row, key in enumerate(map(text_key, texts)) if key in met)

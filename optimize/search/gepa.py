@@ -123,7 +123,7 @@ class Adapter:
         budget.charge_proposal(response.tokens_in, response.tokens_out)
         if response.error is not None:
             raise NoScoreError(response.error)
-        return f"```\n{response.parsed[0]}\n```"
+        return f"```\n{response.values[0]}\n```"
 
 
 def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float]:

@@ -193,8 +193,8 @@ class Proposer:
         """Charge a response to the budget; return its text, or why there is none."""
         budget = self._problem.evaluator.budget
         budget.charge_proposal(response.tokens_in, response.tokens_out)
-        if response.parsed:
-            return str(response.parsed[0])
+        if response.values:
+            return str(response.values[0])
         return NoScoreError(" ".join((response.error or "no reply").split()))
 
     def _read(self, reply: Proposal) -> Proposal:

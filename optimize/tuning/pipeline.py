@@ -298,7 +298,7 @@ def _progress(
 
     def refresh(progress: Progress) -> None:
         progress.name = models.purpose or progress.name
-        progress.done = models.budget.calls
+        progress.n_done = models.budget.calls
 
     planned, budget = plan_budget(prepared).planned.calls, models.budget
     line = Progress(SEARCH, planned, stderr, unit="calls", budget=budget, refresh=refresh)

@@ -135,5 +135,7 @@ def test_problems_without_end_are_no_list(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("dspy_judges.bounds.MAX_PROBLEMS", 10)
     path = tmp_path / "x.json"
     path.write_text(f"[{'1, ' * 20} 1]")
-    with pytest.raises(RowsError, match=r"row 1: 1 is no .*\(the first of more than 10 problems\)"):
+    with pytest.raises(
+        RowsError, match=r"row 1: 1 is not a .*\(the first of more than 10 problems\)"
+    ):
         read_table(path, Problems(str(path)))

@@ -192,7 +192,7 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
     ("name", "raw", "why"),
     [
         ("t.jsonl", b'{"a": 1}\n\n{"a": \n', ", line 3: '' is not JSON: Expecting value"),
-        ("t.jsonl", b"[1]\n", ", line 1: [1] is no JSON object; write one"),
+        ("t.jsonl", b"[1]\n", ", line 1: [1] is not a JSON object; write one"),
         ("t.jsonl", b'{"a": "\xff"}\n', """, line 1: '{"a": "ÿ"}\\n' is not UTF-8; save the"""),
         ("t.jsonl", b"[" * 100_000, ", line 1: is nested too deeply"),
         ("t.jsonl", b'{"b": 1, "b": 2}', ", line 1: has a name twice in one object"),
@@ -206,7 +206,7 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
         (
             "t.json",
             OBJECTS,
-            ": is no array of objects; write one object a line, or an array, as Da",
+            ": is not an array of objects; write one object a line, or an array, as Da",
         ),
         ("t.csv", b"", ": holds no rows; give a file"),
         ("t.csv", b"a,b\n", ": holds no rows; give a file"),
@@ -215,11 +215,11 @@ OBJECTS = json.dumps({"document": {"0": "T"}, "mark": {"0": 3}}).encode()
         ("t.csv", b"a,a\n1,2\n", ", row 1: 'a' names two columns; give every column"),
         ("t.csv", b'a,b\n"1,2\n', ", row 2: cannot be read: unexpected end of data; quote"),
         ("t.csv", b"PK\x03\x04\0\xff", ", line 1: 'PK\\x03\\x04\\x00ÿ' is not UTF-8; save"),
-        ("t.csv.gz", b"\x1f\x8b\x08", ": is of no format known here; save it as .xlsx or as CSV"),
+        ("t.csv.gz", b"\x1f\x8b\x08", ": has an unknown format; save it as .xlsx or as CSV"),
         ("t.xlsx", b"x", ": cannot be read as .xlsx (BadZipFile: 'File is not a zip file'); save"),
         ("t.parquet", b"PAR1 no", ": cannot be read as Parquet"),
-        ("t.ods", b"", ": is of no format known here; save it as .xlsx or as CSV"),
-        ("t", b"", ": is of no format known here"),
+        ("t.ods", b"", ": has an unknown format; save it as .xlsx or as CSV"),
+        ("t", b"", ": has an unknown format"),
     ],
 )
 def test_a_bad_table_is_one_clear_line(name: str, raw: bytes, why: str, tmp_path: Path) -> None:

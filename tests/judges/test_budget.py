@@ -56,7 +56,7 @@ def test_what_does_not_fit_waits_for_what_is_in_flight_and_then_ends_the_run() -
     with pytest.raises(
         BudgetSpentError,
         match=r"\$320\.0000 of the budget of \$390 is spent and the next request may cost "
-        r"\$150\.0000; the limit is for one start: the same command begins with all of it again",
+        r"\$150\.0000; the limit holds for one start: the same command has the whole limit again",
     ):
         account.book(b"", ASKED, SHORT)
 

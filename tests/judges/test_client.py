@@ -111,7 +111,7 @@ def test_a_request_that_hangs_holds_up_no_other_and_few_are_read_ahead() -> None
     responses = Client(model, concurrency=4).run(counted())
     threading.Thread(target=free).start()
     # All but the first are answered of the 4,096 that may wait, three read for each place.
-    assert next(responses).parsed == (0,)
+    assert next(responses).values == (0,)
     assert len(unanswered) == 4096
     assert max(unanswered) <= 3 * 4
     responses.close()  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ def test_many_threads_may_ask_one_client() -> None:
 
     def work(start: int) -> None:
         for request in list(asks(100))[start::4]:
-            got[int(request.messages[0]["content"])] = client.ask(request).parsed[0]
+            got[int(request.messages[0]["content"])] = client.ask(request).values[0]
 
     threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
     for thread in threads:
@@ -159,7 +159,7 @@ def test_a_consumer_that_stops_early_leaves_nothing_running_and_keeps_what_was_s
     model = Model(echo, wait=0.02)
     with Session(store=tmp_path / "s", concurrency=4, models={"m": model}) as session:
         for response in session.client("m").run(asks(1000)):
-            assert response.parsed == (0,)
+            assert response.values == (0,)
             break
         gc.collect()
         until(lambda: model.busy == 0)
@@ -187,7 +187,7 @@ def test_what_hangs_when_its_user_stops_is_given_up_soon_and_leaves_no_lock(
 
     with Session(store=tmp_path / "s", models={"m": Reluctant(echo, wait=0.5)}) as session:
         responses = session.client("m", price=(1e6, 1e6)).run(asks(2))
-        assert next(responses).parsed == (0,)
+        assert next(responses).values == (0,)
         responses.close()  # type: ignore[attr-defined]
     assert ended.wait(TIMEOUT)
     with Session(store=tmp_path / "s", models={"m": Model(echo)}) as session:
@@ -276,7 +276,7 @@ def test_a_host_nobody_ever_reached_is_named_at_once_and_given_up_after_four_att
     with pytest.raises(FatalModelError, match=r"\Ano connection to http://nowhere\Z"):
         run(model, 1000)
     assert max(model.seen.values()) == 4
-    assert warnings(caplog) == ["no connection to http://nowhere; trying for some seconds more"]
+    assert warnings(caplog) == ["no connection to http://nowhere; retrying for some seconds"]
 
 
 def test_clients_that_fail_together_come_back_at_different_times(
@@ -303,7 +303,7 @@ def test_the_endpoints_wish_to_wait_is_honoured_and_told_once(
     throttled = failing(ThrottledError("429 from somewhere", 0.3), times=1)
     assert parsed(run(Model(throttled), 3)) == [0, 1, 2]
     assert time.monotonic() - start >= 0.3
-    assert warnings(caplog) == ["429 from somewhere; waiting 0 s before it is asked again"]
+    assert warnings(caplog) == ["429 from somewhere; waiting 0 s before the next attempt"]
 
 
 def test_a_rate_limit_loses_no_row_and_few_requests_are_in_vain() -> None:
@@ -341,7 +341,7 @@ def test_a_reply_that_cannot_be_read_is_asked_afresh_with_other_seeds_and_messag
     model = Model(lambda p, s, before: "4" if s.seed == 7 else "well")
     (request,) = asks(1, Sampling(seed=5))
     response = Client(model).ask(replace(request, restate=restate))
-    assert (response.parsed, response.error) == ((4,), None)
+    assert (response.values, response.error) == ((4,), None)
     assert [sampling.seed for sampling in model.samplings] == [5, 6, 7]
     assert model.seen == {"0": 1, "0!": 2}
     assert (response.tokens_in, response.tokens_out) == (30, 3)
@@ -356,7 +356,7 @@ def test_only_the_samples_that_failed_are_asked_afresh_and_some_are_better_than_
 ) -> None:
     model = Model(lambda p, s, before: ["1", "x", "3", "y"] if not before else afresh[-s.n :])
     (response,) = run(model, 1, Sampling(n=4))
-    assert (response.parsed, response.failures, response.error) == (values, failures, None)
+    assert (response.values, response.failures, response.error) == (values, failures, None)
     assert [sampling.n for sampling in model.samplings] == [4, 2, *[1] * len(failures)]
     assert [reply.text for reply in response.replies] == [*map(str, values), *["z"] * len(failures)]
 
@@ -366,7 +366,7 @@ def test_samples_that_are_missing_are_asked_singly(native_n: bool) -> None:
     """Where a model says that it gives one reply, and where fewer came than were asked for."""
     model = Model(lambda p, s, before: [p], native_n=native_n)
     responses = run(model, 2, Sampling(n=3), concurrency=1)
-    assert [response.parsed for response in responses] == [(0,) * 3, (1,) * 3]
+    assert [response.values for response in responses] == [(0,) * 3, (1,) * 3]
     assert model.calls == 6
     assert len({sampling.seed for sampling in model.samplings}) == 3
 
@@ -393,7 +393,7 @@ def test_a_reply_cut_at_its_limit_is_asked_once_again_with_four_times_the_room(
     (response,) = run(model, 1, Sampling(max_tokens=100), **options)
     assert [sampling.max_tokens for sampling in model.samplings] == limits
     fits = tokens <= limits[-1]
-    assert response.parsed == ((0,) if fits else ())
+    assert response.values == ((0,) if fits else ())
     assert response.error == (None if fits else "no text within its limit of tokens (length)")
 
 

@@ -89,7 +89,7 @@ BASE = "name: a\ndefinition: d\ninputs: [x]\nscale: [1, 5]\n"
         (BASE + "colour: red", "unknown field `colour`"),
         (BASE.replace("name: a", "name: A b"), r"matching regex.*\$\.name"),
         (BASE.replace("definition: d\n", ""), "missing required field `definition`"),
-        (BASE.replace("[x]", "[]"), "names no text to judge from"),
+        (BASE.replace("[x]", "[]"), "has no text to judge"),
         (BASE.replace("[1, 5]", "[5, 1]"), "ascending ratings"),
         (BASE.replace("[1, 5]", "[1]"), "a scale has 2 to 101 ascending ratings"),
         (BASE.replace("[1, 5]", "[1, 2.5]"), r"got `float` - at `\$\.scale"),

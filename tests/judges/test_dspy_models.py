@@ -19,12 +19,12 @@ from openai_replies import error
 from openai_server import OpenAIServer
 
 import judges
+from judges.base_judge import FailedJudgementWarning
 from judges.catalog import RELEVANCE
 from judges.client.budget import Budget, BudgetSpentError
 from judges.client.client import Client
 from judges.client.dspy import DspyModel, as_lm, open_dspy
 from judges.client.store import Store
-from judges.judge import FailedJudgementWarning
 from judges.modules import RatingJudge
 from judges.protocol import (
     Message,

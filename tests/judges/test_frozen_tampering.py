@@ -73,7 +73,7 @@ def put(*path: str | int, value: object) -> Callable[[dict[str, Any]], None]:
 FORGED = {
     "an unknown key": (put("hook", value="os.system"), "unknown field `hook`"),
     "a missing key": (lambda document: document.pop("lm"), "missing required field `lm`"),
-    "another version": (put("version", value=2), "no dspy-judges frozen judge of version 1"),
+    "another version": (put("version", value=2), "not a dspy-judges frozen judge of version 1"),
     "a version as truth": (put("version", value=True), r"at `\$.version`"),
     "both anchors and a candidate": (
         put("subject", "candidate", value="summary"),
@@ -92,7 +92,10 @@ FORGED = {
     "a demo off the scale": (put("program", "demos", 0, "rating", value=6), "rating 6; allowed"),
     "a demo with a field more": (put("program", "demos", 0, "x", value="y"), "has exactly"),
     "a plan of many": (put("sampling", "samples", value=3), "plan 'weighted' with 3 samples"),
-    "an endless temperature": (put("sampling", "temperature", value=10**4000), "no frozen judge"),
+    "an endless temperature": (
+        put("sampling", "temperature", value=10**4000),
+        "not a frozen judge",
+    ),
     "a lm with a line break": (put("lm", value="a\nb"), r"at `\$.lm`"),
     "an input named like code": (
         put("subject", "inputs", value={"__class__": "x"}),

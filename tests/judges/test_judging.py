@@ -43,10 +43,10 @@ class Table:
             self.asks.append(ask)
             reply = self.reply(ask.messages[-1]["content"])
             try:
-                yield Response(replies=(reply,), parsed=(ask.accept(reply),))
+                yield Response(replies=(reply,), values=(ask.accept(reply),))
             except NoScoreError as error:
                 why = str(error)
-                yield Response(replies=(reply,), parsed=(), failures=(why,), error=why)
+                yield Response(replies=(reply,), values=(), failures=(why,), error=why)
 
 
 def choosing(choice: Callable[[str], str]) -> Table:

@@ -182,7 +182,7 @@ def test_a_key_with_a_line_end_is_trimmed_and_one_with_a_gap_refused(
     assert read_key("NONE_API_KEY") == KEY
     for broken in (f"{KEY[:8]}\n{KEY[8:]}", "“quoted-key”"):
         monkeypatch.setenv("NONE_API_KEY", broken)
-        with pytest.raises(FatalModelError, match="holds what no key does") as caught:
+        with pytest.raises(FatalModelError, match="its value cannot be a key") as caught:
             read_key("NONE_API_KEY")
         assert broken not in str(caught.value)
 

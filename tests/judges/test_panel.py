@@ -48,13 +48,13 @@ PANEL = Panel.join(
 
 def test_a_score_is_the_weighted_mean_of_the_mapped_scores() -> None:
     # (3 * (2 - 1) / 4 + 1 * (4 - 1) / 4) / 4 = 0.375
-    joined = PANEL.joined([Judgement(score=2.0), Judgement(score=4.0)])
+    joined = PANEL.combine([Judgement(score=2.0), Judgement(score=4.0)])
     assert joined.score == pytest.approx(0.375)
     assert joined.members == {"relevance": 2.0, "coherence": 4.0}
 
 
 def test_where_a_member_gives_no_score_the_judgement_fails_and_names_it() -> None:
-    joined = PANEL.joined([Judgement(score=2.0), Judgement.failed("no reply")])
+    joined = PANEL.combine([Judgement(score=2.0), Judgement.failed("no reply")])
     assert joined.failure == "member coherence: no reply"
     assert math.isnan(joined.score)
 
@@ -172,7 +172,7 @@ def test_a_choice_of_the_members_that_follows_the_position_is_a_tie(
         Preference(margin=(ab + ba) / 2, margin_ab=ab, margin_ba=ba) for ab, ba in margins
     ]
     members = [Member(name=name, weight=1.0, judge=Judge.of(TLDR_CONCISE)) for name in "ab"]
-    joined = Panel.join(TLDR_CONCISE, members).joined(verdicts)
+    joined = Panel.join(TLDR_CONCISE, members).combine(verdicts)
     assert isinstance(joined, Preference)
     assert joined.preferred == preferred
 
@@ -181,7 +181,7 @@ def test_a_strangers_file_chooses_no_model_and_no_endpoint() -> None:
     local = replace(Judge.of(RELEVANCE), lm="openai/http://evil/model")
     panel = Panel.join(RELEVANCE, [asked("own"), asked("local", judge=local)])
     loaded = Panel.of_panel_file(frozen.loads(panel.dumps().encode()))  # type: ignore[arg-type]
-    with pytest.raises(FatalModelError, match="no plain PROVIDER/NAME"):
+    with pytest.raises(FatalModelError, match="not a plain PROVIDER/NAME"):
         loaded.check_origins()
 
 

@@ -34,7 +34,7 @@ def shown(stream: io.StringIO) -> list[str]:
 def test_the_line_tells_rows_dollars_limit_and_failures() -> None:
     stream = Terminal()
     with Progress("search", 4100, stream, unit="calls", budget=spent(0.31, 2.0)) as progress:
-        progress.done = 639
+        progress.n_done = 639
         progress.step(failed=True)
     *_, last = shown(stream)
     assert re.fullmatch(

@@ -240,7 +240,7 @@ def test_unparsable_samples_are_left_out_and_counted() -> None:
     ("line", "message"),
     [
         ("{", "line 2: .* is not JSON"),
-        ("[]", r"line 2: \[\] is no JSON object"),
+        ("[]", r"line 2: \[\] is not a JSON object"),
         ('{"replies": ["1"]}', "line 2: 'id' is missing"),
         ('{"id": "a", "replies": 1}', "line 2: 'replies' must be a text or a list"),
     ],

@@ -159,7 +159,7 @@ def test_another_programs_database_is_not_written_through_a_link(tmp_path: Path)
         other.execute("CREATE TABLE own (a)")
         for number, target in enumerate(["other", "none"]):
             (path := tmp_path / f"s{number}").symlink_to(tmp_path / target)
-            with pytest.raises(OSError, match=f"link or no regular file.*delete it: '{path}'"):
+            with pytest.raises(OSError, match=f"link or not a regular file.*delete it: '{path}'"):
                 Store(path)
         assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("own",)]
     assert not (tmp_path / "none").exists()
@@ -188,7 +188,7 @@ def test_a_strangers_journal_deletes_no_file_and_waits_for_nobody(tmp_path: Path
     assert victim.read_text() == "kept"
     journal.unlink()
     os.mkfifo(journal)
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         Store(path)
     journal.unlink()
     journal.touch()  # as a run leaves it where there is no WAL
@@ -235,7 +235,7 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(
         damaged[chance.randrange(len(damaged))] = chance.randrange(256)
     path.write_bytes(damaged)
     with suppress(StoreError), closing(Store(path)) as store:
-        store.read_settings(), store.get(b"1"), store.waiting("search")
+        store.read_settings(), store.get(b"1"), store.open_requests("search")
         assert Budget(store=store).cost >= 0
         answer(store, b"3", said())
 

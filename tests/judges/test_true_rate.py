@@ -58,8 +58,8 @@ def test_the_rate_stays_between_none_and_all() -> None:
         (labels(50, 50, 50, 50), "no better than chance"),
         (labels(20, 80, 80, 20), "no better than chance"),
         (labels(55, 45, 45, 55), "no better than chance"),
-        (labels(90, 10, 1, 8), "9 fails are among its test labels; 10 are the least"),
-        (labels(9, 0, 1, 90), "9 passes are"),
+        (labels(90, 10, 1, 8), "9 fails, and 10 are needed"),
+        (labels(9, 0, 1, 90), "9 passes, and 10 are needed"),
         ([], "not tested on labels"),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_run_on_passes_and_fails_freezes_its_threshold_and_tells_score_how_the
     assert main([*command, str(tmp_path / "b.jsonl"), "--plan", "one", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["judges"]["relevance"]["pass_rate"]
     assert told["value"] is None
-    assert "not tested on labels as it is asked here" in told["withheld"]
+    assert "not tested on labels with this model and plan" in told["withheld"]
 
 
 def test_a_threshold_is_part_of_the_frozen_judge(tmp_path: Path) -> None:

@@ -391,7 +391,7 @@ def test_once_another_program_changed_the_file_nothing_is_saved_or_counted(
 @pytest.mark.parametrize("target", ["labels.jsonl", "victim"])
 def test_the_file_is_no_link(tmp_path: Path, target: str) -> None:
     (tmp_path / "labels.jsonl").symlink_to(target)
-    with pytest.raises(OSError, match=r"link or no regular file.*delete it"):
+    with pytest.raises(OSError, match=r"link or not a regular file.*delete it"):
         opened(tmp_path)
     assert not (tmp_path / "victim").exists()
 

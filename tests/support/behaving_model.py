@@ -72,4 +72,4 @@ def echo(prompt: str, sampling: Sampling, before: int) -> str:
 
 
 def parsed(answers: Sequence[Response]) -> list[object]:
-    return [answer.parsed[0] if answer.parsed else None for answer in answers]
+    return [answer.values[0] if answer.values else None for answer in answers]
