@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from judges.client.open import ModelOptions as ModelOptions
     from judges.client.open import Options as Options
     from judges.client.open import Session as Session
+    from judges.client.open import add_provider as add_provider
     from judges.client.open import check_name as check_name
     from judges.client.open import is_plain as is_plain
     from judges.client.open import open_model as open_model

@@ -9,7 +9,7 @@ model of a known provider; any other model is asked only once the user has named
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -54,9 +54,23 @@ DSPY_PROVIDERS = frozenset(
 _models: dict[tuple[object, ...], Model] = {}
 _clients: dict[tuple[Model, str | None], Client] = {}
 _inherited: list[object] = []
+_openers: dict[str, Callable[[str], Model]] = {}
 # Locked while a model or a client is opened, so that threads share the first one.
 _opening = threading.RLock()
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
+
+
+def add_provider(prefix: str, opener: Callable[[str], Model]) -> None:
+    """Let PREFIX/NAME name models of your own, in this process.
+
+    A judge's file cannot choose such a model by itself; its user names it (`lm=`).
+
+    Args:
+        prefix: The provider's word before the slash.
+        opener: Takes NAME and returns its model (see `judges.protocol.Model`). It is called once
+            for each name.
+    """
+    _openers[prefix] = opener
 
 
 def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None = None) -> Model:
@@ -81,6 +95,11 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 
         return _models.setdefault((EMBEDDED_MODELS,), EmbeddedModel())
     prefix, _, name = lm.partition("/")
+    if opener := _openers.get(prefix):
+        with _opening:
+            if (lm,) not in _models:
+                _models[lm,] = opener(name)
+            return _models[lm,]
     provider = PROVIDERS.get(prefix)
     if api_key_env:
         _check_variable(api_key_env)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from processes import run_python
 
@@ -75,7 +76,7 @@ def test_a_function_that_no_module_has_is_no_optimizer() -> None:
 
 def test_a_coefficient_of_the_users_is_measured_like_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = dict(COEFFICIENTS)
-    defined(BLOCKS[2])
+    defined(BLOCKS[3])
     monkeypatch.setitem(COEFFICIENTS, "concordance", COEFFICIENTS.pop("concordance"))
     assert COEFFICIENTS.keys() - ours.keys() == {"concordance"}
     # Of 1 2 3 and 2 3 4 the covariance is 2/3, the variances 2/3 each, and the shift 1.
@@ -89,7 +90,7 @@ def test_results_of_a_tool_of_the_users_are_read(
 ) -> None:
     tools = list(TOOLS)
     monkeypatch.setattr("optimize.measuring.exports.TOOLS", tools)
-    defined(BLOCKS[3])
+    defined(BLOCKS[4])
     rows = [
         {"id": f"o{n}", "output": text, "completion": "", "marks": {"tone": {"score": n}}}
         for n, text in enumerate(["It rains.", "The town met."])
@@ -110,3 +111,13 @@ def test_results_of_a_tool_of_the_users_are_read(
     scores = read_scores(tmp_path / "acme.json", "tone", labelled, lines.append)
     assert scores == {"o0": 0.0, "o1": 1.0}
     assert "acme.json (Acme): 'tone'; matched 2 of 2" in lines[0]
+
+
+def test_a_model_of_the_users_is_named_by_its_providers_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("judges.client.open._openers", {})
+    defined(BLOCKS[2])
+    frame = pd.DataFrame([{"document": "It rains.", "summary": text} for text in ("Rain.", "Sun.")])
+    judge = judges.load("relevance")
+    assert judge.score(frame, lm="acme/echo", cache="none").tolist() == [4.0, 4.0]
