@@ -99,7 +99,19 @@ def test_code_on_a_page_is_python(page: str, block: str) -> None:
     ast.parse(dedent(block))
 
 
-@pytest.mark.skipif(find_spec("material") is None, reason="the extra `docs` is not installed")
+def test_the_api_page_has_every_public_name_by_its_home() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    homes = {"optimize.testing.OptimizerContract"}
+    for package in ("judges", "judges/labels", "optimize"):
+        tree = ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        homes |= {
+            f"{node.module}.{each.name}" for node in imports for each in node.names if each.asname
+        }
+    assert set(re.findall(r"^::: (\S+)$", page, re.MULTILINE)) == homes
+
+
+@pytest.mark.skipif(find_spec("mkdocstrings") is None, reason="the extra `docs` is not installed")
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     built = run_python(
         "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path, cwd=ROOT
