@@ -34,7 +34,6 @@ class Judge(BaseJudge):
             (0, 1]. Scores are moved so that a pass has .5 or more.
         stored_messages: The messages of its file where its prompt would render others; they are
             sent as they are.
-        subject, lm, provenance, api_base, lm_from: See `BaseJudge`.
 
     Example:
         >>> judge = judges.load("relevance")
