@@ -295,10 +295,7 @@ class _Line:
         self.reason: str | None = None
         if self.answer and _REASON.match(self.content, self.answer.end()):
             self.reason = self.content[self.answer.end() :]
-
-    @property
-    def is_answer_alone(self) -> bool:
-        return self.reason is not None and not self.reason.strip(_MARKS + "}|$.!")
+        self.is_answer_alone = self.reason is not None and not self.reason.strip(_MARKS + "}|$.!")
 
     def rank(self, own_words: frozenset[str], rank_above: int | None) -> int | None:
         """The rank by the line's label, or by the line above where that is a label alone."""
@@ -319,15 +316,15 @@ def _answers(
         line = _Line(match, form)
         rank = line.rank(own_words, rank_above)
         rank_above = rank if line.is_label_alone else None
-        opens = number == 0 and not line.content.endswith("?")
-        if line.answer and line.reason is not None:
+        is_opening = number == 0 and not line.content.endswith("?")
+        is_stated = rank is not None or line.is_answer_alone or is_opening
+        if line.answer and line.reason is not None and is_stated:
+            value = None if rank == 0 else form.value(line.answer)
+            final_rank = 1 + line.is_answer_alone if rank is None else max(rank, 1)
             start, end = line.place + line.answer.start("value"), line.place + line.answer.end()
-            if rank is not None or line.is_answer_alone or opens:
-                value = None if rank == 0 else form.value(line.answer)
-                by_form = 1 + line.is_answer_alone
-                answers.append(Answer(value, by_form if rank is None else max(rank, 1), start, end))
-                asides.append((end, line.reason))
-                continue
+            answers.append(Answer(value, final_rank, start, end))
+            asides.append((end, line.reason))
+            continue
         asides.append((line.place, line.content))
         if rank and (line.answer or (rank > 1 and _UNCLEAR.match(line.content, line.start))):
             answers.append(Answer(None, rank, line.place, line.place))

@@ -325,11 +325,10 @@ def _write(run: TableRun, results: "Scores | Preferences") -> dict[str, Any]:
             print_note(note)
         cost = _cost(session)
     if cost["cost_usd"]:
-        unconfirmed = cost["cost_unconfirmed_usd"]
-        at_most = (
-            f", ${unconfirmed:,.4f} of it at most, where no answer came" if unconfirmed else ""
-        )
-        print_note(f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls{at_most}")
+        note = f"cost: ${cost['cost_usd']:,.4f} for {cost['lm_calls']:,} calls"
+        if unconfirmed := cost["cost_unconfirmed_usd"]:
+            note += f", ${unconfirmed:,.4f} of it at most, where no answer came"
+        print_note(note)
     return {**cost, "seconds": round(time.monotonic() - began, 3)}
 
 
