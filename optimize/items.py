@@ -47,7 +47,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Items in order, as vectors as well; `places` has the rows of each document."""
+    """Items in order, with their labels as a vector; `places` has the rows of each document."""
 
     items: tuple[Item, ...]
     human: Vector = field(init=False)
@@ -188,7 +188,7 @@ def output_name(texts: Sequence[str]) -> str | None:
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """(judgements,) scores, of pairs margins; NaN where the judge failed."""
+    """The judgements' scores (for pairs, margins) as a vector; NaN where the judge failed."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
@@ -246,7 +246,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 def _annotations(
     labelled: LabelledSet, dimension: str
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings, without a single rating of no name."""
+    """Yield each output's id, annotators and ratings, but no single rating without a name."""
     for output in labelled.outputs:
         annotators = output.annotators.get(dimension, ())
         ratings = output.ratings.get(dimension, ())

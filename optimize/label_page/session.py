@@ -44,7 +44,7 @@ LONGEST_NAME = 80
 
 
 class RefusedError(JudgesError, ValueError):
-    """A click is refused, with an HTTP status and the `state` that the page should show instead."""
+    """A refused click, with an HTTP status and the `state` that the page should show instead."""
 
     def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
         super().__init__(message)

@@ -195,7 +195,7 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 
 
 def agreed_comment(item: Item) -> str:
-    """People's comment where all gave the same label; else "", as its author may disagree."""
+    """People's comment if all gave the same label; else "", since its author may have differed."""
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 

@@ -69,7 +69,7 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
 def _untested(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
-    """The decision where the budget prevented the test of the finalists; None where it did not."""
+    """The decision if the budget prevented the test of the finalists; None if it did not."""
     if len(finalists) < len(explorations):
         return out_of_budget(
             f"The budget ended before the best of {n_tried} candidates had been judged on "
