@@ -171,9 +171,9 @@ class Proposer:
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield the text of the reply to each prompt, or why there is none."""
-        how = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
+        sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
-            Request(messages, replace(how, seed=seed + place), whole_text)
+            Request(messages, replace(sampling, seed=seed + place), whole_text)
             for place, messages in enumerate(prompts)
         ]
         n_answered = 0

@@ -304,15 +304,9 @@ class RankSearch:
     def _record(self, number: int, result: RaceResult) -> str:
         """Keep and record a candidate's result; return its id."""
         self.results[result.candidate.id] = result
-        self.problem.record_candidate(
-            "race",
-            result.candidate,
-            number,
-            value=result.value,
-            gain=result.gain,
-            error=result.error,
-            n_documents=result.n_documents,
-        )
+        names = "value", "gain", "error", "n_documents"
+        figures = {name: getattr(result, name) for name in names}
+        self.problem.record_candidate("race", result.candidate, number, **figures)
         return result.candidate.id
 
     def _leaders(self) -> list[RaceResult]:
