@@ -47,27 +47,28 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Items in order, with their labels as a vector; `places` has the rows of each document."""
+    """Items in order, with their labels and weights as vectors, and the rows of each document."""
 
     items: tuple[Item, ...]
     human: Vector = field(init=False)
     weights: Vector = field(init=False)
-    places: Mapping[str, Indices] = field(init=False)
+    document_rows: Mapping[str, Indices] = field(init=False)
 
     def __post_init__(self) -> None:
-        places: dict[str, list[int]] = {}
+        rows: dict[str, list[int]] = {}
         for index, item in enumerate(self.items):
-            places.setdefault(item.document_id, []).append(index)
+            rows.setdefault(item.document_id, []).append(index)
         object.__setattr__(self, "human", np.array([item.human for item in self.items], float))
         object.__setattr__(self, "weights", np.array([item.weight for item in self.items], float))
-        object.__setattr__(self, "places", {k: np.array(v, np.intp) for k, v in places.items()})
+        arrays = {name: np.array(own, np.intp) for name, own in rows.items()}
+        object.__setattr__(self, "document_rows", arrays)
 
     def __len__(self) -> int:
         return len(self.items)
 
     @property
     def documents(self) -> tuple[str, ...]:
-        return tuple(self.places)
+        return tuple(self.document_rows)
 
     @property
     def is_weighted(self) -> bool:
@@ -267,7 +268,7 @@ def choose_level(items: Items) -> Level:
     if is_two_valued(items.human):
         return "dataset"
     documents = max(1, len(items.documents))
-    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.places.values())
+    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
     several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
     return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
 

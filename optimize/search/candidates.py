@@ -93,13 +93,13 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-def fault(text: str, runs: set[int], earlier: Iterable[str]) -> str | None:
-    """Why an instruction may not be tried; None if it may. `runs` are the labelled texts'."""
+def fault(text: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
+    """Why an instruction may not be tried; None if it may. The hashes are of labelled texts."""
     if not text:
         return "empty"
     if len(text) > LONGEST_INSTRUCTION:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
-    if not runs.isdisjoint(word_runs(text)):
+    if not text_hashes.isdisjoint(word_runs(text)):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _words(text) in map(_words, earlier):
         return "known already"

@@ -227,13 +227,13 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     are at most twice as many of the commoner label, because balanced accuracy rests on the rarer.
     If no document can tell judges apart, all are returned.
     """
-    varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
+    varied = [name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0]
     if goal == "summary":
         return tuple(varied) or items.documents
     if goal != "balanced" or varied or np.ptp(items.human) == 0:
         return items.documents
     by_label: list[list[str]] = [[], []]
-    for name, rows in items.places.items():
+    for name, rows in items.document_rows.items():
         by_label[int(items.human[rows[0]] >= 0.5)].append(name)
     rarer, commoner = sorted(by_label, key=len)
     turns = zip_longest(rarer, commoner[: N_COMMONER * len(rarer)])
@@ -333,7 +333,7 @@ class SearchProblem:
         return Items((*self.train.items, *self.dev.items))
 
     @cached_property
-    def runs(self) -> set[int]:
+    def text_hashes(self) -> set[int]:
         """Hashes of the word runs of all labelled texts, which no instruction may copy."""
         texts = {text for item in self.labelled.items for text in item.texts.values()}
         return {run for text in texts for run in word_runs(text)}

@@ -205,7 +205,7 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
-        reason = fault(instruction, self._problem.runs, self._instructions)
+        reason = fault(instruction, self._problem.text_hashes, self._instructions)
         return NoScoreError(reason) if reason else instruction
 
     def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:
