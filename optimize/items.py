@@ -48,27 +48,28 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Items in order, as vectors as well; `places` has the rows of each document."""
+    """Items in order, with their labels and weights as vectors, and the rows of each document."""
 
     items: tuple[Item, ...]
     human: Vector = field(init=False)
     weights: Vector = field(init=False)
-    places: Mapping[str, Indices] = field(init=False)
+    document_rows: Mapping[str, Indices] = field(init=False)
 
     def __post_init__(self) -> None:
-        places: dict[str, list[int]] = {}
+        rows: dict[str, list[int]] = {}
         for index, item in enumerate(self.items):
-            places.setdefault(item.document_id, []).append(index)
+            rows.setdefault(item.document_id, []).append(index)
         object.__setattr__(self, "human", np.array([item.human for item in self.items], float))
         object.__setattr__(self, "weights", np.array([item.weight for item in self.items], float))
-        object.__setattr__(self, "places", {k: np.array(v, np.intp) for k, v in places.items()})
+        arrays = {name: np.array(own, np.intp) for name, own in rows.items()}
+        object.__setattr__(self, "document_rows", arrays)
 
     def __len__(self) -> int:
         return len(self.items)
 
     @property
     def documents(self) -> tuple[str, ...]:
-        return tuple(self.places)
+        return tuple(self.document_rows)
 
     @property
     def is_weighted(self) -> bool:
@@ -217,7 +218,7 @@ def output_name(texts: Sequence[str]) -> str | None:
 
 
 def scores_of(judgements: Iterable[AnyJudgement]) -> Vector:
-    """(judgements,) scores, of pairs margins; NaN where the judge failed."""
+    """The judgements' scores (for pairs, margins) as a vector; NaN where the judge failed."""
     return np.array([judgement.score for judgement in judgements], float)
 
 
@@ -275,7 +276,7 @@ def annotation_matrix(labelled: LabelledSet, dimension: str) -> tuple[Matrix, tu
 def _annotations(
     labelled: LabelledSet, dimension: str
 ) -> Iterator[tuple[str, tuple[str, ...], tuple[float, ...]]]:
-    """Yield each output's id, annotators and ratings, without a single rating of no name."""
+    """Yield each output's id, annotators and ratings, but no single rating without a name."""
     for output in labelled.outputs:
         annotators = output.annotators.get(dimension, ())
         ratings = output.ratings.get(dimension, ())
@@ -296,7 +297,7 @@ def choose_level(items: Items) -> Level:
     if is_two_valued(items.human):
         return "dataset"
     documents = max(1, len(items.documents))
-    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.places.values())
+    varied = sum(np.ptp(items.human[rows]) > 0 for rows in items.document_rows.values())
     several = len(items) / documents >= OUTPUTS_FOR_SUMMARY_LEVEL
     return "summary" if several and varied > SHARE_FOR_SUMMARY_LEVEL * documents else "dataset"
 

@@ -468,9 +468,8 @@ class Program:
             judgement = Judgement.failed(quote(f"{type(error).__name__}: {error}"))
         totals = usage.get_total_tokens().values()
         names = "prompt_tokens", "completion_tokens"
-        return ItemJudgement(
-            judgement, *(sum(each.get(name, 0) for each in totals) for name in names)
-        )
+        tokens = (sum(each.get(name, 0) for each in totals) for name in names)
+        return ItemJudgement(judgement, *tokens)
 
     def tuned(self, prompt: Prompt) -> dspy.Module:
         """A copy of the program with the prompt's instruction and demonstrations."""

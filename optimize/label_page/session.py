@@ -43,7 +43,7 @@ LONGEST_NAME = 80
 
 
 class RefusedError(JudgesError, ValueError):
-    """A click is refused, with an HTTP status and the `state` that the page should show instead."""
+    """A refused click, with an HTTP status and the `state` that the page should show instead."""
 
     def __init__(self, message: str, status: int = 400, state: State | None = None) -> None:
         super().__init__(message)
@@ -176,7 +176,6 @@ class Session:
 
     def _take(self, line: bytes, number: int) -> bool:
         """Add the label of a line; return False if the line is about something else."""
-        fault: str | None = "is no label of this page"
         try:
             row = msgspec.json.decode(line)
             label = msgspec.convert({**row, "value": row[self._key]}, Label)
@@ -186,10 +185,9 @@ class Session:
                 return False
             fault = self._fault(row, label, item)
         except (ValueError, LookupError, TypeError, RecursionError):
-            pass
+            fault = "is no label of this page"
         if fault:
-            text = f"{self.path}, line {number}: {fault}; name another file by --out"
-            raise LabelError(text)
+            raise LabelError(f"{self.path}, line {number}: {fault}; name another file by --out")
         if item is not None:
             self._labels.setdefault(label.annotator, _Labels()).add(item, label)
         return item is not None

@@ -25,7 +25,7 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
         people, words = agreement_of(labelled, name), labelled.words.get(name)
         labelled = with_ratings(labelled, name)
     everything = items_of(labelled, name)
-    human, n = everything.human, len(everything.places)
+    human, n = everything.human, len(everything.documents)
     if not human.size:
         return {}
     any_labelled: Any = labelled  # since split's type variable is solved for one kind of labels
@@ -51,7 +51,8 @@ def bearing_of(labelled: Labelled, name: str) -> dict[str, str]:
     if not np.ptp(human):
         other = words[int(human[0])] if words else "other rating"
         collect = [f"no {other} among {human.size:,} labels, so nothing to learn or to measure"]
-    varied = [np.ptp(human[rows]) > 0 for rows in everything.places.values() if rows.size > 1]
+    documents = (human[rows] for rows in everything.document_rows.values())
+    varied = [np.ptp(own) > 0 for own in documents if own.size > 1]
     contrast = f"people tell outputs apart in {sum(varied):,} of {count(len(varied), 'document')}"
     if len(varied) < n:
         contrast += f" with several outputs; {n - len(varied):,} of {n:,} have one each"
@@ -78,7 +79,7 @@ def lacking(items: Items, words: Words, level: Level) -> dict[str, int]:
     labels, numbers = np.unique(items.human, return_counts=True)
     differ = [
         np.ptp(own) > 0 if level == "summary" else (own != labels[numbers.argmax()]).any()
-        for own in (items.human[rows] for rows in items.places.values())
+        for own in (items.human[rows] for rows in items.document_rows.values())
     ]
     return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(differ)))}
 
@@ -86,14 +87,14 @@ def lacking(items: Items, words: Words, level: Level) -> dict[str, int]:
 def _with_interval(items: Items, words: Words, level: Level) -> str:
     """How many documents there are, and the figures that have an interval on them."""
     figures = (figure for figure, n in lacking(items, words, level).items() if not n)
-    return f"{count(len(items.places), 'document')}: {', '.join(figures) or 'none'}"
+    return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
 
 
 def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -> list[str]:
     """What would give the figures on test an interval, if its part stays the same."""
     from scipy.special import nbdtrik
 
-    n, advice = len(everything.places), []
+    n, advice = len(everything.documents), []
     kinds = ["documents (not more outputs of the same)" if len(everything) > n else "documents"]
     kinds = [f"{word} outputs" for word in words] if words else kinds
     lacks_of = lacking(test, words, level).items()

@@ -100,7 +100,7 @@ class Scored:
     def ranked_rows(self) -> list[Indices]:
         """The rows that are ranked among each other: a document's at summary level, else all."""
         if self.level == "summary":
-            return list(self.items.places.values())
+            return list(self.items.document_rows.values())
         return [np.arange(len(self.items))]
 
     @property

@@ -93,13 +93,13 @@ class Candidate:
         return replace(prompt, demos=tuple(demos))
 
 
-def fault(text: str, runs: set[int], earlier: Iterable[str]) -> str | None:
-    """Why an instruction may not be tried; None if it may. `runs` are the labelled texts'."""
+def fault(text: str, text_hashes: set[int], earlier: Iterable[str]) -> str | None:
+    """Why an instruction may not be tried; None if it may. The hashes are of labelled texts."""
     if not text:
         return "empty"
     if len(text) > LONGEST_INSTRUCTION:
         return f"{len(text)} characters long; {LONGEST_INSTRUCTION} are allowed"
-    if not runs.isdisjoint(word_runs(text)):
+    if not text_hashes.isdisjoint(word_runs(text)):
         return f"copies {COPIED_WORDS} words or more of the labelled texts"
     if _words(text) in map(_words, earlier):
         return "known already"
@@ -195,7 +195,7 @@ def nearest_choice(choices: tuple[Value, ...], value: float) -> Value:
 
 
 def agreed_comment(item: Item) -> str:
-    """People's comment where all gave the same label; else "", as its author may disagree."""
+    """People's comment if all gave the same label; else "", since its author may have differed."""
     return encodable(item.comment) if len({*item.ratings}) == 1 else ""
 
 

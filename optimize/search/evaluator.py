@@ -90,7 +90,7 @@ class Pricing:
         return self.cost(self.tokens_in, self.tokens_out)
 
     def cost(self, tokens_in: float, tokens_out: float) -> float:
-        """What judging an item costs that takes these tokens."""
+        """What judging an item costs if it takes these tokens."""
         return self.price.cost(tokens_in, tokens_out) + self.per_call * self.calls
 
     def estimate(self, prompt: Prompt, untuned: Prompt) -> float:
@@ -139,7 +139,7 @@ class SearchBudget:
             )
 
     def charge_proposal(self, tokens_in: int, tokens_out: int) -> None:
-        """Count a request that the proposer answered. It is paid for, even beyond the limit."""
+        """Count an answered request at its cost, or at what remains if that is less."""
         price = self.proposal_price
         cost = 1.0 if price is None else price.cost(tokens_in, tokens_out)
         self.total_cost += min(max(0, self.remaining), cost)
@@ -220,20 +220,20 @@ class Evaluator:
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
-    """The documents that can tell judges apart, ordered so that any first part of them can, too.
+    """The documents that can tell judges apart, ordered so that the first ones can as well.
 
     At summary level these are the documents whose outputs people do not all rate alike. For
     balanced accuracy, if each document has one label, documents of both labels alternate, and there
     are at most twice as many of the commoner label, because balanced accuracy rests on the rarer.
     If no document can tell judges apart, all are returned.
     """
-    varied = [name for name, rows in items.places.items() if np.ptp(items.human[rows]) > 0]
+    varied = [name for name, rows in items.document_rows.items() if np.ptp(items.human[rows]) > 0]
     if goal == "summary":
         return tuple(varied) or items.documents
     if goal != "balanced" or varied or np.ptp(items.human) == 0:
         return items.documents
     by_label: list[list[str]] = [[], []]
-    for name, rows in items.places.items():
+    for name, rows in items.document_rows.items():
         by_label[int(items.human[rows[0]] >= 0.5)].append(name)
     rarer, commoner = sorted(by_label, key=len)
     turns = zip_longest(rarer, commoner[: N_COMMONER * len(rarer)])
@@ -333,7 +333,7 @@ class SearchProblem:
         return Items((*self.train.items, *self.dev.items))
 
     @cached_property
-    def runs(self) -> set[int]:
+    def text_hashes(self) -> set[int]:
         """Hashes of the word runs of all labelled texts, which no instruction may copy."""
         texts = {text for item in self.labelled.items for text in item.texts.values()}
         return {run for text in texts for run in word_runs(text)}

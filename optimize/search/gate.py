@@ -132,7 +132,7 @@ def decide(
 def _weigh_cost(
     problem: SearchProblem, decision: ShipDecision, tuned: Candidate, gain: float
 ) -> ShipDecision:
-    """The decision to ship, taken back where the judge's gain is not worth its cost."""
+    """The decision to ship, reversed if the judge's gain is not worth its cost."""
     item_cost = problem.evaluator.item_cost
     ratio = item_cost(tuned) / item_cost(problem.untuned)
     least = GAIN_FOR_COST * (ratio - 1)
@@ -240,7 +240,7 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
 
 
 def out_of_budget(why: str) -> ShipDecision:
-    """The decision where the limit was reached before the finalists could be tested."""
+    """The decision if the limit was reached before the finalists could be tested."""
     return ShipDecision(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
 
 

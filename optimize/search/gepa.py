@@ -141,9 +141,11 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
         names = np.array(items.document_ids)[rows]
         terms = document_terms(read_rows(judge, human, names), goal)
         own = dict(zip(np.unique(names).tolist(), terms.tolist(), strict=True))
-        parts = [value if np.isnan(own.get(name, np.nan)) else own[name] for name in items.places]
+        parts = [
+            value if np.isnan(own.get(name, np.nan)) else own[name] for name in items.documents
+        ]
     elif goal == "system" or not rows.size or min(np.ptp(judge), np.ptp(human)) == 0:
-        parts = [value] * len(items.places)
+        parts = [value] * len(items.documents)
     else:
         added = np.zeros(len(items))
         if goal == "balanced":
@@ -154,9 +156,9 @@ def document_scores(scores: Vector, items: Items, goal: Goal) -> dict[str, float
             ranks -= ranks.mean(axis=1, keepdims=True)
             ranks /= ranks.std(axis=1, keepdims=True)
             added[rows] = 1 - (ranks[0] - ranks[1]) ** 2 / 2
-        added *= len(items.places) / rows.size
-        parts = [float(added[own].sum()) for own in items.places.values()]
-    return dict(zip(items.places, parts, strict=True))
+        added *= len(items.documents) / rows.size
+        parts = [float(added[own].sum()) for own in items.document_rows.values()]
+    return dict(zip(items.documents, parts, strict=True))
 
 
 def explore(problem: SearchProblem) -> Exploration:

@@ -55,8 +55,8 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
     fallback = _untested(explorations, finalists, n_tried)
     tuned, decision = decide(problem, finalists, n_tried, fallback)
-    lessons = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
-    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, lessons))
+    items = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
+    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(
         tuned=untuned if tuned.id == untuned.id else tuned,
         untuned=untuned,
@@ -69,7 +69,7 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
 def _untested(
     explorations: Sequence[Exploration], finalists: Sequence[Sequence[Finalist]], n_tried: int
 ) -> ShipDecision | None:
-    """The decision where the budget prevented the test of the finalists; None where it did not."""
+    """The decision if the budget prevented the test of the finalists; None if it did not."""
     if len(finalists) < len(explorations):
         return out_of_budget(
             f"The budget ended before the best of {n_tried} candidates had been judged on "
@@ -95,8 +95,8 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
     evaluator, goal, cross_fit = problem.evaluator, problem.goal, exploration.cross_fit
 
     def cost(judge: Candidate) -> float:
-        lessons = threshold_items(problem, judge)
-        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, lessons)
+        calibration = calibration_items(problem, judge)
+        return evaluator.cost(judge, problem.dev) + evaluator.cost(judge, calibration)
 
     remaining = evaluator.budget.remaining - cost(problem.untuned)
     affordable: list[Candidate] = []
@@ -106,10 +106,10 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
             remaining -= cost(candidate)
     judges = [problem.untuned, *affordable]
     for judge in judges if not cross_fit else ():
-        lessons = threshold_items(problem, judge)
+        calibration = calibration_items(problem, judge)
         # With a small limit the test comes first, and thresholds stay where they are.
-        if evaluator.cost(judge, lessons) <= evaluator.budget.remaining / 2:
-            evaluator.scores(judge, lessons)
+        if evaluator.cost(judge, calibration) <= evaluator.budget.remaining / 2:
+            evaluator.scores(judge, calibration)
     dev = problem.labelled if cross_fit else problem.dev
     part = affordable_documents(evaluator, judges, dev, goal)
     untuned = evaluator.scores(problem.untuned, part)
@@ -149,11 +149,11 @@ def at_threshold(
     if cross_fit:
         threshold = best_threshold(scores, items.human)
         return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
-    threshold = problem.threshold(candidate, threshold_items(problem, candidate))
+    threshold = problem.threshold(candidate, calibration_items(problem, candidate))
     return replace(candidate, threshold=threshold), verdicts(scores, threshold)
 
 
-def threshold_items(problem: SearchProblem, candidate: Candidate) -> Items:
+def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     """The items of train that teach a threshold: those scored in races, or all if none was."""
     if problem.goal != "balanced":
         return Items(())

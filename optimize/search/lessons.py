@@ -38,8 +38,8 @@ SAME_PLACE = 0.05
 class JudgedItems:
     """Items with one judge's judgements of them, in the items' order.
 
-    Outputs are ranked within documents, or over all items if no document has three. `places` has
-    shape (2, items): people's and the judge's places, 1 for the best, NaN where the judge failed.
+    Outputs are ranked within documents, or over all items if no document has three. `ranks` has
+    shape (2, items): people's and the judge's ranks, 1 for the best, NaN where the judge failed.
     `gaps` says by how much the judge ranks an output too high, in standard deviations of ranks (of
     pairs, in margins), and `telling` is the same, larger where people explained their label.
     """
@@ -52,18 +52,18 @@ class JudgedItems:
         # The two outputs of a pair are shown with it, even if other pairs have the same ones.
         names = [field.name for field in prompt.inputs]
         self.own_texts = frozenset(names[-2:] if self.is_pairwise else ())
-        documents = list(items.places.values())
+        documents = list(items.document_rows.values())
         within = not (self.is_pairwise or self.words) and max(map(len, documents), default=0) >= 3
         self.groups: list[Indices] = documents if within else [np.arange(len(items))]
-        self.places = np.full((2, len(items)), np.nan)
+        self.ranks = np.full((2, len(items)), np.nan)
         self.n_ranked = np.ones(len(items))
         for rows in self.groups:
             own = rows[~np.isnan(self.scores[rows])]
             self.n_ranked[rows] = max(1, len(own))
-            self.places[:, own] = midranks(-np.array([items.human, self.scores])[:, own])
+            self.ranks[:, own] = midranks(-np.array([items.human, self.scores])[:, own])
         gaps = self.scores - items.human
         if not self.is_pairwise:
-            gaps = (self.places[0] - self.places[1]) * math.sqrt(12) / self.n_ranked
+            gaps = (self.ranks[0] - self.ranks[1]) * math.sqrt(12) / self.n_ranked
         self.gaps: Vector = np.nan_to_num(gaps)
         weights = [EXPLAINED_WEIGHT if item.comment else 1 for item in items.items]
         self.telling: Vector = self.gaps * weights
@@ -73,7 +73,7 @@ class JudgedItems:
         overview = self._pair_overview() if self.is_pairwise else self._overview()
         weights = self._weights()
         lessons = []
-        documents = list(self.items.places.values())
+        documents = list(self.items.document_rows.values())
         for rng in draws:
             # The order by log weight plus Gumbel noise is a weighted draw without replacement.
             order = np.argsort(-(np.log(weights) + rng.gumbel(size=len(weights))), kind="stable")
@@ -119,7 +119,7 @@ class JudgedItems:
         """Each document's weight, larger if people tell outputs apart that the judge misplaces."""
         human, weights = self.items.human, []
         spread = float(human.std()) or 1.0
-        for rows in self.items.places.values():
+        for rows in self.items.document_rows.values():
             centre = human.mean() if len(rows) < 3 else human[rows].mean()
             apart = float(np.abs(human[rows] - (0 if self.is_pairwise else centre)).mean()) / spread
             wrong = min(1.0, float(np.abs(self.telling[rows]).mean()))
@@ -150,7 +150,7 @@ class JudgedItems:
             people = f"- people {label}" + votes * (len(ratings) > 1)
             right = "right" if label == answer else "wrong"
             return f"{people}; judge {answer} ({self.words[0]} {score:.0%}): {right}"
-        (place, own), n = self.places[:, row], self.n_ranked[row]
+        (place, own), n = self.ranks[:, row], self.n_ranked[row]
         verdict = f"placed too {'low' if own > place else 'high'}"
         if abs(own - place) < SAME_PLACE * n:
             verdict = "placed rightly"
@@ -240,7 +240,7 @@ class JudgedItems:
 
 def expected_characters(items: Items) -> int:
     """About how many characters of texts and comments a lesson from these items has."""
-    documents = list(items.places.values())
+    documents = list(items.document_rows.values())
     n_outputs = _n_documents(documents) * _mean_outputs(documents)
     comments = [min(len(item.comment), COMMENT_LENGTH) for item in items.items]
     texts = [sum(map(len, item.texts.values())) for item in items.items]

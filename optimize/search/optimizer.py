@@ -54,11 +54,9 @@ class CrossFit:
     @cached_property
     def _demo_sets(self) -> dict[int, DemoSet]:
         """The demonstrations of each version, by the fold that it leaves out."""
-        others = (
-            (fold, self._everything.of_rows(np.flatnonzero(~own).tolist()))
-            for fold, own in self._folds(self._everything)
-        )
-        return {n: largest_demo_set(rest, self._untuned, self._options) for n, rest in others}
+        items = self._everything
+        rest = {fold: items.of_rows(np.flatnonzero(~own)) for fold, own in self._folds(items)}
+        return {n: largest_demo_set(rest[n], self._untuned, self._options) for n in rest}
 
     def _folds(self, items: Items) -> Iterator[tuple[int, Mask]]:
         """Yield each fold with a mask of its items."""
@@ -81,7 +79,7 @@ class CrossFit:
         scores = np.empty(len(items))
         for fold, own in self._folds(items):
             version = replace(candidate, demo_set=self._demo_sets[fold])
-            scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own).tolist()))
+            scores[own] = evaluator.scores(version, items.of_rows(np.flatnonzero(own)))
         return scores
 
 

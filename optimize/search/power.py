@@ -59,7 +59,7 @@ def chance_of_gain(
 
     `items` are those of train and dev, `everything` has test as well.
     """
-    n, figure = len(items.places), "rho"
+    n, figure = len(items.documents), "rho"
     outputs = len(items) / n
     if goal == "balanced":
         # The spread of balanced accuracy is the root of DISAGREEMENT / (4 p (1 - p)) an output.
@@ -74,6 +74,6 @@ def chance_of_gain(
         chance *= untied >= FEWEST_UNTIED
         # If all documents have the commonest label, plan for at least ten times as many.
         likely = max(likely, math.ceil(FEWEST_UNTIED * n / max(untied, 1)))
-    likely = math.ceil(likely * len(everything.places) / n)
+    likely = math.ceil(likely * len(everything.documents) / n)
     chance_now = f"A gain of {GAIN:g} {figure} ships with a chance of {chance:.0%}"
     return f"{chance_now}; with {likely:,} labelled documents, {LIKELY:.0%}.", likely

@@ -171,9 +171,9 @@ class Proposer:
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield the text of the reply to each prompt, or why there is none."""
-        how = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
+        sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
-            Request(messages, replace(how, seed=seed + place), whole_text)
+            Request(messages, replace(sampling, seed=seed + place), whole_text)
             for place, messages in enumerate(prompts)
         ]
         n_answered = 0
@@ -205,7 +205,7 @@ class Proposer:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
-        reason = fault(instruction, self._problem.runs, self._instructions)
+        reason = fault(instruction, self._problem.text_hashes, self._instructions)
         return NoScoreError(reason) if reason else instruction
 
     def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:

@@ -10,7 +10,7 @@ about twice as many documents each time.
 The embedded model writes no instructions, so there is nothing to search: the judge that shows all
 labels is compared with the untuned one.
 
-The same seed, items and replies give the same trials, in a run that goes on as well.
+The same seed, items and replies give the same trials, also in a run that is resumed.
 """
 
 import math
@@ -110,7 +110,7 @@ class RaceResult:
 
 
 class Race:
-    """Compares candidates with the untuned judge on documents of train, in an order by the seed."""
+    """Compares candidates with the untuned judge on documents of train, in random order."""
 
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
@@ -201,7 +201,7 @@ class Race:
 
 
 class RankSearch:
-    """One search, whose rounds each improve on the best candidate so far.
+    """A rank search, which tries in each round to improve on the best candidate so far.
 
     `results` has each candidate's result in its last race, by id. `best_reasoning` is the best form
     of reasoning so far, None for the untuned judge's own.
@@ -304,15 +304,9 @@ class RankSearch:
     def _record(self, number: int, result: RaceResult) -> str:
         """Keep and record a candidate's result; return its id."""
         self.results[result.candidate.id] = result
-        self.problem.record_candidate(
-            "race",
-            result.candidate,
-            number,
-            value=result.value,
-            gain=result.gain,
-            error=result.error,
-            n_documents=result.n_documents,
-        )
+        names = "value", "gain", "error", "n_documents"
+        figures = {name: getattr(result, name) for name in names}
+        self.problem.record_candidate("race", result.candidate, number, **figures)
         return result.candidate.id
 
     def _leaders(self) -> list[RaceResult]:

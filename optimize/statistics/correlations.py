@@ -267,7 +267,7 @@ class Rows:
 
     @property
     def n_untied(self) -> int:
-        """How many documents have a label other than the commonest, or a score, if that is fewer.
+        """How many documents have a label other than the commonest; or a score, if fewer do.
 
         If 27 of 30 outputs pass, rho over all outputs rests on the other 3.
         """
@@ -586,7 +586,7 @@ def contrast_judges(
 
 
 def _contrast_systems(a: Rows, b: Rows, names: tuple[str, ...]) -> Contrast:
-    """Contrast over system means; scores are standardised first, so that swaps mix equal scales."""
+    """The contrast at system level; scores are standardised, so that swaps mix equal scales."""
     shape = a.n_documents, a.n_systems
     cell, counts = a.document * a.n_systems + a.system, np.bincount(a.system, minlength=shape[1])
     # (documents, systems): what each document adds to each system's mean.

@@ -187,7 +187,7 @@ class RunBudget:
         planned, labels = rounded(self.planned), self.prepared.labels
         counts = {"train": labels.train, "dev": labels.dev, "test": labels.measured["test"]}
         return {
-            "documents": {name: len(items.places) for name, items in counts.items()},
+            "documents": {name: len(items.documents) for name, items in counts.items()},
             "chance": self.chance(),
             "calls": {"expected": planned.calls, "at_most": self.prepared.settings.max_calls},
             "minutes": round(self.minutes, 1),
@@ -265,7 +265,7 @@ def plan_budget(
         n_proposals = min(USUAL_PROPOSALS, int(search.limit / 2 / proposal_cost))
         n_judged = (search.limit - n_proposals * proposal_cost) / item_cost
         if settings.optimizer == "rank":
-            raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.places)) * len(labels.train)
+            raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
             usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned
             price_ratio = min(USUAL_DEARER, max(1.0, n_judged / usual))
             n_judged = min(usual, n_judged / price_ratio)

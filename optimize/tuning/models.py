@@ -117,9 +117,8 @@ def item_scorer(
         rows = (item.texts for item in items)
         for judgement in candidate.judge_rows(rows, models.judge, seed=seed):
             step(judgement.failure is not None)
-            yield ItemJudgement(
-                judgement, totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
-            )
+            tokens = totals.tokens_in - tokens_in, totals.tokens_out - tokens_out
+            yield ItemJudgement(judgement, *tokens)
             tokens_in, tokens_out = totals.tokens_in, totals.tokens_out
 
     return judge_items

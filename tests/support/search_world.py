@@ -68,7 +68,7 @@ def shuffled(items: Items, seed: int) -> Items:
     """The same items, people's ratings permuted within each document."""
     rng = np.random.default_rng(seed)
     human = items.human.copy()
-    for rows in items.places.values():
+    for rows in items.document_rows.values():
         human[rows] = human[rng.permutation(rows)]
     return Items(
         tuple(
