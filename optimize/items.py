@@ -1,9 +1,8 @@
 """Labels as statistics take them: items with texts and a number, annotators' ratings, scores."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -154,7 +153,7 @@ class DataCounts:
     n_documents: int
     n_systems: int
     n_outputs: int
-    n_tied: int = 0
+    n_tied: int | None = None
     weighted: bool = False
 
     @classmethod
@@ -165,21 +164,14 @@ class DataCounts:
             n_documents=len(items.documents),
             n_systems=len(items.systems),
             n_outputs=len(items),
-            n_tied=n_tied_of(labelled),
-            weighted=items.is_weighted,
+            n_tied=n_tied_of(labelled) or None,
+            weighted=bool(items.is_weighted),
         )
 
     @property
     def is_constructed(self) -> bool:
         """Whether the labels come from known faults, so that no figure says anything of people."""
         return is_constructed(self.sha256)
-
-    def to_json(self) -> dict[str, Any]:
-        cells = asdict(self)
-        for name in ("n_tied", "weighted"):
-            if not cells[name]:
-                del cells[name]
-        return cells
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:
