@@ -12,12 +12,12 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from judges.cli.flags import add_model_flags, add_reporting_flags, split_name
 from judges.terminal import print_lines, print_note
+from optimize.figures.as_json import FLAT, to_json
 from optimize.inputs.flags import Parser, SettingsError, run
 from optimize.inputs.labelled import find_subject
 from optimize.measuring.asking import Entry, Task, ask_entries
@@ -83,26 +83,18 @@ def add_judges_flags(command_parser: argparse.ArgumentParser, run_name: str) -> 
 class CompareRun:
     """A comparison, and the folder that holds it."""
 
-    comparison: JudgeComparison
+    command: str = "optimize.compare"
+    comparison: JudgeComparison = field(metadata=FLAT)
     seed: int
     seconds: float
-    folder: Path
+    folder: str
 
     def lines(self) -> list[str]:
-        return comparison_lines(self.comparison, self.seconds, str(self.folder))
+        return comparison_lines(self.comparison, self.seconds, self.folder)
 
     def faults(self) -> list[str]:
         left_out = self.comparison.left_out
         return [f"not measured: {entry.name}: {entry.reason}" for entry in left_out]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "command": "optimize.compare",
-            **self.comparison.to_json(),
-            "seed": self.seed,
-            "seconds": self.seconds,
-            "folder": str(self.folder),
-        }
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -135,9 +127,9 @@ def compare(flags: argparse.Namespace) -> CompareRun | None:
             comparison=compare_judges(entries, task),
             seed=flags.seed,
             seconds=round(time.monotonic() - started, 3),
-            folder=folder,
+            folder=str(folder),
         )
-        write_json(folder / SUMMARY, result.to_json())
+        write_json(folder / SUMMARY, to_json(result))
         write_comparison(folder / REPORT, result.comparison)
     return result
 

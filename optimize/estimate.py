@@ -17,7 +17,7 @@ from judges.labels.flags import pop_scale
 from judges.labels.readers import read_labels
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
 from judges.terminal import print_error
-from optimize.figures.as_json import figure_json, json_number
+from optimize.figures.as_json import fields_json
 from optimize.figures.as_text import counted, figure_text, number_text
 from optimize.inputs.flags import Bounds, Parser, add_label_flags, bounds_of, run, values_of
 from optimize.inputs.labelled import find_subject, only_dimension
@@ -182,18 +182,8 @@ def _half_width(estimate: Estimate) -> tuple[float | None, int | None]:
 def _estimate_json(estimate: Estimate) -> dict[str, Any]:
     """What --json prints of an estimate, in all digits."""
     target, more = _half_width(estimate)
-    return {
-        **figure_json(estimate, None),
-        "labels_only": figure_json(estimate.labels_only, None),
-        "judge_only": json_number(estimate.judge_only),
-        "weight": json_number(estimate.weight),
-        "n_labels": estimate.n_labels,
-        "n_judgements": estimate.n_judgements,
-        "n_documents": estimate.n_documents,
-        "n_failed": estimate.n_failed,
-        "target_width": target,
-        "more_labels_needed": more,
-    }
+    cells = fields_json(estimate, "label_sd", "agreement", digits=None)
+    return {**cells, "target_width": target, "more_labels_needed": more}
 
 
 def lines(result: EstimateResult) -> list[str]:

@@ -1,9 +1,8 @@
 """Labels in the form that statistics take: items with a text and a number, rating matrices."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,7 +158,7 @@ class DataCounts:
     n_documents: int
     n_systems: int
     n_outputs: int
-    n_tied: int = 0
+    n_tied: int | None = None
     weighted: bool = False
 
     @classmethod
@@ -170,21 +169,14 @@ class DataCounts:
             n_documents=len(items.documents),
             n_systems=len(items.systems),
             n_outputs=len(items),
-            n_tied=n_tied_of(labelled),
-            weighted=items.is_weighted,
+            n_tied=n_tied_of(labelled) or None,
+            weighted=bool(items.is_weighted),
         )
 
     @property
     def is_constructed(self) -> bool:
         """Whether the labels come from known faults, so that no figure says anything of people."""
         return is_constructed(self.sha256)
-
-    def to_json(self) -> dict[str, Any]:
-        cells = asdict(self)
-        for name in ("n_tied", "weighted"):
-            if not cells[name]:
-                del cells[name]
-        return cells
 
 
 def n_tied_of(labelled: LabelledSet | LabelledPairs) -> int:

@@ -11,9 +11,9 @@ if __name__ == "__main__":
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from judges.labels.types import LabelledPairs
 from judges.panel import AnyJudge, Member, Panel
 from judges.terminal import print_lines, print_note
 from optimize.compare import add_judges_flags, ask_all
-from optimize.figures.as_json import DIGITS, Cell, figure_json
+from optimize.figures.as_json import DIGITS, FLAT, to_json
 from optimize.figures.as_text import (
     SPLITS,
     cost_text,
@@ -42,9 +42,9 @@ from optimize.measuring.request import check_names, expectation_lines, read_judg
 from optimize.measuring.scorecard import order_figures, rho
 from optimize.measuring.scored import Scored, rows_met
 from optimize.report.page import Section, Table, write
-from optimize.statistics.correlations import Correlation, Level
-from optimize.statistics.intervals import Contrast, stream
-from optimize.statistics.plain import OrderAgreement
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import stream
+from optimize.statistics.two_values import Rate
 from optimize.tuning.folder import JUDGE, REPORT, SUMMARY, write_json
 
 NAME = "dspy-judges panel"
@@ -73,43 +73,24 @@ TERMS = "adds: the rho that a panel loses without the member ± its standard err
 class PanelSplit:
     """What ships (`panel`) beside the best single judge (`own`) on one held-out split."""
 
-    own: Correlation | OrderAgreement
-    panel: Correlation | OrderAgreement
-    difference: Contrast
-
-    def to_json(self) -> Cell:
-        figures = {"own": self.own, "panel": self.panel}
-        gap = {**figure_json(self.difference), "n": self.difference.terms.size}
-        cells = {name: {**figure_json(f), "n": f.n_documents} for name, f in figures.items()}
-        return {**cells, "difference": gap}
+    own: Rate
+    panel: Rate
+    difference: Rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PanelFigures:
     """What a panel has learned from labels, and its figures on held-out splits by name."""
 
+    command: str = "optimize.panel"
     dimension: str
-    is_pairs: bool
+    kind: Literal["pairwise", "rating"]
+    optimizer: str = "panel"
     seed: int
     level: Level
     data: DataCounts
-    fit: PanelFit
-    splits: Mapping[str, PanelSplit]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "command": "optimize.panel",
-            "dimension": self.dimension,
-            "kind": "pairwise" if self.is_pairs else "rating",
-            "optimizer": "panel",
-            "seed": self.seed,
-            "level": self.level,
-            "data": self.data.to_json(),
-            "own": self.fit.own,
-            "shipped": self.fit.kind,
-            "gain": self.fit.gain._asdict(),
-            **{name: split.to_json() for name, split in self.splits.items()},
-        }
+    fit: PanelFit = field(metadata=FLAT)
+    splits: Mapping[str, PanelSplit] = field(metadata=FLAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +115,7 @@ class PanelRun:
         shipped = [entry for entry in self.members if entry.name in self.weights and entry.judge]
         per_1000_rows = (entry.usage.cost_per_1000_rows for entry in shipped)
         cells = {
-            **self.figures.to_json(),
+            **to_json(self.figures),
             "members": [self._member_json(entry) for entry in self.members],
             "cost_per_1000_rows": total_dollars(per_1000_rows),
             "cost_usd": total_dollars(e.usage.cost_usd for e in self.members if e.judge),
@@ -216,7 +197,7 @@ def join(flags: argparse.Namespace) -> PanelRun | None:
         else:
             joined = _join(judges, fit.parts)
             met = _with_ids(task.items(joined), parts["learned"])
-            provenance = figures.to_json()
+            provenance = to_json(figures)
             provenance["data"]["constructed"] = figures.data.is_constructed
             provenance["tuned_on"] = tuned_keys(met, joined.subject)
             replace(joined, provenance=provenance).save(folder / JUDGE, overwrite=True)
@@ -283,7 +264,7 @@ def learn_and_measure(
     }
     return PanelFigures(
         dimension=task.dimension,
-        is_pairs=first.is_pairs,
+        kind="pairwise" if first.is_pairs else "rating",
         seed=seed,
         level=task.level,
         data=DataCounts.of(task.labelled, first.items),
@@ -296,8 +277,11 @@ def _beside(panel: Scored, own: Scored) -> PanelSplit:
     """What ships beside the best single judge, where both scored: rho, or accuracy of pairs."""
     both = np.flatnonzero(~np.isnan(panel.scores + own.scores)).tolist()
     panel, own = panel.of_rows(both), own.of_rows(both)
-    figure = order_figures if panel.is_pairs else rho
-    return PanelSplit(own=figure(own), panel=figure(panel), difference=contrast_of(panel, own))
+    figures = [order_figures(s) if s.is_pairs else rho(s) for s in (own, panel)]
+    rates = [Rate(figure.value, figure.interval, figure.n_documents) for figure in figures]
+    gap = contrast_of(panel, own)
+    difference = Rate(gap.value, gap.interval, gap.terms.size)
+    return PanelSplit(own=rates[0], panel=rates[1], difference=difference)
 
 
 def _with_ids(items: Items, ids: set[str]) -> Items:
@@ -337,7 +321,7 @@ def _answer(run: PanelRun) -> list[str]:
     figures, fit = run.figures, run.figures.fit
     better = "does better" if fit.kind != "own" else "does not clearly do better"
     unit = "system" if figures.level == "system" else "document"
-    symbol = "accuracy" if figures.is_pairs else f"{figures.level}-level rho"
+    symbol = "accuracy" if figures.kind == "pairwise" else f"{figures.level}-level rho"
     return [
         f"{figures.dimension}: {KINDS[fit.kind]} ({fit.own} is the best alone).",
         f"On {counted(fit.gain.n, 'document')}, each scored by what the others taught, a panel "
@@ -345,7 +329,7 @@ def _answer(run: PanelRun) -> list[str]:
         f"{number_text(fit.gain.value, signed=True)} rho ± {number_text(fit.gain.error)} (standard "
         "error).",
         *(
-            f"On {title} ({counted(split.difference.terms.size, unit)}), {symbol}: best single "
+            f"On {title} ({counted(split.difference.n, unit)}), {symbol}: best single "
             f"judge {figure_text(split.own)}, chosen {figure_text(split.panel)}, difference "
             f"{figure_text(split.difference, signed=True)}."
             for name, title in SPLITS.items()

@@ -23,7 +23,7 @@ from judges.loading import load
 from judges.panel import AnyJudge
 from judges.tables.in_memory import Rows
 from judges.terminal import FAILED
-from optimize.figures.as_json import judgement_rows
+from optimize.figures.as_json import judgement_rows, to_json
 from optimize.inputs.flags import Parser, SettingsError, refuse_secret, run, values_of
 from optimize.inputs.labelled import AnyLevel, AnyPath, Labelled, find_subject
 from optimize.items import is_two_valued
@@ -41,10 +41,9 @@ from optimize.measuring.scored import Scored, unmet_rows
 from optimize.measuring.swap import SwapResult
 from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
-from optimize.report.swap import swap_lines
 from optimize.report.verification import verification_lines
 from optimize.statistics.correlations import PRIMARY, Correlation, Level, Undefined
-from optimize.swap import MARGIN, swap
+from optimize.swap import MARGIN, swap, swap_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +116,8 @@ class Measurement:
 
     def summary(self) -> dict[str, Any]:
         """What `dspy-judges verify --json` prints of it."""
-        return self.result.to_json()
+        summary: dict[str, Any] = to_json(self.result)
+        return summary
 
     def __str__(self) -> str:
         return "\n".join(verification_lines(self.result))

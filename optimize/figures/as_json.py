@@ -10,9 +10,11 @@ from judges.judgement import AnyJudgement, Judgement
 from judges.prompt import encodable
 from optimize.figures.as_text import DIGITS as DIGITS
 from optimize.items import Item
-from optimize.statistics.intervals import Figure
+from optimize.statistics.intervals import Figure, IntervalEstimate
 
 Cell = dict[str, Any]
+# The metadata of a field whose parts stand among the others.
+FLAT = {"json": "flat"}
 
 
 def json_number(value: float, digits: int | None = None) -> float | None:
@@ -22,40 +24,48 @@ def json_number(value: float, digits: int | None = None) -> float | None:
     return (float(value) if digits is None else round(float(value), digits)) + 0.0
 
 
-def to_json(result: Any) -> Any:
-    """A result as JSON has it: numbers to six digits, and null for what does not exist.
+def to_json(result: Any, digits: int | None = DIGITS) -> Any:
+    """A result as JSON has it: a dataclass is an object of its fields, or has a `to_json`.
 
-    A dataclass without a `to_json` of its own is an object of its fields.
+    Numbers of dataclasses have six digits (None: all), and are null where they do not exist.
     """
     if hasattr(result, "to_json"):
         return result.to_json()
     if is_dataclass(result):
-        return fields_json(result)
+        return fields_json(result, digits=digits)
+    if hasattr(result, "_asdict"):
+        return result._asdict()
     if isinstance(result, Mapping):
-        return {name: to_json(value) for name, value in result.items()}
-    if isinstance(result, list | tuple):
-        return [to_json(value) for value in result]
-    return json_number(result, DIGITS) if isinstance(result, float) else result
+        return {name: to_json(value, digits) for name, value in result.items()}
+    return [to_json(v, digits) for v in result] if isinstance(result, list | tuple) else result
 
 
-def fields_json(result: Any, *without: str) -> Cell:
-    """A dataclass' fields as JSON has them; of its `interval` the ends, null where it is None."""
+def fields_json(result: Any, *without: str, digits: int | None = DIGITS) -> Cell:
+    """A dataclass' fields as JSON has them.
+
+    An interval becomes its ends, null where it is None. The parts of a FLAT field stand among the
+    others. A field that is None or False by default is left out where it still is.
+    """
     cells: Cell = {}
-    for name in (field.name for field in fields(result) if field.name not in without):
-        value = getattr(result, name)
-        if name == "interval":
-            cells |= {"low": None, "high": None} if value is None else fields_json(value)
+    for each in fields(result):
+        name, value = each.name, getattr(result, each.name)
+        if name in without or (value is each.default and (value is None or value is False)):
+            continue
+        if name.endswith("interval"):
+            for end in ("low", "high"):
+                number = getattr(value, end, math.nan)
+                cells[name.removesuffix("interval") + end] = json_number(number, digits)
+        elif each.metadata == FLAT:
+            cells |= to_json(value, digits)
         else:
-            cells[name] = to_json(value)
+            is_number = isinstance(value, float)
+            cells[name] = json_number(value, digits) if is_number else to_json(value, digits)
     return cells
 
 
 def figure_json(figure: Figure, digits: int | None = DIGITS) -> Cell:
-    """A figure and the ends of its interval alone; all digits where `digits` is None."""
-    interval = figure.interval
-    ends = {"low": interval.low, "high": interval.high} if interval else {}
-    numbers = {"value": figure.value, "low": math.nan, "high": math.nan, **ends}
-    return {name: json_number(number, digits) for name, number in numbers.items()}
+    """A figure and the ends of its interval alone."""
+    return fields_json(IntervalEstimate(figure.value, figure.interval), digits=digits)
 
 
 def judgement_rows(

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dspy_judges.errors import UsageError
 from judges.cli.flags import Parser as OneLineParser
@@ -107,20 +107,14 @@ def add_label_flags(group: Any, required: str | None = None) -> None:
     add("--judge", dest="map", metavar="PART", type="judge={}".format, help=about, **several)
 
 
-class Result(Protocol):
-    """What a command ends with; JSON is one view of it, lines of text are the other."""
-
-    def to_json(self) -> dict[str, Any]: ...
+AnyResult = TypeVar("AnyResult")
 
 
-AnyResult = TypeVar("AnyResult", bound=Result)
+def print_json(result: object) -> None:
+    """Print a result as --json asks for it."""
+    from optimize.figures.as_json import as_json, to_json  # which a help text does without
 
-
-def print_json(result: Result) -> None:
-    """Print what --json asks for."""
-    from optimize.figures.as_json import as_json  # which a help text does without
-
-    print_output(as_json(result.to_json(), indent=1))
+    print_output(as_json(to_json(result), indent=1))
 
 
 def run(

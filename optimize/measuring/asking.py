@@ -219,10 +219,10 @@ class Entry:
         return replace(self, items=items, expected=paid)
 
     def to_json(self) -> dict[str, Any]:
-        """Its name and source, and what asking it took."""
+        """Its name and source, what asking it took, and why it has no scores."""
         lm = self.judge.lm if self.judge else None
-        source = "judge" if lm else "recorded"
-        return {"name": self.name, "source": source, "lm": lm, **asdict(self.usage)}
+        cells = {"name": self.name, "source": "judge" if lm else "recorded", "lm": lm}
+        return cells | asdict(self.usage) | ({"why": self.reason} if self.reason else {})
 
 
 def total_dollars(amounts: Iterable[float | None]) -> float | None:

@@ -3,11 +3,11 @@
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import DIGITS, figure_json, json_number
+from optimize.figures.as_json import FLAT
 from optimize.items import DataCounts
 from optimize.measuring.asking import Entry, JudgeUsage, Task, total_dollars
 from optimize.measuring.scorecard import Scorecard
@@ -21,21 +21,32 @@ Standing = Literal["best", "as good", "unclear", "worse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """One judge's figure less another's on the same documents (at system level, systems)."""
+
+    value: float
+    interval: Interval | None
+    error: float | None = None
+    n_documents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedJudge:
     """One judge of a comparison, on rows that all judges have.
 
     `standing`: "as good" as the best within one standard error, "worse" by the interval of the
     difference, else "unclear", or itself the "best". `n_met` of its rows taught it; they are set
-    apart unless `is_on_met`. `n_given` of the rows measured are on documents that it was tuned on.
+    apart unless `tuned_on_these_labels`. `n_given` of the rows measured are on documents that it
+    was tuned on.
     """
 
-    entry: Entry
-    card: Scorecard
-    difference: Contrast | None
-    standing: Standing
+    entry: Entry = field(metadata=FLAT)
     n_met: int
     n_given: int
-    is_on_met: bool
+    tuned_on_these_labels: bool
+    card: Scorecard = field(metadata=FLAT)
+    difference: Difference | None
+    standing: Standing
 
     @property
     def name(self) -> str:
@@ -45,71 +56,34 @@ class ComparedJudge:
     def usage(self) -> JudgeUsage:
         return self.entry.usage
 
-    def to_json(self) -> dict[str, Any]:
-        gap = self.difference
-        return {
-            **self.entry.to_json(),
-            "n_met": self.n_met,
-            "n_given": self.n_given,
-            "tuned_on_these_labels": self.is_on_met,
-            **self.card.to_json(),
-            "difference": gap
-            and {
-                **figure_json(gap),
-                "error": json_number(gap.error, DIGITS),
-                "n_documents": len(gap.documents),
-            },
-            "standing": self.standing,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeComparison:
-    """Judges side by side, the best first; `left_out` are those without a figure, with the reason.
+    """Judges side by side, the best (`reference`) first; `left_out` are those without a figure.
 
     `n_labelled` outputs or pairs have labels; `data` counts those that are compared.
     """
 
     dimension: str
+    kind: Literal["pairwise", "rating"]
     level: Level
     data: DataCounts
     n_labelled: int
+    reference: str
     judges: Sequence[ComparedJudge]
     left_out: Sequence[Entry]
     cost_usd: float | None
 
     @property
-    def is_pairs(self) -> bool:
-        return self.judges[0].card.is_pairs
-
-    @property
-    def is_binary(self) -> bool:
-        return self.judges[0].card.two_values is not None
-
-    @property
-    def unit(self) -> str:
-        """What was judged, in the plural."""
-        return self.judges[0].card.unit
+    def card(self) -> Scorecard:
+        return self.judges[0].card
 
     @property
     def figure_name(self) -> str:
         """What judges are ranked by."""
-        if self.is_binary:
+        if self.card.two_values:
             return "balanced accuracy"
-        return "accuracy" if self.is_pairs else "rho"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "dimension": self.dimension,
-            "kind": "pairwise" if self.is_pairs else "rating",
-            "level": self.level,
-            "data": self.data.to_json(),
-            "n_labelled": self.n_labelled,
-            "reference": next(judge.name for judge in self.judges if judge.standing == "best"),
-            "judges": [judge.to_json() for judge in self.judges],
-            "left_out": [{**entry.to_json(), "why": entry.reason} for entry in self.left_out],
-            "cost_usd": self.cost_usd,
-        }
+        return "accuracy" if self.card.is_pairs else "rho"
 
 
 def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
@@ -144,19 +118,21 @@ def compare_judges(entries: Sequence[Entry], task: Task) -> JudgeComparison:
         judges.append(
             ComparedJudge(
                 entry=entry,
+                n_met=len(common[entry.name].met),
+                n_given=len(own.given - own.met),
+                tuned_on_these_labels=bool(own.met),
                 card=cards[entry.name],
                 difference=difference,
                 standing=standing,
-                n_met=len(common[entry.name].met),
-                n_given=len(own.given - own.met),
-                is_on_met=bool(own.met),
             )
         )
     return JudgeComparison(
         dimension=task.dimension,
+        kind="pairwise" if best.is_pairs else "rating",
         level=task.level,
         data=DataCounts.of(task.labelled, best.items),
         n_labelled=len(task.items()),
+        reference=measured[0].name,
         judges=judges,
         left_out=[entry for entry in entries if entry.scored is None],
         cost_usd=total_dollars(entry.usage.cost_usd for entry in entries if entry.judge),
@@ -198,7 +174,7 @@ def unmet_by_all(common: Mapping[str, Scored]) -> dict[str, Scored]:
 
 def _beside_best(
     scored: Scored, best: Scored, n_judges: int, *, is_binary: bool
-) -> tuple[Contrast, Standing]:
+) -> tuple[Difference, Standing]:
     """A judge less the best, with an interval that holds for every two judges together.
 
     The best one was chosen by the figures themselves, so that every two judges count as compared
@@ -206,16 +182,19 @@ def _beside_best(
     """
     contrast = contrast_of(scored, best, is_binary=is_binary)
     # What the interval rests on: documents, at system level systems.
-    value, n = contrast.value, contrast.terms.size
+    value, interval, n = contrast.value, contrast.interval, contrast.terms.size
     standing: Standing = "as good" if abs(value) <= contrast.error < math.inf else "unclear"
-    if contrast.interval is None:
-        return contrast, standing
-    from scipy.special import stdtrit
+    if interval is not None:
+        from scipy.special import stdtrit
 
-    wider = stdtrit(n - 1, 1 - 0.025 / math.comb(n_judges, 2)) / stdtrit(n - 1, 0.975)
-    ends = (contrast.interval.low, contrast.interval.high)
-    low, high = (float(value + wider * (end - value)) for end in ends)
-    return replace(contrast, interval=Interval(low, high)), "worse" if high < 0 else standing
+        wider = stdtrit(n - 1, 1 - 0.025 / math.comb(n_judges, 2)) / stdtrit(n - 1, 0.975)
+        low, high = (value + wider * (end - value) for end in (interval.low, interval.high))
+        interval = Interval(float(low), float(high))
+        standing = "worse" if high < 0 else standing
+    n_documents = len(contrast.documents)
+    return Difference(
+        value=value, interval=interval, error=contrast.error, n_documents=n_documents
+    ), standing
 
 
 def contrast_of(a: Scored, b: Scored, *, is_binary: bool = False) -> Contrast:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from optimize.figures.as_text import PLURALS, counted, interval_text
 from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.measuring.verification import Gate, Verification
-from optimize.statistics.floor import further_outputs, outcome
+from optimize.statistics import floor
 from optimize.statistics.intervals import Figure
 from optimize.statistics.two_values import Rate
 
@@ -44,17 +44,20 @@ def hold(result: Verification, floors: Mapping[str, float]) -> Gate:
         if math.isnan(figure.value):
             value = "undefined"
         text = f"{title} {value}, --min-{name} {least:g}"
-        verdict = outcome(figure.interval, least)
+        verdict = floor.outcome(figure.interval, least)
         if verdict == "holds":
             text = f"{title} {value} >= {least:g}"
         elif verdict == "undecided":
             text += f": {_would_decide(result, figure, word, least)}"
         reasons[verdict].append(text)
+    held, short, undecided = reasons.values()
+    outcome = next((name for name in ("falls short", "undecided", "holds") if reasons[name]), None)
     return Gate(
-        held=reasons["holds"],
-        short=reasons["falls short"],
-        undecided=reasons["undecided"],
-        has_floors=bool(floors),
+        gate=outcome,
+        held=held,
+        short=short,
+        undecided=undecided,
+        passed=not (short or undecided),
     )
 
 
@@ -64,7 +67,7 @@ def _would_decide(result: Verification, figure: Figure, word: str, least: float)
     if card and word and (n_more := card.judge.n_more[word]):
         return f"{counted(n_more, f'more {word}')} would give an interval"
     if isinstance(figure, Rate) and (ends := figure.interval):
-        n_further = further_outputs(figure.value, ends.low, ends.high, least, figure.n)
+        n_further = floor.further_outputs(figure.value, ends.low, ends.high, least, figure.n)
         if n_further:
             return f"about {counted(n_further, f'more {word}')} would decide, if it stays"
     return f"label more {PLURALS.get(word, 'documents')}"
@@ -85,5 +88,5 @@ def _unmeasured(result: Verification, *, has_floors: bool) -> Iterator[str]:
             f"{missing:,} of {number + missing:,} labels have no record; at most "
             f"{MOST_FAILED:.0%} may"
         )
-    if result.is_on_met:
+    if result.tuned_on_these_labels:
         yield f"it was tuned on {result.n_met:,} of these {result.card.unit}"

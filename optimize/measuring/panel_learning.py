@@ -13,7 +13,7 @@ weights nor which judge is the own one.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -64,6 +64,10 @@ class PanelFit:
     alone: Mapping[str, float]
     adds: Mapping[str, PanelGain]
     passed_over: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """What ships, and the gain that decided it."""
+        return {"own": self.own, "shipped": self.kind, "gain": self.gain._asdict()}
 
     def scores(self, by_name: Mapping[str, Vector]) -> Vector:
         """What ships says of rows that its members scored; NaN where one of them failed."""

@@ -1,14 +1,14 @@
 """A scorecard: every figure of one judge's scores beside people's labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from judges.judgement import Preference
 from judges.labels.types import LabelError, LabelledOutput, LabelledSet
-from optimize.figures.as_json import Cell, fields_json, to_json
+from optimize.figures.as_json import FLAT, Cell, fields_json, to_json
 from optimize.items import annotation_matrix, levels_of
 from optimize.measuring.scored import Scored
 from optimize.statistics.correlations import (
@@ -27,7 +27,7 @@ from optimize.statistics.human import (
     one_annotator,
     reliability,
 )
-from optimize.statistics.intervals import Figure, Vector
+from optimize.statistics.intervals import Figure, Interval, Vector
 from optimize.statistics.plain import (
     OrderAgreement,
     ScaleComparison,
@@ -40,33 +40,43 @@ from optimize.statistics.two_values import Rate, TwoValues, two_values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFigures:
-    """What pairs show when both orders of a pair are told apart; a tie is half right.
+    """Accuracy over the pairs on which people prefer a side; a tie is half right.
 
-    The accuracies are of each order alone and their mean, on pairs on which people prefer a side.
-    `order_agreement` is the share of pairs with the same answer in both orders, without the
-    `n_failed` pairs.
+    `accuracy` is of both orders together (the side of the joint margin). The orders taken alone are
+    told apart by which output came first, and their mean is what some tables call accuracy.
+    `order_agreement` is the share of pairs with the same answer in both, failed pairs left out.
     """
 
+    accuracy: float
+    accuracy_interval: Interval | None
     accuracy_mean_of_orders: float
     accuracy_order_ab: float
     accuracy_order_ba: float
     order_agreement: float
     n_pairs: int
+    n_decided: int
+    n_ties: int
+    n_documents: int
     n_failed: int
 
     @classmethod
-    def of(cls, scored: Scored) -> "PairFigures":
+    def of(cls, scored: Scored, order: OrderAgreement) -> "PairFigures":
         verdicts = [each for each in scored.judgements if isinstance(each, Preference)]
         choices = np.sign(np.array([(each.margin_ab, each.margin_ba) for each in verdicts]))
         answered = ~np.isnan(choices).any(axis=1)
         decided = answered & (scored.human != 0)
         right = (1 + choices[decided] * np.sign(scored.human[decided, None])) / 2
         return cls(
+            accuracy=order.value,
+            accuracy_interval=order.interval,
             accuracy_mean_of_orders=_mean(right),
             accuracy_order_ab=_mean(right[:, 0]),
             accuracy_order_ba=_mean(right[:, 1]),
             order_agreement=_mean((choices[:, 0] == choices[:, 1])[answered]),
             n_pairs=len(verdicts),
+            n_decided=order.n_pairs,
+            n_ties=order.n_ties,
+            n_documents=order.n_documents,
             n_failed=len(scored.failures),
         )
 
@@ -95,11 +105,10 @@ class TwoValueFigures:
         return [self.judge.tpr, self.judge.tnr, self.judge.kappa]
 
     def to_json(self) -> Cell:
-        cells, rates = fields_json(self.judge), fields_json(self.constant)
-        counts = {name: cells.pop(name) for name in ("n_more", "n_documents")}
-        for name in ("confusion", *counts):
-            rates.pop(name)
-        return {**cells, "constant": {"word": self.constant_word, **rates}, **counts}
+        rates = fields_json(self.judge, "n_more", "n_documents")
+        always = fields_json(self.constant, "confusion", "n_more", "n_documents")
+        constant = {"word": self.constant_word, **always}
+        return {**rates, "constant": constant, **to_json(self.judge)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,12 +116,14 @@ class PeopleFigures:
     """The judge among the annotators, whose `names` are in the order of their columns.
 
     `agreement` holds the judge beside each annotator, then every two annotators. `one_annotator` is
-    None where people do not tell outputs apart.
+    None where people do not tell outputs apart. Rho reaches about `bound` at most, the root of the
+    `reliability` of the mean label.
     """
 
     names: tuple[str, ...]
     alpha: float
     reliability: float
+    bound: float
     one_annotator: OneAnnotator | None
     agreement: tuple[AnnotatorAgreement, ...]
 
@@ -135,10 +146,12 @@ class PeopleFigures:
         where: Any = {"level": scored.level, "system": scored.systems}
         scale = scored.scale if scored.within_scale else None
         judge = scored.passes if scored.is_binary else scored.scores
+        reliable = reliability(ratings, documents, **where)
         return cls(
             names=tuple(names),
             alpha=krippendorff_alpha(ratings),
-            reliability=reliability(ratings, documents, **where),
+            reliability=reliable,
+            bound=reliable**0.5,
             one_annotator=one_annotator(scored.scores, ratings, documents, **where),
             agreement=annotator_agreement(ratings, documents, judge=judge, scale=scale, **where),
         )
@@ -156,18 +169,11 @@ class PeopleFigures:
         return [self.names[column] for column in (row.first, row.second) if column is not None]
 
     def to_json(self) -> Cell:
-        """`bound`, the root of the reliability, is about the highest rho that a judge reaches."""
         rows = [(self.names_of(row), fields_json(row, "first", "second")) for row in self.agreement]
-        return {
-            "alpha": to_json(self.alpha),
-            "reliability": to_json(self.reliability),
-            "bound": to_json(self.reliability**0.5),
-            "one_annotator": to_json(self.one_annotator),
-            "agreement": {
-                "judge": [{"annotator": n[0], **row} for n, row in rows if len(n) == 1],
-                "annotators": [{"annotators": n, **row} for n, row in rows if len(n) == 2],
-            },
-        }
+        judge = [{"annotator": names[0], **row} for names, row in rows if len(names) == 1]
+        people = [{"annotators": names, **row} for names, row in rows if len(names) == 2]
+        agreement = {"judge": judge, "annotators": people}
+        return {**fields_json(self, "names"), "agreement": agreement}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +187,9 @@ class Scorecard:
 
     correlations: tuple[Correlation, ...]
     order: OrderAgreement
-    scales: ScaleComparison | None = None
-    pairs: PairFigures | None = None
-    two_values: TwoValueFigures | None = None
+    scales: ScaleComparison | None
+    pairs: PairFigures | None = field(default=None, metadata=FLAT)
+    two_values: TwoValueFigures | None = field(default=None, metadata=FLAT)
     people: PeopleFigures | None = None
 
     @classmethod
@@ -193,11 +199,12 @@ class Scorecard:
         `is_binary`: whether figures of pass and fail are among them; by default they are where
         labels and scores allow.
         """
-        binary = scored.is_binary if is_binary is None else is_binary
+        binary, order = scored.is_binary if is_binary is None else is_binary, order_figures(scored)
         return cls(
             correlations=(rho(scored),),
-            order=order_figures(scored),
-            pairs=PairFigures.of(scored) if scored.is_pairs else None,
+            order=order,
+            scales=None,
+            pairs=PairFigures.of(scored, order) if scored.is_pairs else None,
             two_values=TwoValueFigures.of(scored) if binary else None,
         )
 
@@ -236,17 +243,14 @@ class Scorecard:
         """The share that is to beat a coin: `order`, of two values the balanced accuracy."""
         return self.two_values.judge.balanced_accuracy if self.two_values else self.order
 
+    @property
+    def ties(self) -> float | None:
+        """The share of the pairs that people order on which the judge is tied."""
+        return self.order.n_ties / self.order.n_pairs if self.order.n_pairs else None
+
     def to_json(self) -> Cell:
-        order = self.order
-        return {
-            "correlations": to_json(self.correlations),
-            "order": to_json(order),
-            "scales": self.scales and _scales_json(self.scales),
-            "ties": order.n_ties / order.n_pairs if order.n_pairs else None,
-            **(_pairs_json(self.pairs, order) if self.pairs else {}),
-            **(self.two_values.to_json() if self.two_values else {}),
-            **({"people": self.people.to_json()} if self.people else {}),
-        }
+        first = dict.fromkeys(("correlations", "order", "scales"))
+        return {**first, "ties": self.ties, **fields_json(self)}
 
 
 def correlation_of(
@@ -301,33 +305,6 @@ def scale_figures(scored: Scored) -> ScaleComparison | None:
     if scored.is_pairs or not scored.within_scale or scored.items.is_weighted:
         return None
     return compare_scales(scored.scores, scored.human, scored.documents)
-
-
-def _scales_json(scales: ScaleComparison) -> Cell:
-    cells = fields_json(scales)
-    counts = {name: cells.pop(name) for name in ("n_outputs", "n_documents")}
-    ends = cells.pop("shift_interval") or {"low": None, "high": None}
-    named = {f"shift_{end}": number for end, number in ends.items()}
-    return {**cells, "is_shifted": scales.is_shifted, **counts, **named}
-
-
-def _pairs_json(pairs: PairFigures, order: OrderAgreement) -> Cell:
-    """`accuracy` is of both orders together, by the side of the joint margin."""
-    cells, accuracy = fields_json(pairs), fields_json(order)
-    counts = {
-        "n_pairs": cells.pop("n_pairs"),
-        "n_decided": order.n_pairs,
-        "n_ties": order.n_ties,
-        "n_documents": order.n_documents,
-        "n_failed": cells.pop("n_failed"),
-    }
-    return {
-        "accuracy": accuracy["value"],
-        "accuracy_low": accuracy["low"],
-        "accuracy_high": accuracy["high"],
-        **cells,
-        **counts,
-    }
 
 
 def _mean(values: Vector) -> float:

@@ -6,18 +6,19 @@ Of judges that are worse by the margin at most 5 of 100 pass (benchmarks/swaps.p
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from optimize.figures.as_json import figure_json, json_number
+from optimize.figures.as_json import FLAT, fields_json, json_number
 from optimize.figures.as_text import short_name
 from optimize.inputs.flags import MOST_FAILED
 from optimize.measuring.asking import Entry, Task
 from optimize.measuring.comparison import (
     ComparedJudge,
+    Difference,
     JudgeComparison,
     compare_judges,
     contrast_of,
@@ -41,15 +42,18 @@ class SwapResult:
     """The certificate of a swap; in `comparison` the new judge comes first, then the old one.
 
     `difference` is the new judge's figure less the old one's, with its 90 % interval over
-    documents (at system level over systems). Of the `changed` rows those that moved most come
-    first.
+    documents (at system level over systems). `moved` and `people_side_with` count all changed
+    rows; of these `changed` holds the first, which moved most.
     """
 
-    comparison: JudgeComparison
-    outcome: Outcome
+    comparison: JudgeComparison = field(metadata=FLAT)
+    swap: Outcome
     margin: float
-    difference: Contrast
+    difference: Difference
     documents_to_decide: int | None
+    n_changed: int
+    moved: Counter[str]
+    people_side_with: Counter[str]
     changed: Sequence[Mapping[str, Any]]
 
     @property
@@ -71,7 +75,7 @@ class SwapResult:
     def verdict(self) -> str:
         """What these labels certify, in a sentence."""
         new, old = (short_name(judge.name) for judge in self.judges)
-        margin, outcome = f"{self.margin:g}", self.outcome
+        margin, outcome = f"{self.margin:g}", self.swap
         by = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
             if self.is_below:
@@ -86,33 +90,19 @@ class SwapResult:
 
     @property
     def is_undecided(self) -> bool:
-        return self.outcome == "undecided"
+        return self.swap == "undecided"
 
     @property
     def faults(self) -> list[str]:
         """The verdict where it keeps the new judge out, as a gate words it."""
         words = {"worse": "falls short", "undecided": "undecided"}
-        return [f"{words[self.outcome]}: {self.verdict}"] if self.outcome in words else []
-
-    def count(self, name: str) -> Counter[str]:
-        """How often the changed rows have each value in a column."""
-        return Counter(row[name] for row in self.changed)
+        return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
 
     def to_json(self) -> dict[str, Any]:
-        n_documents = self.difference.terms.size
-        return {
-            **self.comparison.to_json(),
-            "swap": self.outcome,
-            "margin": self.margin,
-            "difference": {**figure_json(self.difference), "n_documents": n_documents},
-            "documents_to_decide": self.documents_to_decide,
-            "n_changed": len(self.changed),
-            "moved": self.count("moved"),
-            "people_side_with": self.count("people_side_with"),
-            "changed": self.changed[:MOST_CHANGED],
-            "short": [self.verdict] if self.outcome == "worse" else [],
-            "undecided": [self.verdict] if self.outcome == "undecided" else [],
-        }
+        """All of it, and the verdict where it is the gate's."""
+        short = [self.verdict] if self.swap == "worse" else []
+        undecided = [self.verdict] if self.swap == "undecided" else []
+        return {**fields_json(self), "short": short, "undecided": undecided}
 
 
 def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult:
@@ -127,18 +117,22 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult
     judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
     a, b = a.of_rows(judged), b.of_rows(judged)
     contrast, interval, least = difference_of(a, b)
-    outcome, needed = outcome_of(interval, margin), None
+    outcome, needed, changed = outcome_of(interval, margin), None, changed_rows(a, b)
     if a.met or b.met:
         outcome = "undecided"  # and no number of labels like these would help
     elif interval and outcome == "undecided":
         needed = documents_to_decide(contrast.terms, least, margin)
+    n = contrast.terms.size
     return SwapResult(
         comparison=replace(comparison, judges=judges),
-        outcome=outcome,
+        swap=outcome,
         margin=margin,
-        difference=replace(contrast, interval=interval),
+        difference=Difference(value=contrast.value, interval=interval, n_documents=n),
         documents_to_decide=needed,
-        changed=changed_rows(a, b),
+        n_changed=len(changed),
+        moved=Counter(row["moved"] for row in changed),
+        people_side_with=Counter(row["people_side_with"] for row in changed),
+        changed=changed[:MOST_CHANGED],
     )
 
 

@@ -1,10 +1,10 @@
 """What a tuning run ends with: what ships and why, both judges on held-out labels, and the cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from optimize.figures.as_json import figure_json, to_json
+from optimize.figures.as_json import FLAT, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
 from optimize.search.optimizer import LastRound
@@ -13,6 +13,9 @@ from optimize.statistics.intervals import Figure
 
 # JSON's names of the untuned and the tuned judge.
 JudgeName = Literal["seed", "tuned"]
+# What stands in summary.json before the figures, and what stands last.
+FIRST = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
+LAST = ["request_changes", "tuned_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +74,12 @@ class TuningResult:
     lm_calls: int
     proposer_calls: int
     cached_calls: int
-    spending: Mapping[str, Any]
+    spending: Mapping[str, Any] = field(metadata=FLAT)
     seconds: float
     last_round: LastRound | None = None
     max_cost: float | None = None
-    cost_per_1000_rows: Mapping[JudgeName, float] | None = None
-    request_changes: Sequence[str] = ()
+    cost_per_1000_rows: Mapping[str, float] | None = None
+    request_changes: Sequence[str] | None = None
     tuned_file: str | None = None
 
     @property
@@ -111,37 +114,12 @@ class TuningResult:
 
     def to_json(self) -> dict[str, Any]:
         """What summary.json holds."""
-        cells = {
-            "dimension": self.dimension,
-            "lm": self.lm,
-            "optimizer": self.optimizer,
-            "seed": self.seed,
-            "level": self.level,
-            "objective": self.objective,
-            "data": self.data.to_json(),
-            "seed_judge": self._rhos("seed"),
-            "tuned_judge": self._rhos("tuned"),
-            "gain": {"test": None} | {n: figure_json(s.gain) for n, s in self.splits.items()},
-            "shipped": self.shipped,
-            "why": self.why,
-            "limit_reached": self.limit_reached or None,
-            "risk": self.risk,
-            "ship": self.ship,
-            "lm_calls": self.lm_calls,
-            "proposer_calls": self.proposer_calls,
-            "cached_calls": self.cached_calls,
-            **self.spending,
-            "seconds": self.seconds,
-            "last_round": to_json(self.last_round),
-            "max_cost": self.max_cost,
-            "cost_per_1000_rows": self.cost_per_1000_rows
-            and {f"{name}_judge": cost for name, cost in self.cost_per_1000_rows.items()},
-            **self._on_test(),
-            "request_changes": list(self.request_changes) or None,
-            "tuned_file": self.tuned_file,
-        }
-        always = ("cost_usd", "scales")
-        return {name: cell for name, cell in cells.items() if cell is not None or name in always}
+        cells = fields_json(self, "test", "unseen")
+        first = {name: cells[name] for name in FIRST}
+        last = {name: cells.pop(name) for name in LAST if name in cells}
+        rhos = {"seed_judge": self._rhos("seed"), "tuned_judge": self._rhos("tuned")}
+        gains = {"test": None} | {n: figure_json(split.gain) for n, split in self.splits.items()}
+        return {**first, **rhos, "gain": gains, **cells, **self._on_test(), **last}
 
     def _rhos(self, judge: JudgeName) -> dict[str, Any]:
         splits = {"test": self.test, "test_unseen_systems": self.unseen}
@@ -152,15 +130,16 @@ class TuningResult:
         if not (card := self.card):
             return {}
         gains = {n: s.balanced_gain for n, s in self.splits.items() if s.balanced_gain}
-        card_json, order = card.to_json(), self._of_both("order")
+        details, order = card.to_json(), self._of_both("order")
         accuracy = {name: cell["value"] for name, cell in order["test"].items()}
+        balanced = {name: figure_json(gain) for name, gain in gains.items()}
         return {
-            "balanced_gain": {name: figure_json(gain) for name, gain in gains.items()} or None,
+            **({"balanced_gain": balanced} if gains else {}),
             "order": order,
-            "scales": card_json["scales"],
-            "people": card_json.get("people"),
-            "two_values": self._of_both("two_values") if card.two_values else None,
-            "accuracy": accuracy if card.is_pairs else None,
+            "scales": details["scales"],
+            **({"people": details["people"]} if card.people else {}),
+            **({"two_values": self._of_both("two_values")} if card.two_values else {}),
+            **({"accuracy": accuracy} if card.is_pairs else {}),
         }
 
     def _of_both(self, name: str) -> dict[str, dict[str, Any]]:

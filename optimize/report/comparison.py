@@ -30,7 +30,7 @@ def comparison_lines(result: JudgeComparison, seconds: float, folder: str) -> li
     cost = f"{cost_text(result.cost_usd)} in {seconds:,.0f} s."
     sentences = [*comparison_answer(result), ("Next", step), *left_out, ("Cost", cost)]
     return [
-        *wrapped(f"{result.dimension} on {labels_text(result.data, result.unit)}"),
+        *wrapped(f"{result.dimension} on {labels_text(result.data, result.card.unit)}"),
         "",
         *paragraphs(sentences),
         "",
@@ -58,7 +58,7 @@ def comparison_answer(result: JudgeComparison) -> list[Titled]:
     """Which judge is best, how sure that is, and which of the others are as good."""
     best, *rest = result.judges
     card = best.card
-    answer = [("Warning", text) for judge in result.judges for text in _met(judge, result.unit)]
+    answer = [("Warning", text) for judge in result.judges for text in _met(judge, card.unit)]
     answer.append(("Best", f"{best.name} ({result.figure_name} {figure_text(card.headline)})."))
     if card.two_values:
         answer += zip(TWO_VALUES, two_value_sentences(card.two_values), strict=True)
@@ -78,7 +78,7 @@ def comparison_answer(result: JudgeComparison) -> list[Titled]:
 
 def _met(judge: ComparedJudge, unit: str) -> Iterator[str]:
     """Yield on how much of what is compared, and of what is set apart, a judge was tuned."""
-    if judge.is_on_met:
+    if judge.tuned_on_these_labels:
         yield f"{judge.name} was tuned on {judge.n_met:,} of these {unit}, which flatters it."
     elif judge.n_met:
         yield f"{judge.n_met:,} more {unit} that {judge.name} was tuned on are set apart."

@@ -61,7 +61,7 @@ def verification_step(result: Verification, *, has_page: bool = False) -> str:
         return "mend the failures; --report FILE.html lists the reasons"
     if result.data.is_constructed:
         return "measure it on labels of your own (--data FILE)"
-    if result.is_on_met:
+    if result.tuned_on_these_labels:
         return "measure it on labels that it was not tuned on (--data FILE)"
     page = "" if has_page else "--report FILE.html shows its worst errors"
     if card.two_values:
@@ -85,7 +85,7 @@ def _and_floors(step: str, result: Verification) -> str:
     """The step, and what holds the judge to its figure in CI, where nothing does."""
     flags = _floor_flags_of(result.card)
     held = f"{flags} holds it in CI" if flags else "too few labels for a floor: --against in CI"
-    has_gate = result.gate and result.gate.outcome
+    has_gate = result.gate and result.gate.gate
     return "; ".join(filter(None, [step, "" if has_gate else held]))
 
 
@@ -236,7 +236,7 @@ def comparison_step(result: JudgeComparison) -> str:
     """Which judge to use."""
     if result.data.is_constructed:
         return "Compare on labels of your own (`--data FILE`)."
-    if any(judge.is_on_met for judge in result.judges):
+    if any(judge.tuned_on_these_labels for judge in result.judges):
         return "Compare again on labels that no judge was tuned on."
     best, *rest = result.judges
     if math.isnan(best.card.headline.value):
@@ -263,11 +263,11 @@ def swap_step(result: SwapResult) -> str:
     comparison, interval, unit = result.comparison, result.difference.interval, result.unit
     if comparison.data.is_constructed:
         return "measure both on labels of your own (--data FILE); nobody gave these"
-    if any(judge.is_on_met for judge in comparison.judges):
+    if any(judge.tuned_on_these_labels for judge in comparison.judges):
         return "bring labels that neither was tuned on (--data FILE); here too few are left"
-    if result.outcome == "worse":
+    if result.swap == "worse":
         return "keep the old judge, or tune the new one on other labels (dspy-judges tune)"
-    if result.outcome != "undecided":
+    if result.swap != "undecided":
         if result.is_below:
             return (
                 "the new judge is worse by less than the margin: use it if its price is worth that"

@@ -230,13 +230,13 @@ def write_comparison(path: Path, result: JudgeComparison) -> None:
     """Write a comparison's page."""
     judges, data = result.judges, result.data
     points = {judge.name: (judge.card.headline, _cost(judge)) for judge in judges[:MAX_DRAWN]}
-    meaning = f"Agreement with people. {figure_meaning(judges[0].card, result.level)}"
+    meaning = f"Agreement with people. {figure_meaning(result.card, result.level)}"
     tables = [
         Table(head=head, rows=rows, caption=meaning) for head, rows in comparison_tables(result)
     ]
     use = ("judge", "failed", "ties", "seconds for 1,000", "calls", "spent", "plan")
     left_out = [(entry.name, entry.reason) for entry in result.left_out]
-    labels = ("Labels", labels_text(data, result.unit))
+    labels = ("Labels", labels_text(data, result.card.unit))
     write(
         path,
         f"{result.dimension}: {counted(len(judges), 'judge')} side by side",
@@ -266,12 +266,12 @@ def _cost(judge: ComparedJudge) -> str:
 
 
 def _use(judge: ComparedJudge) -> tuple[str, ...]:
-    usage, order = judge.usage, judge.card.order
+    usage = judge.usage
     seconds, asked = usage.seconds_per_1000_rows, usage.plan is not None
     return (
         judge.name,
         f"{judge.card.rho.n_failed:,}",
-        share_text(order.n_ties / order.n_pairs if order.n_pairs else None),
+        share_text(judge.card.ties),
         "" if seconds is None else f"{seconds:,.0f}",
         f"{usage.lm_calls:,}" if asked else "",
         cost_text(usage.cost_usd) if asked else "",

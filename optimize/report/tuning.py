@@ -162,7 +162,7 @@ def _cost(result: TuningResult) -> str:
     cost = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return cost
-    shipped, untuned, beside = costs[result.shipped], costs["seed"], ""
+    shipped, untuned, beside = costs[f"{result.shipped}_judge"], costs["seed_judge"], ""
     if result.shipped == "tuned":
         beside = f", {shipped / untuned:.1f} times the untuned judge's {cost_text(untuned)}"
     return f"{cost} 1,000 rows will cost {cost_text(shipped)}{beside}."

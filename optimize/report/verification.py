@@ -41,15 +41,14 @@ def verification_lines(
     table = f", {Path(page).with_suffix(f'.{MISSES}').name}" if page and two else ""
     last = f"Its errors: {page}{table}" if page else f"Next: {verification_step(result)}"
     # What does not hold is printed as an error.
-    holds = gate_lines(result) if gate and gate.passes else []
+    holds = gate_lines(result) if gate and gate.passed else []
     lines, last_lines = wrapped(*verification_answer(result)), wrapped(*holds, last)
     if two:
         # As many of either kind as the screen has lines for; the report has all.
-        faults = gate.faults if gate else []
-        n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in faults)))
+        n_faults = len(wrapped(*(f"dspy-judges verify: {fault}" for fault in result.faults)))
         n_each = max(0, MOST_LINES - len(lines) - len(last_lines) - n_faults) // 2
         for kind in (FALSE_PASS, FALSE_ALARM):
-            rows = [row for row in result.misses if row["miss"] == kind]
+            rows = [row for row in result.misses or () if row["miss"] == kind]
             lines += map(miss_line, rows[:n_each])
     lines += last_lines
     if not everything:
@@ -63,7 +62,7 @@ def gate_lines(result: Verification) -> list[str]:
     """The faults of the gate and all that holds, in one line; none where there are neither."""
     if not (gate := result.gate):
         return []
-    parts = [*gate.faults, *([f"holds: {'; '.join(gate.held)}"] if gate.held else [])]
+    parts = [*result.faults, *([f"holds: {'; '.join(gate.held)}"] if gate.held else [])]
     return [f"Gate: {'; '.join(parts)}"] if parts else []
 
 
@@ -98,7 +97,7 @@ def verification_answer(result: Verification) -> list[str]:
 def _on_met_lines(result: Verification) -> list[str]:
     """What is said of rows that the judge was tuned on."""
     number = f"{result.n_met:,}"
-    if result.is_on_met:
+    if result.tuned_on_these_labels:
         unit = result.card.unit
         return [f"It was tuned on {number} of these {unit}, which flatters every figure."]
     if not result.n_met:

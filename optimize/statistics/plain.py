@@ -156,7 +156,8 @@ def _interval_of_share(
 class ScaleComparison:
     """Means and standard deviations of a judge's scores and people's ratings of the same outputs.
 
-    `shift` is the judge's mean less people's.
+    `shift` is the judge's mean less people's. `is_shifted`: the shift is more than chance, and a
+    quarter of people's SD or more.
     """
 
     judge_mean: float
@@ -164,15 +165,10 @@ class ScaleComparison:
     shift: float
     judge_sd: float
     human_sd: float
+    is_shifted: bool
     n_outputs: int
     n_documents: int
     shift_interval: Interval | None
-
-    @property
-    def is_shifted(self) -> bool:
-        """Whether the means differ significantly, and by a quarter of people's SD or more."""
-        clear = self.shift_interval is not None and 0 not in self.shift_interval
-        return clear and abs(self.shift) >= LEAST_SHIFT * self.human_sd
 
 
 def compare_scales(
@@ -186,13 +182,16 @@ def compare_scales(
     gaps = rows.judge - rows.human
     shift = float(gaps.mean())
     sums = np.bincount(rows.document, gaps - shift)
+    interval = interval_of_mean(shift + sums * rows.n_documents / n)
+    is_clear, human_sd = interval is not None and 0 not in interval, float(rows.human.std())
     return ScaleComparison(
         judge_mean=float(rows.judge.mean()),
         human_mean=float(rows.human.mean()),
         shift=shift,
-        shift_interval=interval_of_mean(shift + sums * rows.n_documents / n),
+        shift_interval=interval,
+        is_shifted=is_clear and abs(shift) >= LEAST_SHIFT * human_sd,
         judge_sd=float(rows.judge.std()),
-        human_sd=float(rows.human.std()),
+        human_sd=human_sd,
         n_outputs=n,
         n_documents=rows.n_documents,
     )

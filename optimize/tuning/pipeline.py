@@ -365,12 +365,12 @@ def summarize(
         last_round=_last_round(result.last_rounds),
         max_cost=run.budget.at_most if is_paid else None,
         cost_per_1000_rows={
-            name: round(1000 * run.evaluator.item_cost(candidate), DIGITS)
+            f"{name}_judge": round(1000 * run.evaluator.item_cost(candidate), DIGITS)
             for name, candidate in candidates.items()
         }
         if is_paid
         else None,
-        request_changes=list(dict.fromkeys(changes)),
+        request_changes=list(dict.fromkeys(changes)) or None,
     )
 
 

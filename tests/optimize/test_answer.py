@@ -5,20 +5,19 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from report_cases import DATA, card, gain, on_split, one_annotator, order, outputs, rho, run_result
 
 from judges.labels.readers import starter
 from optimize.figures.as_text import wrapped
 from optimize.measuring.asking import Entry, JudgeUsage
-from optimize.measuring.comparison import ComparedJudge, JudgeComparison, Standing
+from optimize.measuring.comparison import ComparedJudge, Difference, JudgeComparison, Standing
 from optimize.measuring.scorecard import Scorecard
 from optimize.measuring.tuning_result import SplitResult
 from optimize.report.comparison import comparison_answer, comparison_lines
 from optimize.report.next_steps import comparison_step, run_steps
 from optimize.report.tuning import gain_sentence, run_answer, run_lines
-from optimize.statistics.intervals import Interval, IntervalEstimate, mean_of_differences
+from optimize.statistics.intervals import Interval, IntervalEstimate
 from optimize.statistics.plain import OrderAgreement
 
 NAN = math.nan
@@ -249,12 +248,8 @@ def judge(
     name: str, value: float, dollars: float, error: float = 0, standing: Standing = "best"
 ) -> ComparedJudge:
     """A judge that is .3 wide around its figure, and from the best, if it is another."""
-    gap = replace(
-        mean_of_differences(np.zeros(20), [""] * 20),
-        value=value - 0.5,
-        error=error,
-        interval=Interval(value - 0.7, value - 0.3),
-    )
+    ends = Interval(value - 0.7, value - 0.3)
+    gap = Difference(value=value - 0.5, interval=ends, error=error, n_documents=20)
     usage = JudgeUsage(plan="one", cost_per_1000_rows=dollars)
     return ComparedJudge(
         entry=Entry(name=name, usage=usage),
@@ -263,16 +258,18 @@ def judge(
         standing=standing,
         n_met=0,
         n_given=0,
-        is_on_met=False,
+        tuned_on_these_labels=False,
     )
 
 
 def comparison(value: float, error: float, standing: Standing) -> JudgeComparison:
     return JudgeComparison(
         dimension="relevance",
+        kind="rating",
         level="summary",
         data=DATA,
         n_labelled=240,
+        reference="dear",
         judges=[judge("dear", 0.5, 9.0), judge("cheap", value, 0.1, error, standing)],
         left_out=[],
         cost_usd=1.5,

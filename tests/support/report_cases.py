@@ -202,7 +202,8 @@ def one_annotator(gap: IntervalEstimate) -> PeopleFigures:
         n_outputs=60,
         n_documents=20,
     )
-    return PeopleFigures(names=(), alpha=0.5, reliability=0.5, one_annotator=one, agreement=())
+    numbers = dict.fromkeys(("alpha", "reliability", "bound"), 0.5)
+    return PeopleFigures(names=(), one_annotator=one, agreement=(), **numbers)
 
 
 def card(
@@ -211,7 +212,7 @@ def card(
     return Scorecard(
         correlations=(rho() if own_rho is None else own_rho,),
         order=order() if own_order is None else own_order,
-        **others,
+        **{"scales": None, **others},
     )
 
 
@@ -255,7 +256,7 @@ def run_result(**changes: Any) -> TuningResult:
             cached_calls=0,
             spending={"cost_usd": 0.0375},
             seconds=12.3,
-            cost_per_1000_rows={"seed": 0.2, "tuned": 0.5},
+            cost_per_1000_rows={"seed_judge": 0.2, "tuned_judge": 0.5},
         ),
         **changes,
     )
