@@ -189,11 +189,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 )
                 with models.judge.account.spending_on(SEARCH):
                     result = run.search()
-                ended = summarize(run, result, {}, time.monotonic() - began)
+                outcome = summarize(run, result, {}, time.monotonic() - began)
         compiled = student.deepcopy()
         if result.decision.ship:
             compiled = program.tuned(result.tuned.prompt(judge.prompt))
-        compiled.detailed_results = RankResult(result=ended, trials=trials.rows, search=result)
+        compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
         return compiled
 
     def _labels(
