@@ -185,32 +185,38 @@ def join(flags: argparse.Namespace) -> PanelRun | None:
                 "(with a larger limit), or leave it out"
             )
         figures = learn_and_measure(task, scored, parts, flags.seed)
-        fit, why_no_judge = figures.fit, ""
-        shipped = {part.name for part in fit.parts}
-        if recorded := [e.name for e in entries if e.name in shipped and not e.judge]:
-            why_no_judge = (
-                f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
-                "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
-            )
-        elif fit.kind == "own":
-            judges[fit.own].save(folder / JUDGE, overwrite=True)
-        else:
-            joined = _join(judges, fit.parts)
-            met = _with_ids(task.items(joined), parts["learned"])
-            provenance = to_json(figures)
-            provenance["data"]["constructed"] = figures.data.is_constructed
-            provenance["tuned_on"] = tuned_keys(met, joined.subject)
-            replace(joined, provenance=provenance).save(folder / JUDGE, overwrite=True)
-        ended = PanelRun(
+        outcome = PanelRun(
             figures=figures,
             members=entries,
             seconds=round(time.monotonic() - began, 3),
             folder=folder,
-            why_no_judge=why_no_judge,
+            why_no_judge=_save(task, figures, entries, parts["learned"], folder),
         )
-        write_json(folder / SUMMARY, ended.to_json())
-        write_page(folder / REPORT, ended)
-    return ended
+        write_json(folder / SUMMARY, outcome.to_json())
+        write_page(folder / REPORT, outcome)
+    return outcome
+
+
+def _save(
+    task: Task, figures: PanelFigures, entries: Sequence[Entry], learned: set[str], folder: Path
+) -> str:
+    """Write judge.json; returns why there is none, empty where there is."""
+    fit, judges = figures.fit, {entry.name: entry.judge for entry in entries if entry.judge}
+    if recorded := [part.name for part in fit.parts if part.name not in judges]:
+        return (
+            f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
+            "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
+        )
+    judge: Judge = judges[fit.own]
+    if fit.kind != "own":
+        joined = _join(judges, fit.parts)
+        provenance = to_json(figures)
+        provenance["data"]["constructed"] = figures.data.is_constructed
+        taught = _with_ids(task.items(joined), learned)
+        provenance["tuned_on"] = tuned_keys(taught, joined.subject)
+        judge = replace(joined, provenance=provenance)
+    judge.save(folder / JUDGE, overwrite=True)
+    return ""
 
 
 def split_unmet(task: Task, judges: Sequence[AnyJudge], seed: int) -> dict[str, set[str]]:

@@ -6,7 +6,7 @@ import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,43 +95,24 @@ class PlannedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextDocuments:
-    """The file of documents to label next, how many outputs it holds, and what labels them."""
-
-    out: str
-    n_outputs: int
-    next: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
     """How many documents are labelled, what more would bring, and the `n_next` to label next.
 
-    `figures` is empty where labels with scores are too few to plan by, and `file` is None where no
-    document is to be labelled.
+    `figures` is empty where labels with scores are too few to plan by. The documents stand in the
+    file `out` with `n_outputs` outputs, which the command `next` labels; none of these without any.
     """
 
-    data: LabelledSet
+    data: Mapping[str, str]
     dimension: str
     n_documents: int
     n_labelled: int
     target_width: float
     figures: Mapping[str, PlannedFigure]
     n_next: int
-    file: NextDocuments | None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "data": {"name": self.data.name, "sha256": self.data.sha256},
-            "dimension": self.dimension,
-            "n_documents": self.n_documents,
-            "n_labelled": self.n_labelled,
-            "target_width": self.target_width,
-            "figures": {name: figure.to_json() for name, figure in self.figures.items()},
-            "n_next": self.n_next,
-            "drawn": "at random",
-            **(asdict(self.file) if self.file else {}),
-        }
+    drawn: str = "at random"
+    out: str | None = None
+    n_outputs: int | None = None
+    next: str | None = None
 
 
 def plan(flags: argparse.Namespace) -> PlanResult:
@@ -158,14 +139,14 @@ def plan(flags: argparse.Namespace) -> PlanResult:
     # Where earlier labels have weights, these take them too.
     n_from = left.size if np.ptp(weight) else 0
     return PlanResult(
-        data=labelled,
+        data={"name": labelled.name, "sha256": labelled.sha256},
         dimension=dimension,
         n_documents=names.size,
         n_labelled=n_done,
         target_width=flags.target_width,
         figures=figures,
         n_next=len(drawn),
-        file=_write(flags, labelled, drawn, n_from) if drawn else None,
+        **(_write(flags, labelled, drawn, n_from) if drawn else {}),
     )
 
 
@@ -248,7 +229,7 @@ def figures_of(
 
 def _write(
     flags: argparse.Namespace, labelled: LabelledSet, drawn: Sequence[str], n_from: int
-) -> NextDocuments:
+) -> dict[str, Any]:
     """Write whole documents in the order drawn; where, how many outputs, and what labels them.
 
     With `n_from` they have the weights of documents drawn from so many.
@@ -272,7 +253,7 @@ def _write(
     # Only a file of the page's own form can grow by the page.
     grows = flags.labels and "rating" in labelled.reading.ratings
     words += ["--out", flags.labels if grows else str(file.with_suffix(f".{name}.jsonl"))]
-    return NextDocuments(out=str(out), n_outputs=len(written), next=shlex.join(words))
+    return {"out": str(out), "n_outputs": len(written), "next": shlex.join(words)}
 
 
 def lines(result: PlanResult) -> list[str]:
@@ -284,12 +265,12 @@ def lines(result: PlanResult) -> list[str]:
     if result.figures:
         texts = [f"{labelled}; how many more give a width of {result.target_width:g}:"]
     texts += [_figure_line(name, each, left) for name, each in result.figures.items()]
-    if not (file := result.file):
+    if result.next is None or result.n_outputs is None:
         return wrapped(
             *texts, "Nothing is left to label." if not left else "Nothing more to label."
         )
-    counts = f"{counted(result.n_next, 'document')}, {counted(file.n_outputs, 'output')}"
-    return [*wrapped(*texts, f"{file.out}: {counts}, drawn at random; next:"), file.next]
+    counts = f"{counted(result.n_next, 'document')}, {counted(result.n_outputs, 'output')}"
+    return [*wrapped(*texts, f"{result.out}: {counts}, drawn {result.drawn}; next:"), result.next]
 
 
 def _figure_line(name: str, planned: PlannedFigure, left: int) -> str:

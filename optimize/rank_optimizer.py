@@ -217,13 +217,11 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                         print_line=print_line,
                     )
                     result = run.search()
-                tuning_result = summarize(run, result, {}, time.monotonic() - start)
+                outcome = summarize(run, result, {}, time.monotonic() - start)
         compiled = student.deepcopy()
         if result.decision.ship:
             compiled = program.tuned(result.tuned.prompt(judge.prompt))
-        compiled.detailed_results = RankResult(
-            result=tuning_result, trials=trials.rows, search=result
-        )
+        compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
         return compiled
 
     def _labels(

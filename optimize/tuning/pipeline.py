@@ -132,10 +132,10 @@ def run(
         with models.judge.account.spending_on(TEST):
             measured = active.measure(result)
         probes = _probe(active, result, measured)
-        ended = summarize(active, result, measured, time.monotonic() - started)
+        outcome = summarize(active, result, measured, time.monotonic() - started)
         if (cache := models.judge.cache or models.proposer.cache) and cache.note:
             print_line(cache.note)
-    ended = _freeze(active, result, measured, ended)
+    outcome = _freeze(active, result, measured, outcome)
     rows = [
         as_json(row) + "\n"
         for split, scored in measured["seed"].items()
@@ -144,14 +144,14 @@ def run(
         )
     ]
     write_text(folder / JUDGEMENTS, "".join(rows))
-    write_json(folder / SUMMARY, ended.to_json())
+    write_json(folder / SUMMARY, outcome.to_json())
     both = {"seed": result.untuned, "tuned": result.tuned}
     prompts = {name: judge.prompt(active.judge.prompt) for name, judge in both.items()}
     try:
         # A run that fails early need not load what draws.
         from optimize.report.page import write_run
 
-        write_run(folder / REPORT, ended, measured, prompts, probes)
+        write_run(folder / REPORT, outcome, measured, prompts, probes)
     except OSError:
         raise
     except Exception as error:  # whatever it is, the run has its judge
@@ -159,7 +159,7 @@ def run(
             f"{folder / REPORT} could not be drawn ({type(error).__name__}: {error}); {JUDGE} and "
             f"{SUMMARY} are whole. The same command again draws it, and asks nothing again"
         ) from error
-    return ended
+    return outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -435,7 +435,7 @@ def _tested(scored: Scored) -> dict[str, Any]:
 
 
 def _freeze(
-    run: ActiveRun, result: SearchResult, measured: ScoredSplits, ended: TuningResult
+    run: ActiveRun, result: SearchResult, measured: ScoredSplits, outcome: TuningResult
 ) -> TuningResult:
     """Write the judge that ships, and the tuned one that does not; the result names its file.
 
@@ -443,7 +443,7 @@ def _freeze(
     """
     settings, labels, models = run.prepared.settings, run.prepared.labels, run.models
     shown = ("shipped", "why", "risk", "ship", "seed_judge", "tuned_judge", "gain")
-    summary = ended.to_json()
+    summary = outcome.to_json()
     provenance = {
         "data": {
             "name": labels.labelled.name,
@@ -464,17 +464,17 @@ def _freeze(
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
-    provenance |= _tested(measured[ended.shipped]["test"])
+    provenance |= _tested(measured[outcome.shipped]["test"])
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
     if result.tuned.id == _shipped(result).id:
-        return ended
+        return outcome
     why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
     # "seed" would say that it learned from no labels.
     tuned = {name: value for name, value in provenance.items() if name != "shipped"}
     tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
     run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
-    return replace(ended, tuned_file=TUNED)
+    return replace(outcome, tuned_file=TUNED)
 
 
 def versions() -> dict[str, str]:
