@@ -207,7 +207,7 @@ def _save(
             f"No judge.json was written: {', '.join(recorded)} cannot be asked. Name the "
             "judge itself in place of its recording, as JUDGE or JUDGE@MODEL."
         )
-    judge: Judge = judges[fit.own]
+    judge: AnyJudge = judges[fit.own]
     if fit.kind != "own":
         joined = _join(judges, fit.parts)
         provenance = to_json(figures)

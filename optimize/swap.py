@@ -19,6 +19,7 @@ from optimize.measuring.asking import ask_entries
 from optimize.measuring.comparison import ComparedJudge
 from optimize.measuring.request import asking_options, check_names, read_judges, read_task
 from optimize.measuring.swap import SwapResult, certificate
+from optimize.report.comparison import tuned_on_sentences
 from optimize.report.next_steps import swap_step
 from optimize.report.sentences import labels_text
 from optimize.statistics.balanced import THRESHOLD
@@ -81,6 +82,7 @@ def swap_lines(result: SwapResult) -> list[str]:
         f"n={counted(gap.n_documents, result.unit)}; 90% interval: "
         f"{interval_text(gap.interval, signed=True)}."
         + (f" Failed and left out: {failed}." if failed else ""),
+        *(text for _, judge in judges for text in tuned_on_sentences(judge, comparison.card.unit)),
         _changes(result, *(name for name, _ in judges)),
     )
     last = wrapped(f"1,000 rows: {prices}.", f"Next: {swap_step(result)}")

@@ -69,7 +69,8 @@ def _would_decide(result: Verification, figure: Figure, word: str, least: float)
     if isinstance(figure, Rate) and (ends := figure.interval):
         n_further = floor.further_outputs(figure.value, ends.low, ends.high, least, figure.n)
         if n_further:
-            return f"about {counted(n_further, f'more {word}')} would decide, if it stays"
+            more = counted(n_further, f"more {word}")
+            return f"about {more} would decide, if the next ones are like these"
     return f"label more {PLURALS.get(word, 'documents')}"
 
 

@@ -81,9 +81,9 @@ class SwapResult:
             if self.is_below:
                 return f"{new} is worse than {old}; these labels cannot tell whether{by}."
             return f"These labels cannot tell whether {new} is worse than {old}{by}."
-        claim = f"On these labels {new} is {outcome} than {old}{by}."
+        claim = f"On documents like these {new} is {outcome} than {old}{by}."
         if outcome == "not worse" and self.is_below:
-            claim = f"On these labels {new} is worse than {old}, but by less than {margin}."
+            claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
         wrong = {"better": "no better", "worse": f"worse by {margin} or less"}
         otherwise = wrong.get(outcome, f"worse by {margin}")
         return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."

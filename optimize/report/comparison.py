@@ -58,7 +58,11 @@ def comparison_answer(result: JudgeComparison) -> list[Titled]:
     """Which judge is best, how sure that is, and which of the others are as good."""
     best, *rest = result.judges
     card = best.card
-    answer = [("Warning", text) for judge in result.judges for text in _met(judge, card.unit)]
+    answer = [
+        ("Warning", text)
+        for judge in result.judges
+        for text in tuned_on_sentences(judge, card.unit)
+    ]
     answer.append(("Best", f"{best.name} ({result.figure_name} {figure_text(card.headline)})."))
     if card.two_values:
         answer += zip(TWO_VALUES, two_value_sentences(card.two_values), strict=True)
@@ -76,7 +80,7 @@ def comparison_answer(result: JudgeComparison) -> list[Titled]:
     return answer
 
 
-def _met(judge: ComparedJudge, unit: str) -> Iterator[str]:
+def tuned_on_sentences(judge: ComparedJudge, unit: str) -> Iterator[str]:
     """Yield on how much of what is compared, and of what is set apart, a judge was tuned."""
     if judge.tuned_on_these_labels:
         yield f"{judge.name} was tuned on {judge.n_met:,} of these {unit}, which flatters it."

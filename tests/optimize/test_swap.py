@@ -107,8 +107,8 @@ def test_two_values_show_what_changed_and_with_whom_people_side(
     assert (code, "undecided" in err) == (0, False)
     lines = out.splitlines()
     assert " ".join(lines[:2]).startswith(
-        "On these labels new is not worse than old by more than 0.03. Of judges that are worse by "
-        "0.03, at most 5% would get this verdict."
+        "On documents like these new is not worse than old by more than 0.03. Of judges that are "
+        "worse by 0.03, at most 5% would get this verdict."
     )
     assert "3 outputs change (0 fail → pass, 3 pass → fail); people side with new on 1" in out
     assert "pass → fail (people pass) r0: Because." in lines
@@ -126,7 +126,7 @@ def test_a_judge_that_loses_more_than_the_margin_is_refused_with_one(
     flags = of_two_values(PEOPLE, old=PEOPLE, new=flipped(range(80)))
     code, out, err = said(capsys, *flags, "--against", "old")
     assert code == 1
-    assert "falls short: On these labels new is worse than old by more than 0.03" in err
+    assert "falls short: On documents like these new is worse than old by more than 0.03" in err
     assert "Next: keep the old judge" in out
     assert result_of(capsys, *flags, "--against", "new")["swap"] == "better"
     # Of 40 lost passes of 200, and 40 fails, balanced accuracy falls by .2.
