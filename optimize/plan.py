@@ -154,11 +154,13 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
     """All outputs with the labels so far, and the dimension of these."""
     names, wanted = mapping(flags.map) or None, flags.dimension
     items: Any = read_items(flags.file, map=names)  # of outputs, not pairs
-    if not flags.labels:
+    # Labels may also stand in the file itself.
+    source = flags.labels or (flags.file if items.reading.ratings else None)
+    if not source:
         return items, wanted or ""
     bounds, values = bounds_of(flags.scale), values_of(flags.values)
     how: Any = {"dimensions": wanted and [wanted], "scales": bounds and {"*": bounds}}
-    done = read_labels(flags.labels, texts=(), values=values, **how)
+    done = read_labels(source, texts=(), values=values, **how)
     given = {output.id: output for output in done.outputs if output.ratings}
     outputs = [
         replace(output, ratings=given[output.id].ratings, weight=given[output.id].weight)
@@ -167,7 +169,7 @@ def _read(flags: argparse.Namespace) -> tuple[LabelledSet, str]:
         for output in items.outputs
     ]
     if unknown := given.keys() - {output.id for output in outputs}:
-        raise LabelError(f"{flags.labels}: {min(unknown)!r} is labelled, and {flags.file} lacks it")
+        raise LabelError(f"{source}: {min(unknown)!r} is labelled, and {flags.file} lacks it")
     about: Any = {"words": done.words, "scales": done.scales, "reading": done.reading}
     return replace(items, outputs=tuple(outputs), **about), only_dimension(done)
 

@@ -230,3 +230,11 @@ def test_a_wrong_use_is_one_line(
     (line,) = lines_of(capsys, *words, code=code)
     assert said in line
     assert not Path("outputs.next.jsonl").exists()
+
+
+def test_labels_in_the_file_itself_count(tmp_path: Path) -> None:
+    rows = [{"id": f"o{n}", "output": f"A{n}.", "label": "pass" if n % 2 else ""} for n in range(9)]
+    path = tmp_path / "rows.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    result = plan(parser().parse_args([str(path)]))
+    assert (result.n_labelled, result.n_documents) == (4, 9)
