@@ -232,9 +232,11 @@ def test_a_wrong_use_is_one_line(
     assert not Path("outputs.next.jsonl").exists()
 
 
-def test_labels_in_the_file_itself_count(tmp_path: Path) -> None:
-    rows = [{"id": f"o{n}", "output": f"A{n}.", "label": "pass" if n % 2 else ""} for n in range(9)]
-    path = tmp_path / "rows.csv"
-    pd.DataFrame(rows).to_csv(path, index=False)
-    result = plan(parser().parse_args([str(path)]))
-    assert (result.n_labelled, result.n_documents) == (4, 9)
+def test_labels_in_the_file_itself_count(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows: list[dict[str, Any]] = [{"id": f"o{n}", "output": f"A{n}."} for n in range(9)]
+    labels = ["pass" if n % 2 else None for n in range(9)]
+    rows = [{**row, "label": label} for row, label in zip(rows, labels, strict=True)]
+    write_jsonl("partly.jsonl", rows)
+    assert plan(["partly.jsonl", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["n_labelled"], result["n_documents"]) == (4, 9)
