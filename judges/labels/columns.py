@@ -144,8 +144,11 @@ class Columns:
 
     def used(self, names: Iterable[str]) -> set[str]:
         """Return the columns that hold these names, and all that a mapping gave another name."""
-        found = {column for name in names if (column := self.find(name)) is not None}
-        return found.union(*self.mapping.values())
+        return {*self.find_all(names)}.union(*self.mapping.values())
+
+    def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns that hold these names, without those that no column holds."""
+        return tuple(column for name in names if (column := self.find(name)) is not None)
 
     def values(self, column: str) -> Iterator[object]:
         return (value_in(row, column) for row in self.table.rows)
@@ -173,12 +176,12 @@ class Columns:
     @property
     def holds_ratings(self) -> bool:
         """Whether there are ratings that nobody need name: nested or long ones."""
-        return self.is_long or any(self.find(name) is not None for name in NESTED)
+        return self.is_long or self.find_all(NESTED) != ()
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
         """The columns of what people said of their labels, which is no text to judge."""
-        roots = {column for name in NESTED if (column := self.find(name)) is not None}
+        roots = self.find_all(NESTED)
         nested = (name for name in self.nested_names if name.partition(DOT)[0] in roots)
         return tuple(
             column

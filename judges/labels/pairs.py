@@ -40,8 +40,7 @@ def _find_choices(columns: Columns) -> tuple[str, ...]:
     for name in VOTES:
         if name in columns.mapping:
             return tuple(column for column in columns.mapping[name] if columns.has(column))
-    choices = (column for name in _CHOICES if (column := columns.find(name)) is not None)
-    return tuple(choices)[:1]
+    return columns.find_all(_CHOICES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:
@@ -68,7 +67,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         columns,
         problems,
         roles=_ROLES,
-        rated={*voted_in, *(c for name in VOTES if (c := columns.find(name)) is not None)},
+        rated={*voted_in, *columns.find_all(VOTES)},
         judged=options.texts,
         candidates={"response_a": first, "response_b": second} if sides else {},
     )

@@ -367,7 +367,7 @@ def _repeats(
     if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
     content = [*(own if len(own) > 1 else texts).values()]
-    origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
+    origins = columns.find_all(_ORIGINS)
     alike: dict[tuple[str, ...], list[TableRow]] = {}
     for row in rows if content else ():
         texts_of = tuple(str(value_in(row, column)) for column in (*origins, *content))
