@@ -121,10 +121,12 @@ class RowReader:
         self.notes: list[str] = []
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
+        # The texts that are surely some.
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
-            self.notes += _repeats(columns, problems, texts, own, rated)
+            content = own if len(own) > 1 else texts
+            self.notes += _note_repeats(columns, problems, content.values(), rated)
         if columns.is_by_annotator and (columns.is_long or columns.find("id")):
             roots = {column.partition(DOT)[0] for column in rated}
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
@@ -136,20 +138,29 @@ class RowReader:
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
-        for name in sorted(self.texts.keys() - self._required):
-            n_empty = sum(map(is_blank, columns.values(self.texts[name])))
-            if n_empty and (is_known_text(name) or is_reference(name)):
-                self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
+        self.notes += self._note_empty_texts()
         if not of_prompt and (judged is None or judged):
-            column = columns.comments[:1] or ["COLUMN"]
-            advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
-            if self._of_file.is_long:
-                advice = "give it beside the file of outputs, as in --annotations FILE"
-            known = joined_names([*columns.table.columns, *columns.nested_names])
-            problems.add("no-text", f"no column holds texts; there are {known}", advice)
+            self._add_missing_texts()
         self._lines: dict[str, int] = {}
         # Rows without an answer, by the answer's column.
         self._empty_answers: dict[str, list[int]] = {}
+
+    def _note_empty_texts(self) -> Iterator[str]:
+        """Yield a note on each usual text that is empty in some rows, and need not be there."""
+        for name in sorted(self.texts.keys() - self._required):
+            n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
+            if n_empty and (is_known_text(name) or is_reference(name)):
+                yield f"{name} is empty in {count(n_empty, 'row')}"
+
+    def _add_missing_texts(self) -> None:
+        """Add the problem that the table has no texts."""
+        columns = self.columns
+        column = columns.comments[:1] or ["COLUMN"]
+        advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
+        if self._of_file.is_long:
+            advice = "give it beside the file of outputs, as in --annotations FILE"
+        names = joined_names([*columns.table.columns, *columns.nested_names])
+        self._problems.add("no-text", f"no column holds texts; there are {names}", advice)
 
     @property
     def grouped_by(self) -> str:
@@ -351,51 +362,49 @@ def _required_texts(
     return (*judged, *([source] if source and columns.find("group") is None else []))
 
 
-def _repeats(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    own: Mapping[str, str],
-    rated: Collection[str],
+def _note_repeats(
+    columns: Columns, problems: Problems, texts: Iterable[str], rated: Collection[str]
 ) -> Iterator[str]:
-    """Say which rows hold another row's texts, and where people labelled one text differently.
+    """Yield a note on the rows that repeat another row's texts, and on labels that differ there.
 
-    It is a problem where annotators are named, and nothing tells whose rows are of one output.
-    `own` are the texts that are surely some.
+    It is a problem where annotators are named, and nothing tells which rows are of one output.
     """
     rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
     if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
-    content = [*(own if len(own) > 1 else texts).values()]
-    origins = columns.find_all(_ORIGINS)
-    alike: dict[tuple[str, ...], list[TableRow]] = {}
-    for row in rows if content else ():
-        texts_of = tuple(str(value_in(row, column)) for column in (*origins, *content))
-        alike.setdefault(texts_of, []).append(row)
-    groups = [group for group in alike.values() if len(group) > 1]
-    if not (repeats := sorted(row.line for _, *others in groups for row in others)):
+    same_texts: dict[tuple[str, ...], list[TableRow]] = {}
+    content = (*columns.find_all(_ORIGINS), *texts)
+    for row in rows if texts else ():
+        key = tuple(str(value_in(row, column)) for column in content)
+        same_texts.setdefault(key, []).append(row)
+    groups = [group for group in same_texts.values() if len(group) > 1]
+    repeats = sorted(row.line for _, *others in groups for row in others)
+    if not repeats:
         return
     if columns.find("annotator") and (not id_in or 2 * len(repeats) >= len(rows) - 1):
         first, line = groups[0][0].line, groups[0][1].line
         fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
         advice = "give rows of one output one id: --map id=COLUMN"
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
-    repeat = "row repeats" if len(repeats) == 1 else "rows repeat"
-    lines = joined_names([*map(str, repeats)])
-    note = f"{len(repeats):,} {repeat} another row's texts ({unit}s {lines})"
-    differing = []
-    for group in groups if columns.labelled else ():
-        for column in sorted(rated):
-            cells = [cell for row in group if not says_nothing(cell := value_in(row, column))]
-            # A list is several annotators', who may well differ.
-            said = {word_of(cell) for cell in cells if not isinstance(cell, list | Mapping)}
-            if len(said) > 1:
-                lines = joined_names([str(row.line) for row in group])
-                differing.append(f"{joined_names(sorted(said))} ({unit}s {lines})")
-    if differing:
-        pairs = count(len(differing), "pair")
-        note += f". {pairs} with different labels: {'; '.join(differing[:10])}"
+    note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
+    note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
+    differences = [
+        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
+        for group in (groups if columns.labelled else ())
+        for column in sorted(rated)
+        if len(labels := _labels_in(group, column)) > 1
+    ]
+    if differences:
+        pairs = count(len(differences), "pair")
+        note += f". {pairs} with different labels: {'; '.join(differences[:10])}"
     yield note
+
+
+def _labels_in(rows: Iterable[TableRow], column: str) -> list[str]:
+    """The different labels in a column, sorted; lists hold several annotators' and are no label."""
+    cells = (value_in(row, column) for row in rows)
+    single = (cell for cell in cells if not isinstance(cell, list | Mapping))
+    return sorted({word_of(cell) for cell in single if not says_nothing(cell)})
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:
