@@ -148,30 +148,41 @@ class RatingCells:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
         self._counts = Counter(map(_key, values))
         self._cells = {key: self._parse(key[1]) for key in self._counts}
-        kinds, truths = Counter[str](), Counter[str]()
+        kinds = Counter[str]()
         for key, cell in self._cells.items():
             kinds[cell.kind] += self._counts[key]
-            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word):
-                truths[cell.word] += self._counts[key]
-        pairs = {pair: truths[pair[0]] + truths[pair[1]] for pair in _PAIRS}
-        # What few cells say beside one pair is another spelling.
-        most = max(1, *pairs.values(), 3 * truths.total() / 4)
-        self._pairs = [pair for pair, n in pairs.items() if n == most]
-        # The words that count 1 or 0, say; those of the user only where a cell has one.
-        counted = self._words.items() if kinds[_MAPPED] else ()
+        self._pairs = self._find_pairs()
+        # The words that count 1 or 0; the user's own only where a cell has one.
         self._known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
-        self._known |= {word: float(n) for word, n in counted if isinstance(n, int | float)}
+        if kinds[_MAPPED]:
+            numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
+            self._known |= {word: float(number) for word, number in numbers.items()}
         odd = {_MAPPED, _MISSING, _WORD, *(() if self._pairs else (_TRUTH,))}
-        # What the column holds, in words; empty where nothing tells.
+        # What the column holds, in words; empty if that is unknown.
         default = _TRUTH if kinds[_MAPPED] else ""
         self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default=default)
-        texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
-        points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
-        self._commas = any(map(_DECIMAL_COMMA.fullmatch, texts)) or (decimal_commas and not points)
+        self._commas = self._has_decimal_commas(default=decimal_commas)
         self._codes = self._find_codes()
         self._turned = self._counts_downwards()
         faults = {key: self._fault(cell, key[1]) for key, cell in self._cells.items()}
         self._faults = {key: fault for key, fault in faults.items() if fault}
+
+    def _find_pairs(self) -> list[tuple[str, str]]:
+        """The pairs of words for yes and no to which most of the cells belong."""
+        truths = Counter[str]()
+        for key, cell in self._cells.items():
+            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word):
+                truths[cell.word] += self._counts[key]
+        counts = {pair: truths[pair[0]] + truths[pair[1]] for pair in _PAIRS}
+        # Up to a quarter of the cells may be spelt otherwise.
+        most = max(1, *counts.values(), 3 * truths.total() / 4)
+        return [pair for pair, number in counts.items() if number == most]
+
+    def _has_decimal_commas(self, *, default: bool) -> bool:
+        """Whether a comma is the decimal mark: by the cells, or by default if no point is."""
+        texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
+        points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
+        return any(map(_DECIMAL_COMMA.fullmatch, texts)) or (default and not points)
 
     @property
     def two_values(self) -> tuple[str, str] | None:
