@@ -36,7 +36,7 @@ def is_name(value: object) -> bool:
 
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
-    value = parsed(value)
+    value = from_json(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
     alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
@@ -45,11 +45,11 @@ def is_rating(value: object, *, typed: bool) -> bool:
 
 def as_object(value: object) -> Mapping[str, object] | None:
     """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
-    value = parsed(value)
+    value = from_json(value)
     return value if isinstance(value, Mapping) else None
 
 
-def parsed(value: object, *, strict: bool = False) -> object:
+def from_json(value: object, *, strict: bool = False) -> object:
     """A list or an object, also where a string holds it as JSON; else the value itself.
 
     Strict: UnreadableError where a string begins so, and is no JSON.
@@ -70,7 +70,7 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
 
     Raises UnreadableError where JSON is broken.
     """
-    value = parsed(value, strict=True)
+    value = from_json(value, strict=True)
     if isinstance(value, Mapping):
         by_name = {str(name): part for name, part in value.items()}
         return [*sorted(by_name.items(), key=lambda part: part[0])]

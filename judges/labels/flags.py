@@ -102,45 +102,45 @@ def split_mapping(
     return columns, {**read_values(own), **read_values(values or {})}
 
 
-def read_values(given: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
+def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
     """Words and what they count, from `WORD=NUMBER,...`s or a mapping; raises ValueError.
 
     A, B and tie are choices, and nothing is no rating. A word with a comma is quoted, as a cell of
     CSV is.
     """
-    if isinstance(given, Mapping):
-        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in given.items()]
+    if isinstance(source, Mapping):
+        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in source.items()]
     else:
-        parts = [part.rpartition("=") for text in given for part in split_quoted(text)]
-        pairs = [(word.strip(), counted.strip()) for word, _, counted in parts]
+        parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
+        pairs = [(word.strip(), meaning.strip()) for word, _, meaning in parts]
     values: dict[str, float | Vote | None] = {}
-    for word, counted in pairs:
+    for word, meaning in pairs:
         if not word:
-            raise LabelError(f"{counted!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
-        value = _value_of(counted, word)
+            raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
+        value = _value_of(meaning, word)
         if values.setdefault(word, value) != value:
             raise LabelError(f"{word!r} is given two values")
     return values
 
 
-def _value_of(counted: object, word: str) -> float | Vote | None:
-    if counted is None or counted == "":
+def _value_of(meaning: object, word: str) -> float | Vote | None:
+    if meaning is None or meaning == "":
         return None
-    if vote := _VOTES.get(str(counted).casefold()):
+    if vote := _VOTES.get(str(meaning).casefold()):
         return vote
     try:
-        number = float(str(counted))
+        number = float(str(meaning))
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LabelError(f"{word!r} counts {counted!r}, which is no number, nor A, B or tie")
+        raise LabelError(f"{word!r} counts {meaning!r}, which is no number, nor A, B or tie")
     return number
 
 
 def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
     """Take the scale of a mapping file out of its columns; None where it holds none."""
-    named = columns.get(SCALE)
-    scale = read_bounds(named) if isinstance(named, str) else None
+    text = columns.get(SCALE)
+    scale = read_bounds(text) if isinstance(text, str) else None
     if scale is not None:
         del columns[SCALE]
     return scale

@@ -137,26 +137,26 @@ def _check_rated(
     layout: RatingColumns,
 ) -> None:
     """Add a problem for each of the caller's dimensions without a rating, or if none has any."""
-    rated = _dimensions(outputs)
+    dimensions = _dimensions(outputs)
     nested = {name.partition(DOT)[2] for name in columns.nested_names if layout.nested}
     of_long = map(str, columns.values(str(columns.find("dimension"))) if columns.is_long else ())
     names = joined_names(sorted({*layout.candidates, *nested, *of_long}))
-    for dimension in sorted({*(options.dimensions or ())}.difference(rated)):
+    for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):
         fault = f"no output has a rating on it; there are ratings on {names}"
         if near := get_close_matches(dimension, columns.table.columns, 1, 0.85):
             fault += f" (did you mean {near[0]}?)"
         problems.add("no-rating", fault, mapping_advice(columns, dimension), field=dimension)
-    if not rated and not options.dimensions:
+    if not dimensions and not options.dimensions:
         fault = f"no column is known for labels; there are {joined_names(columns.table.columns)}"
         problems.add("no-rating", fault, _label_advice(columns))
 
 
 def _label_advice(columns: Columns) -> str:
     """How to name the labels of a table in which none were found."""
-    used = {*columns.used(ROLES), *columns.comments}
-    used |= {name.partition(DOT)[0] for name in columns.nested_names}
+    reserved = {*columns.used(ROLES), *columns.comments}
+    reserved |= {name.partition(DOT)[0] for name in columns.nested_names}
     leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-    unused = (column for column in columns.table.columns if column not in used)
+    unused = (column for column in columns.table.columns if column not in reserved)
     likely = leaves or [column for column in unused if columns.kind(column) == "label"]
     cells = (RatingCells(columns.values(name)) for name in likely)
     flags = [of_column.values_flag() for of_column in cells if of_column.is_unknown_pair]

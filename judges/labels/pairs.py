@@ -28,10 +28,10 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
     for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
         column, other = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
         if columns.has(other) and column not in columns.comments:
-            rated = "rating" in (columns.kind(column), columns.kind(other))
-            known = columns.is_judged(name_key(match[1]))
-            if (known or not rated) and _SYSTEMS.isdisjoint(tokens(match[1])):
-                sides.append((not known, name_key(match[1]), column, other))
+            is_rated = "rating" in (columns.kind(column), columns.kind(other))
+            is_text = columns.is_judged(name_key(match[1]))
+            if (is_text or not is_rated) and _SYSTEMS.isdisjoint(tokens(match[1])):
+                sides.append((not is_text, name_key(match[1]), column, other))
     return min(sides, key=lambda side: side[0])[1:] if sides else None
 
 
@@ -55,13 +55,13 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     check_mapping(columns, problems)
     sides, voted_in = find_sides(columns), _find_choices(columns)
     choices = voted_in if options.labelled else ()
-    known = joined_names(columns.table.columns)
+    names = joined_names(columns.table.columns)
     if sides is None:
         advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {known}", advice)
+        problems.add("no-column", f"there are no two candidates in {names}", advice)
     if options.labelled and not choices:
         advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {known}", advice)
+        problems.add("no-column", f"there are no votes in {names}", advice)
     word, first, second = sides or ("response", "response_a", "response_b")
     reader = RowReader(
         columns,

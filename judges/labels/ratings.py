@@ -41,6 +41,7 @@ from judges.tables.problems import Problems, UnreadableError, excerpt, joined_na
 from judges.tables.text import TableRow
 
 NOT_RATED = ("id", "group", "system", *NESTED)
+_RESERVED = (*NOT_RATED, "annotator")
 _MARKED = re.compile(
     r"(.*?\w)[\W_]+(?:annotator|rater|coder|evaluator|reviewer|worker|expert|participant|"
     r"(?:be|aus)werter|gutachter|prüfer|annotateur|annotatrice|évaluateur|évaluatrice|"
@@ -121,27 +122,31 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     """
     if columns.is_long:
         return RatingColumns((), {}, {}, (), ())
-    reserved = (*NOT_RATED, "annotator")
-    nested, used = columns.find_all(NESTED), columns.used(reserved)
-    unused = (column for column in columns.table.columns if column not in used)
+    nested, others = columns.find_all(NESTED), columns.used(_RESERVED)
+    unused = (column for column in columns.table.columns if column not in others)
     candidates = tuple(column for column in unused if columns.kind(column) == "rating")
     groups = _annotator_groups(candidates)
-    whole = {name: own for name, own in columns.mapping.items() if all(map(columns.has, own))}
-    mapping = {name: headers for name, headers in whole.items() if name not in reserved}
-    if dimensions is None:
-        flat = {n: headers for n, headers in mapping.items() if _are_ratings(columns, n, headers)}
-        if flat or nested:
-            return RatingColumns(nested, flat, groups, (), candidates)
+    flat, guesses = _mapped_ratings(columns, dimensions), Headers()
+    if dimensions is None and not (flat or nested):
         guesses = _guess_ratings(columns, candidates, groups)
         flat = {**groups, **{column: (column,) for column in guesses}}
-        return RatingColumns(nested, flat, groups, guesses, candidates)
-    flat = {name: headers for name, headers in mapping.items() if name in dimensions}
-    for name in dimensions:
+    for name in dimensions or ():
         headers = flat.get(name) or _headers_of(columns, name, groups)
         labels = [] if headers or nested else _label_columns(columns, name, candidates)
         if headers or len(labels) == 1:
             flat[name] = headers or tuple(labels)
-    return RatingColumns(nested, flat, groups, (), candidates)
+    return RatingColumns(nested, flat, groups, guesses, candidates)
+
+
+def _mapped_ratings(columns: Columns, dimensions: Collection[str] | None) -> dict[str, Headers]:
+    """The mapping of these dimensions to columns, or of all names whose cells may be ratings."""
+    flat = {}
+    for name, headers in columns.mapping.items():
+        is_read = dimensions is None or name in dimensions
+        is_rated = dimensions is not None or _are_ratings(columns, name, headers)
+        if name not in _RESERVED and is_read and is_rated and all(map(columns.has, headers)):
+            flat[name] = headers
+    return flat
 
 
 def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> Headers:
@@ -154,8 +159,8 @@ def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> H
 
 def _guess_ratings(columns: Columns, numbers: Headers, groups: Mapping[str, Headers]) -> Headers:
     """The one column that is called a label or looks like ratings, else all columns of numbers."""
-    grouped = {column for group in groups.values() for column in group}
-    guesses = tuple(column for column in numbers if column not in grouped)
+    members = {column for group in groups.values() for column in group}
+    guesses = tuple(column for column in numbers if column not in members)
     labels = tuple(c for c in _label_columns(columns, "label", ()) if c in guesses)
     likely = labels or tuple(c for c in guesses if _are_like_ratings(columns, c))
     return likely if len(likely) == 1 else guesses
@@ -168,12 +173,12 @@ def _label_columns(
 
     Their names have a word for labels or one of the dimension's; if there are none, it is `others`.
     """
-    own, used = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
+    own, reserved = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
     labels = []
     for column in (*columns.table.columns, *columns.nested_names):
         words = {*tokens(column.rpartition(DOT)[2])}
         fits = words & own and words <= own | {*_OF_LABELS.split()}
-        if fits and column not in used and columns.kind(column) in ("rating", "label"):
+        if fits and column not in reserved and columns.kind(column) in ("rating", "label"):
             labels.append(column)
     names = catalog.names()
     headers = [*names, *(column for column in columns.table.columns if column not in labels)]

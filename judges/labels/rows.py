@@ -54,10 +54,10 @@ def without_footers(table: Table) -> Table:
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 
 
-def standing(columns: Columns) -> Columns:
-    """The labels that stand: by `labelled_at` an annotator's last one of an output, or its null.
+def latest_labels(columns: Columns) -> Columns:
+    """Each annotator's latest label of an output, by `labelled_at`, which may be empty.
 
-    What rows say of how a label came about stays in their cells, and is no column.
+    The columns on how labels came about are dropped; their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     id_in, annotator_in, dimension_in = map(columns.find, ("id", "annotator", "dimension"))
@@ -78,11 +78,11 @@ def standing(columns: Columns) -> Columns:
 
 def stated_scales(columns: Columns) -> dict[str, Scale]:
     """The scale of each dimension on which all of its rows agree, as label pages write it."""
-    stated, dimension_in = dict[str, set[Scale | None]](), columns.find("dimension") or ""
+    scales, dimension_in = dict[str, set[Scale | None]](), columns.find("dimension") or ""
     for row in columns.table.rows:
         scale = read_bounds(str(row.cells.get(_SCALE)))
-        stated.setdefault(str(row.cells.get(dimension_in)).strip(), set()).add(scale)
-    return {name: scale for name, (scale, *others) in stated.items() if scale and not others}
+        scales.setdefault(str(row.cells.get(dimension_in)).strip(), set()).add(scale)
+    return {name: scale for name, (scale, *others) in scales.items() if scale and not others}
 
 
 def _filled(row: TableRow) -> list[str]:
@@ -250,9 +250,9 @@ class RowReader:
             left_out = joined_names([f"column {column!r}" for column in differing])
             self.notes.append(f"not one for each id, so left out: {left_out}")
         dropped = {*by_annotator, *differing}
-        kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
+        mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
         table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, kept, columns.judged, columns.words, columns.labelled)
+        return Columns(table, mapping, columns.judged, columns.words, columns.labelled)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
@@ -268,7 +268,7 @@ class RowReader:
     def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
         value = value_in(row, column)
-        value = value if (joined := join_texts(value)) is None else joined
+        value = value if (text := join_texts(value)) is None else text
         # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
         # that from a cell that somebody forgot; so may a pair's prompt be white space.
         is_candidate = name in self._candidates
@@ -332,17 +332,17 @@ def read_comments(
     columns: Columns, names: Callable[[str, TableRow], Iterable[str]]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """What people said of their labels, by the row's key and `names` of the column in the row."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    comments: dict[str, dict[str, tuple[str, ...]]] = {}
     id_in = columns.find("id")
     for row in columns.table.rows:
         for column in columns.comments:
             cell = value_in(row, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
-                by_name = found.setdefault(item_key(row, id_in), {})
+                by_name = comments.setdefault(item_key(row, id_in), {})
                 for name in names(column, row):
                     by_name[name] = (*by_name.get(name, ()), comment.strip())
-    return found
+    return comments
 
 
 def _required_texts(

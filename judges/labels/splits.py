@@ -126,8 +126,8 @@ def _where(
     labelled: Labels, field: Literal["document_id", "system"], values: Collection[str]
 ) -> Labels:
     """The part with these documents or systems; sorted, so that a file's order reaches nothing."""
-    chosen = (item for item in labelled.items if getattr(item, field) in values)
-    items: Any = tuple(sorted(chosen, key=lambda item: (item.document_id, item.id)))
+    members = (item for item in labelled.items if getattr(item, field) in values)
+    items: Any = tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
     if isinstance(labelled, LabelledPairs):
         return replace(labelled, pairs=items)
     return replace(labelled, outputs=items)
@@ -151,5 +151,5 @@ def _words(item: Item) -> tuple[str, ...]:
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    known = [text for name, text in item.texts.items() if is_known_text(name)]
-    return (*(known or item.texts.values()), *sides) or (item.id,)
+    usual = [text for name, text in item.texts.items() if is_known_text(name)]
+    return (*(usual or item.texts.values()), *sides) or (item.id,)

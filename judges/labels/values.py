@@ -55,7 +55,7 @@ _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.AS
 # A comma or a point before three digits may set thousands apart.
 _OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
-_SHARED = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
+_SHARE_OF = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
 # "4 - good", "4: good", "(4) good", "4 (good)"; a spreadsheet makes a date such as 4-May of 4/5.
 _LABELLED = re.compile(rf"[(\[]?({_DIGITS})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?")
 _INVISIBLE = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
@@ -121,15 +121,15 @@ def _parse(value: object) -> _Cell:
         return _Cell(_TRUTH, _TRUTH_WORDS[word], word)
     if _PLAIN.fullmatch(text):
         return _Cell(_NUMBER, float(text.replace(",", ".")))
-    if (share := _SHARED.fullmatch(text.replace("%", "/100"))) is not None:
+    if (share := _SHARE_OF.fullmatch(text.replace("%", "/100"))) is not None:
         number, whole = (float(part.replace(",", ".")) for part in share.groups())
         # Of 04/05 a spreadsheet made a date.
         if number <= whole and not re.match(r"0\d.*/|.*/\s*0\d", text):
             return _Cell(f"{_SHARE}{whole:g}", number)
     if (label := _LABELLED.fullmatch(text)) is not None:
-        named = label[2].strip().casefold()
-        kind = _MISSING if named in _NOTHING else _NUMBER
-        return _Cell(kind, float(label[1].replace(",", ".")), named)
+        name = label[2].strip().casefold()
+        kind = _MISSING if name in _NOTHING else _NUMBER
+        return _Cell(kind, float(label[1].replace(",", ".")), name)
     return _Cell(_WORD)
 
 
@@ -195,16 +195,16 @@ class RatingCells:
         if not cells or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
         # How often each value goes by which word; a word that no cell says may be the only one.
-        said: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
+        spellings: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
         for word, number in self._known.items():
-            if number in said or not self._pairs:
-                said.setdefault(number, Counter())[word] = 0
+            if number in spellings or not self._pairs:
+                spellings.setdefault(number, Counter())[word] = 0
         for key, cell in cells.items():
             word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
-            said.setdefault(cell.number, Counter())[word] += self._counts[key]
-        if len(said) > 2 or not all(said.values()):
+            spellings.setdefault(cell.number, Counter())[word] += self._counts[key]
+        if len(spellings) > 2 or not all(spellings.values()):
             return None
-        return said[1.0].most_common(1)[0][0], said[0.0].most_common(1)[0][0]
+        return spellings[1.0].most_common(1)[0][0], spellings[0.0].most_common(1)[0][0]
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """The rating in a cell, None where it has none; raises UnreadableError."""
@@ -234,8 +234,8 @@ class RatingCells:
             if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
         ]
         if two := self.two_values:
-            said = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
-            yield said if "/".join(two) in VERDICTS else f"{said}; --values turns it"
+            note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
+            yield note if "/".join(two) in VERDICTS else f"{note}; --values turns it"
         elif read:
             more = ", ..." if len(read) > _MAX_WORDS else ""
             yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
@@ -246,10 +246,10 @@ class RatingCells:
 
     def _parse(self, value: object) -> _Cell:
         word = word_of(value)
-        counted = self._words.get(word, "")
-        if counted is None:
+        meaning = self._words.get(word, "")
+        if meaning is None:
             return _Cell(_MISSING)
-        return _parse(value) if isinstance(counted, str) else _Cell(_MAPPED, float(counted), word)
+        return _parse(value) if isinstance(meaning, str) else _Cell(_MAPPED, float(meaning), word)
 
     def _fault(self, cell: _Cell, value: object) -> str:
         """What is wrong with a cell as one of this column; empty where nothing is."""
@@ -279,10 +279,10 @@ class RatingCells:
         words = [word for word, _ in counts.most_common()]
         short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
         numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
-        known = self._known if self.holds == _TRUTH else {}
+        choices = self._known if self.holds == _TRUTH else {}
         for word in short[:_MAX_WORDS]:
-            for close in get_close_matches(word, known, n=1):
-                numbers[word] = f"{known[close]:g}"
+            for close in get_close_matches(word, choices, n=1):
+                numbers[word] = f"{choices[close]:g}"
         names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
         pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
         # A word such as -99 would be taken for a flag of its own.

@@ -44,8 +44,8 @@ class VoteCells:
         """Every vote of a cell, none where nobody voted; raises UnreadableError."""
         parts = [part for _, part in rating_parts(value)]
         parts = [part for part in parts if self._words.get(word_of(part), "") is not None]
-        said = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
-        return tuple(self._vote(part, systems) for part in said)
+        answers = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
+        return tuple(self._vote(part, systems) for part in answers)
 
     def notes(self) -> Iterator[str]:
         """Say which side of 0 was read as which."""
@@ -54,17 +54,19 @@ class VoteCells:
 
     def _vote(self, part: object, systems: Sides) -> Vote:
         text = word_of(part)
-        given = self._words.get(text, "tie" if text.startswith("tie") else _WORDS.get(text))
+        by_word = self._words.get(text, "tie" if text.startswith("tie") else _WORDS.get(text))
         if text not in self._words and _NUMBER.fullmatch(text):
             number = float(text)
-            given = _NUMBERS.get(number) if self._one_or_two else None
+            by_word = _NUMBERS.get(number) if self._one_or_two else None
             if self._signed:
-                given = "A" if number < 0 else "B" if number > 0 else "tie"
-        named = text not in self._words and (_by_name(text, systems) or _by_name(text, self._sides))
+                by_word = "A" if number < 0 else "B" if number > 0 else "tie"
+        by_name = text not in self._words and (
+            _by_name(text, systems) or _by_name(text, self._sides)
+        )
         fault = "is no vote"
-        if named and given and named != given:
-            fault = f"may be the system's name ({named}) or the side ({given})"
-        elif isinstance(vote := named or given, str) and not isinstance(part, bool):
+        if by_name and by_word and by_name != by_word:
+            fault = f"may be the system's name ({by_name}) or the side ({by_word})"
+        elif isinstance(vote := by_name or by_word, str) and not isinstance(part, bool):
             return vote
         which = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         bare = self._numbers and self._numbers <= {0, 1}

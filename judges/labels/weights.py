@@ -25,17 +25,17 @@ def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
     """
     weights, before = dict.fromkeys(draws, 0.0), list[str]()
     for size in sorted({size for _, size in draws.values()}, reverse=True):
-        drawn = {document: weight for document, (weight, of) in draws.items() if of == size}
-        total, share = sum(drawn.values()), 1 / (1 + len(before) / size)
+        own = {document: weight for document, (weight, of) in draws.items() if of == size}
+        total, share = sum(own.values()), 1 / (1 + len(before) / size)
         for document in before:
-            weights[document] += len(drawn) * (1 - share) / len(before)
-        for document, weight in drawn.items():
-            weights[document] += len(drawn) * share * weight / total
-        before += drawn
+            weights[document] += len(own) * (1 - share) / len(before)
+        for document, weight in own.items():
+            weights[document] += len(own) * share * weight / total
+        before += own
     return weights
 
 
-def weighed(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
+def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """The set with its documents' weights by a table's sampling columns; as it is without them."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
