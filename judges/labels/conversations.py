@@ -1,4 +1,4 @@
-"""Conversations as texts: lists of turns as OpenAI, ShareGPT and Arena write them, in lines."""
+"""Writes conversations, lists of turns as in OpenAI, ShareGPT and Arena, as texts."""
 
 import ast
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from judges.tables.problems import joined_names
 from judges.tables.text import Row
 
 CONVERSATION = "conversation"
-# Words of --map: the last assistant turn is judged, or all.
+# Entries of --map: the last assistant turn is judged, or the whole conversation.
 JUDGED = (("judge", "turn"), ("judge", CONVERSATION))
 _ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
@@ -30,12 +30,12 @@ _NEW_LINE, _MOST = "\n    ", 20_000
 _PAIR_NOTE = "the turns that two share are the prompt, what follows is the responses"
 _WHOLE_NOTE = "all of it is judged (--judge turn: the last assistant turn)"
 _TURN_NOTE = "the last assistant turn is judged (--judge conversation: all of it)"
-Turn = tuple[str, str]  # who speaks, or what is done, and the words
+Turn = tuple[str, str]  # who speaks, or what is done, and the text
 
 
 def read_turns(value: object) -> list[Turn]:
-    """The turns in a cell, also where a string has them as JSON or as Python prints them."""
-    # Lists of Parquet are arrays in a frame.
+    """Return the turns in a cell, which may be a string of JSON or of printed Python."""
+    # A list from Parquet is an array in a data frame.
     value = value.tolist() if hasattr(value, "tolist") else from_json(value)
     if isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
@@ -59,7 +59,7 @@ def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
 
 
 def _text_of(part: object) -> str:
-    """A message's content, or a part of it: a call as NAME(ARGUMENTS), a picture as what it is."""
+    """A message's content as text: a call as NAME(ARGUMENTS), a picture as its type."""
     if isinstance(part, list | tuple):
         return "\n".join(map(_text_of, part))
     if not isinstance(part, Mapping):
@@ -71,8 +71,8 @@ def _text_of(part: object) -> str:
 
 
 def as_text(turns: Iterable[Turn]) -> str:
-    """Turns as lines; of a long conversation the head and the tail, and how much is left out."""
-    # Lines after a turn's first stand further in, so that none passes for another turn.
+    """Return turns as lines; a long conversation as its head, its tail and the length between."""
+    # Lines after a turn's first are indented, so that none looks like another turn.
     text = "\n".join(f"{who}: {_NEW_LINE.join(speech.splitlines())}" for who, speech in turns)
     if (left_out := len(text) - _MOST) <= 0:
         return text
@@ -81,7 +81,7 @@ def as_text(turns: Iterable[Turn]) -> str:
 
 
 def _alone(turns: list[Turn]) -> str:
-    """The words of one turn of an assistant, if they feign no other; else all turns as lines."""
+    """The bare text of a single assistant turn, unless it looks like several; else all as lines."""
     (speaker, words), *others = turns
     feigned = any(line.lstrip().startswith(_ASSISTANT) for line in words.splitlines())
     return as_text(turns) if others or feigned or speaker != _ASSISTANT else words

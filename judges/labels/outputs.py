@@ -1,4 +1,4 @@
-"""From a table to labelled outputs, with every problem and every note on the way."""
+"""Reads labelled outputs from a table, with every problem and note."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches

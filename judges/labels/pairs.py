@@ -1,4 +1,4 @@
-"""From a table to labelled pairs and the votes of people."""
+"""Reads labelled pairs and people's votes from a table."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _SYSTEMS = frozenset({"system", "model", "generator", "modell", "modèle", "mode
 
 
 def find_sides(columns: Columns) -> tuple[str, str, str] | None:
-    """Return the candidate's word and the two columns that hold the candidates."""
+    """Return the file's word for a candidate and the two columns of candidates; None without."""
     first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if first is not None and second is not None:
         return "response", first[0], second[0]
@@ -36,7 +36,7 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
 
 
 def _find_choices(columns: Columns) -> tuple[str, ...]:
-    """The columns that hold votes: those mapped, before any that is called so."""
+    """The columns of votes: by the mapping, else the first with a usual name."""
     for name in VOTES:
         if name in columns.mapping:
             return tuple(column for column in columns.mapping[name] if columns.has(column))
@@ -44,14 +44,14 @@ def _find_choices(columns: Columns) -> tuple[str, ...]:
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether a table holds two candidates and a choice (or nothing but them), and no ratings."""
+    """Whether a table has two candidates, no ratings, and votes (or at least no numbers)."""
     if find_sides(columns) is None or columns.holds_ratings:
         return False
     return _find_choices(columns) != () or not find_ratings(columns, None).flat
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read every pair that somebody voted on."""
+    """Read every pair with a vote; of unlabelled files every pair."""
     check_mapping(columns, problems)
     sides, voted_in = find_sides(columns), _find_choices(columns)
     choices = voted_in if options.labelled else ()
@@ -116,7 +116,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
 def _read_votes(
     columns: Columns, choices: Mapping[str, VoteCells], problems: Problems
 ) -> dict[str, list[Vote]]:
-    """The votes of every pair, of all rows of an id; a problem for each cell of none."""
+    """The votes on every pair, by its id, from all of its rows; adds a problem for bad cells."""
     votes: dict[str, list[Vote]] = {}
     id_in, systems = columns.find("id"), [columns.find(role) for role in ("system_a", "system_b")]
     for row in columns.table.rows:

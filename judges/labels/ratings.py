@@ -248,12 +248,17 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
     # German marks: 1 is best, and files rarely say so.
     words = {word for column in columns.table.columns for word in tokens(column)}
     marks = _MARKS & {*tokens(layout.guesses[0])} and _GERMAN & words
-    if len(layout.guesses) == 1 and not layout.groups:
-        is_clear = bool(like and not marks)
-    else:
-        is_clear = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
-    if is_clear:
+    is_single = len(layout.guesses) == 1 and not layout.groups
+    are_usual = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
+    if (like and not marks) if is_single else are_usual:
         return
+    problems.add("annotators", *_guess_advice(columns, layout, like, is_turned=bool(marks)))
+
+
+def _guess_advice(
+    columns: Columns, layout: RatingColumns, like: Sequence[str], *, is_turned: bool
+) -> tuple[str, str]:
+    """The fault of columns that may hold ratings, and the flags that say what they are."""
     # Row numbers and means are no annotator's ratings.
     likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
     likely = _label_columns(columns, "label", ()) or likely or [*layout.guesses]
@@ -265,9 +270,9 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
         common = {*tokens(likely[0])}.intersection(*map(tokens, likely))
         join = map_flag("_".join(sorted(common)) or "NAME", likely)
         advice = f"where each is one annotator's, join them by {join}; else {advice}"
-    elif marks:
+    elif is_turned:
         advice += "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
-    problems.add("annotators", fault, advice)
+    return fault, advice
 
 
 def _are_like_ratings(columns: Columns, column: str) -> bool:

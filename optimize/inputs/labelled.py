@@ -71,12 +71,9 @@ def subject_of(
 ) -> tuple[Subject, Labelled] | None:
     """Return a subject made of labels, and the labels; None where there are none by its name.
 
-    Args:
-        spec: the name of the labels, or NAME=DEFINITION; ratings need the definition.
-        source: a file, rows or a labelled set.
-        pairwise: the labels are votes on pairs.
-        scale: people's scale; by default, the usual one that fits.
-        how: `map` and `values`, as `read_labels` takes them.
+    `spec` is the labels' name or NAME=DEFINITION, and ratings need the definition. `source` is a
+    file, rows or a labelled set, `scale` is people's (by default the usual one that fits), and
+    `how` has `map` and `values`, as `read_labels` takes them.
     """
     written_name, equals, definition = map(str.strip, spec.partition("="))
     if equals and (source is None or not definition.strip(".…")):
@@ -92,21 +89,18 @@ def subject_of(
     if name_key(name) != name_key(written_name) and not pairwise:
         how["map"] = {name: written_name, **how["map"]}
     try:
-        labelled: Labelled = source
-        if not isinstance(source, LabelledSet | LabelledPairs):
-            own: Any = {} if pairwise else {"dimensions": [name]}
-            labelled = (read_pairs if pairwise else read_labels)(source, **own, **how)
+        labelled = _read_any(source, name, pairwise, how)
     except LabelError as error:
         is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
         if is_absent and (unknown := _name_error(written_name)):
             raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
+    if pairwise != isinstance(labelled, LabelledPairs):
+        return None
     if isinstance(labelled, LabelledPairs):
-        usual = [text for text in labelled.reading.texts if is_known_text(text)]
-        texts = _usable_texts(usual, labelled)
-        subject = loading.comparison_on(name, texts, labelled.candidate, definition)
-        return (subject, labelled) if pairwise else None
-    if pairwise or name not in labelled.dimensions:
+        texts = _usable_texts(filter(is_known_text, labelled.reading.texts), labelled)
+        return loading.comparison_on(name, texts, labelled.candidate, definition), labelled
+    if name not in labelled.dimensions:
         return None
     if name not in labelled.words and not equals:
         raise UnknownDimensionError(
@@ -116,6 +110,13 @@ def subject_of(
     answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
     texts = judged_texts(labelled, how["map"])
     return loading.dimension_on(name, answers, texts, definition), labelled
+
+
+def _read_any(source: Any, name: str, pairwise: bool, how: Mapping[str, Any]) -> Labelled:
+    """The pairs, or the outputs rated on one dimension, of a file or rows; a labelled set as is."""
+    if isinstance(source, LabelledSet | LabelledPairs):
+        return source
+    return read_pairs(source, **how) if pairwise else read_labels(source, dimensions=[name], **how)
 
 
 def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
@@ -134,9 +135,9 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
         longest = max(columns, key=lambda text: sum(len(row.get(text, "")) for row in rows))
         flags = [map_flag("output", [columns[text]]) for text in outputs or [longest]]
         raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(flags)}")
-    inputs = [text for text in columns if text not in candidates]
-    usual = [t for t in inputs if is_known_text(t) or is_reference(t) or t in mapping]
-    return _usable_texts([*usual, *candidates], labelled)
+    usual = {t for t in columns if is_known_text(t) or is_reference(t)} | {*mapping}
+    inputs = [text for text in columns if text in usual and text not in candidates]
+    return _usable_texts([*inputs, *candidates], labelled)
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
