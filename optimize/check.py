@@ -1,4 +1,4 @@
-"""`check FILE`: what a label file holds, every problem at once, and the mapping as a file."""
+"""`check FILE`: prints what a label file holds and every problem in it, and writes its mapping."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from judges.labels.types import FileReading, LabelError, LabelledPairs, Labelled
 from judges.labels.values import USUAL_SCALES, Scale
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
-from judges.tables.problems import count
+from judges.tables.problems import Problem, count
 from judges.terminal import print_output, run_command
 from optimize.inputs.flags import bounds_of, values_of
 
@@ -80,7 +81,7 @@ def _check(flags: argparse.Namespace) -> int:
     options = _options(flags)
     labelled, problems = check_file(flags.file, options)
     notes = [] if labelled is None else [*labelled.notes, *_set_notes(labelled)]
-    bearing = {} if labelled is None or problems else _bearing(labelled, options)
+    limits = {} if labelled is None or problems else _limits(labelled, options)
     if labelled is not None and flags.write_map is not None and not problems:
         write_atomically(flags.write_map, map_file(labelled.reading, options).encode())
     if flags.json:
@@ -90,29 +91,36 @@ def _check(flags: argparse.Namespace) -> int:
             "problems": [asdict(problem) for problem in problems],
             "notes": notes,
             "reading": None if labelled is None else asdict(labelled.reading),
-            "bearing": bearing,
+            "bearing": limits,
         }
         print_output(json.dumps(record, indent=2))
     elif problems or labelled is None:
-        shown = Counter[tuple[str, str | None]]()
-        for problem in problems:
-            shown[problem.kind, problem.field] += 1
-            if shown[problem.kind, problem.field] <= _MOST_OF_A_KIND:
-                print_output(str(problem))
-        more = sum(max(0, number - _MOST_OF_A_KIND) for number in shown.values())
-        rest = f", of which {more:,} like these are left out here (--json has all)" if more else ""
-        print_output(f"{count(len(problems), 'problem')}{rest}")
+        print_output("\n".join(_problem_lines(problems)))
     else:
-        told = [line for entry in bearing.items() for line in _entry(*entry)]
-        lines = [*_page(flags.file, labelled, notes), "", *told]
+        lines = [*_page(flags.file, labelled, notes), ""]
+        lines += [line for entry in limits.items() for line in _entry(*entry)]
         print_output("\n".join([*lines, *_next(labelled, flags, options)]))
     return 1 if problems else 0
 
 
+def _problem_lines(problems: Sequence[Problem]) -> list[str]:
+    """The first ten problems of each kind and column, and how many there are in all."""
+    groups: dict[tuple[str, str | None], list[Problem]] = {}
+    lines = []
+    for problem in problems:
+        group = groups.setdefault((problem.kind, problem.field), [])
+        group.append(problem)
+        if len(group) <= _MOST_OF_A_KIND:
+            lines.append(str(problem))
+    n_more = len(problems) - len(lines)
+    more = f", of which {n_more:,} like these are left out here (--json has all)" if n_more else ""
+    return [*lines, f"{count(len(problems), 'problem')}{more}"]
+
+
 def _options(flags: argparse.Namespace) -> ReadOptions:
     columns, values = split_mapping(mapping(flags.map), values_of(flags.values))
-    kept = pop_scale(columns)
-    scale = bounds_of(flags.scale) or kept
+    file_scale = pop_scale(columns)
+    scale = bounds_of(flags.scale) or file_scale
     return ReadOptions(
         map=columns,
         values=values,
@@ -123,27 +131,27 @@ def _options(flags: argparse.Namespace) -> ReadOptions:
 
 
 def _dimensions(flags: argparse.Namespace) -> dict[str, str]:
-    """The dimensions that are named, as they are written: NAME, or NAME=DEFINITION."""
+    """The dimensions of the flags with what the user wrote: NAME, or NAME=DEFINITION."""
     return {word.partition("=")[0].strip(): word for word in flags.dimension or ()}
 
 
 def _set_notes(labelled: Labelled) -> list[str]:
-    """What no single row can be blamed for."""
+    """Notes on the labels of each dimension as a whole."""
     if isinstance(labelled, LabelledPairs):
         return []
-    # Of words alone, all rows may be left out.
+    # Only these may have ties that are left out, or one label alone.
     names, own = sorted(labelled.words.keys() & {*labelled.dimensions}), len(labelled.notes)
     return [note for name in names for note in with_ratings(labelled, name).notes[own:]]
 
 
 def map_file(reading: FileReading, options: ReadOptions) -> str:
-    """How a file was read as YAML for `--map`: columns, words' values and the scale."""
+    """Return the mapping file for `--map`, as YAML: columns, what words count, and the scale."""
     import yaml
 
     ratings = {name: many for name, many in reading.ratings.items() if name not in NESTED}
     lists = {**reading.rows, **ratings}.items()
     plain = {name: many[0] if len(many) == 1 else [*many] for name, many in lists}
-    # A judge may read what is named here.
+    # A judge reads every text of a mapping, so leave out those without a usual name.
     texts = {name: c for name, c in reading.texts.items() if is_known_text(name)}
     content: dict[str, Any] = {**plain, **texts, **options.map}
     if options.values:
@@ -155,7 +163,7 @@ def map_file(reading: FileReading, options: ReadOptions) -> str:
 
 
 def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
-    """A file without problems: what was read, and what to know about it."""
+    """The lines on a file without problems: what was read from it, and the notes."""
     noun = "pair" if isinstance(labelled, LabelledPairs) else "output"
     holds = f"{count(len(labelled.items), noun)} for {count(len(labelled.documents), 'document')}"
     if labelled.systems:
@@ -191,96 +199,100 @@ def _page(file: str, labelled: Labelled, notes: Sequence[str]) -> list[str]:
 
 def _ratings_text(labelled: LabelledSet, dimension: str) -> str:
     """The scale of a dimension's ratings, and who gave them."""
-    rated = [output for output in labelled.outputs if dimension in output.ratings]
-    ratings = [rating for output in rated for rating in output.ratings[dimension]]
-    named = [names for output in rated if (names := output.annotators.get(dimension, ()))]
-    number = len({name for names in named for name in names})
-    share = f", {len(named):,} of them" if len(named) < len(rated) else ""
-    by = f"{share} by {count(number, 'annotator')}" if named else ""
-    told = f"{min(ratings):g} to {max(ratings):g}, {count(len(rated), 'output')} rated{by}"
+    outputs = [output for output in labelled.outputs if dimension in output.ratings]
+    ratings = [rating for output in outputs for rating in output.ratings[dimension]]
+    names = [own for output in outputs if (own := output.annotators.get(dimension, ()))]
+    share = f", {len(names):,} of them" if len(names) < len(outputs) else ""
+    by = f"{share} by {count(len({*chain(*names)}), 'annotator')}" if names else ""
+    text = f"{min(ratings):g} to {max(ratings):g}, {count(len(outputs), 'output')} rated{by}"
     if dimension in labelled.words:
-        labels = [labelled.label(output, dimension) for output in rated]
+        labels = [labelled.label(output, dimension) for output in outputs]
         good, bad = labelled.words[dimension]
-        told += f": {labels.count(1.0):,} {good}, {labels.count(0.0):,} {bad}"
-    return told
+        text += f": {labels.count(1.0):,} {good}, {labels.count(0.0):,} {bad}"
+    return text
 
 
-def _meant(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
-    """The dimensions that the user means, those of the catalogue and of two words first."""
-    mapped = [name for name in options.map if name in labelled.dimensions]
-    names = options.dimensions or mapped or labelled.dimensions
+def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]:
+    """The user's dimensions, else all; those of the catalogue and with two values come first."""
+    in_map = [name for name in options.map if name in labelled.dimensions]
+    names = options.dimensions or in_map or labelled.dimensions
     return sorted(names, key=lambda n: (n not in catalog.names(), n not in labelled.words))
 
 
-def _bearing(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
-    """What labels on the first dimension can bear, or those of pairs."""
-    # Only here, since what is refused needs no statistics.
+def _limits(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
+    """What so many labels can show, on the first dimension or for pairs."""
+    # Imported here, since a file with problems needs no statistics.
     from optimize.measuring.bearing import bearing_of
 
     if isinstance(labelled, LabelledPairs):
         return bearing_of(labelled, "margin for A")
-    return bearing_of(labelled, _meant(labelled, options)[0])
+    return bearing_of(labelled, _dimensions_of(labelled, options)[0])
 
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:
-    """The command that goes on from here, tried on the labels; else what it wants."""
-    shipped = flags.file in SHIPPED_NAMES
-    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or shipped or options.annotations:
+    """The next command for these labels, or what is needed before there is one."""
+    is_shipped = flags.file in SHIPPED_NAMES
+    if len(labelled.documents) < MIN_UNITS_TO_SPLIT or is_shipped or options.annotations:
         return []
     if isinstance(labelled, LabelledPairs):
         return _entry("judge", "`dspy-judges list` names the comparisons")
-    names, named = _meant(labelled, options), _dimensions(flags)
-    known = (n for n in names if n in catalog.names() or "=" in named.get(n, ""))
-    name, define = next(known, None), ""
-    if name is None:
-        # Two values may go without a definition.
-        own = (n.lower().replace(" ", "_") for n in names if n in labelled.words)
-        name = next((n for n in own if NAME.match(n) and n not in catalog.names()), None)
-        earns = "a pass" if name else "a high rating"
-        define = f"{name or names[0]}=one line that says what earns {earns}"
-        define = f"a definition is worth about as much as tuning; write --dimension '{define}'"
-    if name is None:
+    names, specs = _dimensions_of(labelled, options), _dimensions(flags)
+    for name in names:
+        if name in catalog.names() or "=" in specs.get(name, ""):
+            return _tune_lines(labelled, name, specs.get(name, name), flags, options)
+    # Labels with two values can do without a definition.
+    own = [n.lower().replace(" ", "_") for n in names if n in labelled.words]
+    own = [name for name in own if NAME.match(name) and name not in catalog.names()]
+    spec = (
+        f"{(own or names)[0]}=one line that says what earns {'a pass' if own else 'a high rating'}"
+    )
+    define = f"a definition is worth about as much as tuning; write --dimension '{spec}'"
+    if not own:
         advice = f"or say which judge's rating it is, as in --map relevance={names[0]}"
         return _entry("define", f"{define}; {advice}")
+    lines = _tune_lines(labelled, own[0], specs.get(own[0], own[0]), flags, options)
+    has_command = lines and lines[0].startswith("next")
+    return [*lines, *_entry("define", define)] if has_command else lines
+
+
+def _tune_lines(
+    labelled: LabelledSet, name: str, spec: str, flags: argparse.Namespace, options: ReadOptions
+) -> list[str]:
+    """The command that tunes a judge, or why these labels cannot be split for it."""
     dimension = catalog.find(name) if name in catalog.names() else None
     scale = _scale_for(labelled, dimension, options) if dimension else options.scales.get("*")
     inputs = tuple(dimension.inputs) if isinstance(dimension, Dimension) else None
+    how: dict[str, Any] = {"map": options.map, "values": options.values, "texts": inputs}
     try:
-        tried = read_labels(
-            flags.file,
-            map=options.map,
-            values=options.values,
-            dimensions=[name],
-            texts=inputs,
-        )
-        split(tried, seed=0)
+        outputs = read_labels(flags.file, dimensions=[name], **how)
+        split(outputs, seed=0)
     except LabelError as error:
-        wanting = str(error.problems[0] if error.problems else error)
-        return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {wanting}")
-    rated = with_ratings(tried, name)
-    if len({rated.label(output, name) for output in rated.outputs}) == 1:
+        reason = error.problems[0] if error.problems else error
+        return _entry("judge", f"{name} reads {' and '.join(inputs or ())}. {reason}")
+    subset = with_ratings(outputs, name)
+    if len({subset.label(output, name) for output in subset.outputs}) == 1:
         return []
-    given = [("--map", word) for word in flags.map] + [("--values", w) for w in flags.values]
-    given = [("--map", str(flags.write_map))] if flags.write_map else given
-    words = ["dspy-judges", "tune", "--dimension", named.get(name, name), "--data", flags.file]
-    words += [word for pair in given for word in pair]
+    words = ["dspy-judges", "tune", "--dimension", spec, "--data", flags.file]
+    maps = [str(flags.write_map)] if flags.write_map else flags.map
+    words += [word for value in maps for word in ("--map", value)]
+    words += [w for value in flags.values if not flags.write_map for w in ("--values", value)]
     words += [] if scale is None else ["--scale", f"{scale[0]:g}:{scale[1]:g}"]
     # On one line, so that it can be copied.
-    return [f"next       {shlex.join(words)}", *(_entry("define", define) if define else ())]
+    return [f"next       {shlex.join(words)}"]
 
 
 def _scale_for(labelled: LabelledSet, dimension: Any, options: ReadOptions) -> Scale | None:
-    """The scale to state: the user's, or a usual one where ratings lie off the judge's."""
+    """The user's scale, or a usual one that fits if ratings are off the judge's scale."""
     numbers = [n for output in labelled.outputs for n in output.ratings.get(dimension.name, ())]
     low, high = min(numbers), max(numbers)
     if options.scales or (dimension.scale[0] <= low and high <= dimension.scale[-1]):
         return options.scales.get("*")
-    fitting = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
-    return next(fitting, (low // 1, -(-high // 1)))
+    usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
+    return next(usual, (low // 1, -(-high // 1)))
 
 
 def _entry(name: str, text: str) -> list[str]:
-    """A name and its text, wrapped to the page, as lines."""
+    """The lines of a name and its text, wrapped to the width of the page."""
     return textwrap.wrap(
         textwrap.shorten(text, 2000, placeholder=" ..."),
         _WIDTH,

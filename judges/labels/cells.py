@@ -1,4 +1,4 @@
-"""What stands in one cell: a name, ratings by annotator, texts, or JSON."""
+"""Reads one cell: as a name, ratings by annotator, texts, or JSON."""
 
 from collections.abc import Mapping
 
@@ -7,17 +7,17 @@ from judges.tables.problems import UnreadableError
 from judges.tables.text import TableRow, decode_json
 from judges.tables.text import is_blank as is_blank
 
-# Annotator -> rating. None is nobody named: a single number, which may be a mean.
+# Annotator -> rating; None for a single number without a name, which may be a mean.
 RatingsByAnnotator = dict[str | None, float]
 
 # A dotted name reaches into a nested column.
 DOT = "."
-# A longer list of numbers is no set of ratings but, say, an embedding.
+# A longer list of numbers is, say, an embedding.
 MAX_ANNOTATORS = 100
 
 
 def value_in(row: TableRow, column: str) -> object:
-    """Return a row's cell; a dotted column that the row lacks reaches into a nested one."""
+    """Return a row's cell; a dotted name that is no column reaches into a nested cell."""
     if column in row.cells or DOT not in column:
         return row.cells.get(column)
     value: object = row.cells
@@ -36,7 +36,7 @@ def is_name(value: object) -> bool:
 
 def is_rating(value: object, *, typed: bool) -> bool:
     """Whether a cell looks like a rating: a number, or a short list with one per annotator."""
-    value = parsed(value)
+    value = from_json(value)
     if not isinstance(value, list | tuple):
         return looks_like_rating(value, typed=typed)
     alike = (is_blank(part) or looks_like_rating(part, typed=True) for part in value)
@@ -44,15 +44,15 @@ def is_rating(value: object, *, typed: bool) -> bool:
 
 
 def as_object(value: object) -> Mapping[str, object] | None:
-    """An object, also where an untyped file holds it as JSON; None where the cell holds none."""
-    value = parsed(value)
+    """Return the object in a cell, which may be written as JSON; None if there is none."""
+    value = from_json(value)
     return value if isinstance(value, Mapping) else None
 
 
-def parsed(value: object, *, strict: bool = False) -> object:
-    """A list or an object, also where a string holds it as JSON; else the value itself.
+def from_json(value: object, *, strict: bool = False) -> object:
+    """Return the list or object that a string has as JSON, and any other value itself.
 
-    Strict: UnreadableError where a string begins so, and is no JSON.
+    With `strict`, a string that starts like JSON and is none raises UnreadableError.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
@@ -66,11 +66,11 @@ def parsed(value: object, *, strict: bool = False) -> object:
 
 
 def rating_parts(value: object) -> list[tuple[str | None, object]]:
-    """A cell's ratings and who gave each: of a list, of {annotator: rating}, or the one.
+    """Return the (annotator, rating) pairs of a cell: a number, a list, or {annotator: rating}.
 
-    Raises UnreadableError where JSON is broken.
+    Raises UnreadableError for broken JSON.
     """
-    value = parsed(value, strict=True)
+    value = from_json(value, strict=True)
     if isinstance(value, Mapping):
         by_name = {str(name): part for name, part in value.items()}
         return [*sorted(by_name.items(), key=lambda part: part[0])]
@@ -80,7 +80,7 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
 
 
 def join_texts(value: object) -> str | None:
-    """Several texts of a cell, such as reviews, as one, or an object's only text; else None."""
+    """Join a cell's list of texts, such as reviews, or return an object's only text; else None."""
     if isinstance(value, Mapping) and len(value) == 1:
         value = [*value.values()]
     if not isinstance(value, list | tuple):

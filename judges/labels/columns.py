@@ -1,4 +1,4 @@
-"""Which column of a table means what: by the user's mapping, by a short list of names, by cells."""
+"""What each column of a table holds: by the user's mapping, by a list of usual names, by cells."""
 
 import csv
 import re
@@ -13,7 +13,7 @@ from judges.labels.values import says_nothing, says_truth
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 
-# What systems were given, by the names people use for it, the most telling first; what they wrote.
+# Usual names of what systems were given, the most specific first, and of what they wrote.
 SOURCES = (
     *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
     *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
@@ -25,10 +25,10 @@ OUTPUTS = (
     *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
     *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
 )
-# What may stand beside either, as in `model_answer` or `User Input`.
+# Words that may stand beside either, as in `model_answer` or `User Input`.
 _BESIDE = """user customer student model assistant bot chatbot agent llm ai system candidate final
 generated retrieved original text"""
-# What an answer should have been, alone or before an output's name.
+# Names of reference answers, and words for them before an output's name.
 _REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
 _SHOULD_BE = "reference expected ideal gold golden correct true desired ground truth target soll"
 NESTED = ("ratings", "annotations")
@@ -55,7 +55,7 @@ _ALIASES = {
     "dimension": ("criterion", "aspect", "kriterium", "aspekt", "critère", "criterio", "dimensión"),
     "rating": ("score", "value", "mark", "grade", "bewertung", "note", "punkte", "puntuación"),
 }
-# What people said of their label, and no text to judge.
+# Names of columns in which people comment on their labels.
 _COMMENT = re.compile(
     r"(?:comment|note|critique|explanation|reason|feedback|remark|rationale|why|justification|"
     r"\w*(?:kommentar|begr(?:ü|ue)ndung|anmerkung|bemerkung|kritik|erkl(?:ä|ae)rung)|"
@@ -67,14 +67,14 @@ _MODELS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
 _TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
-# What is longer, has more words, or comes in more kinds is no label but a text.
+# A longer cell is a text, and so are the cells of a column with more different ones.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
 
-# Rows that tell what may stand in any: a row of JSON need not have all columns.
+# Rows to look at for the keys of nested objects, since a row of JSON may lack some.
 MOST_FIRST = 1000
 
 Kind = Literal["rating", "text", "label", ""]
-# What a name is read from: one column, or several with one annotator each.
+# The column that a name is read from, or several with one annotator each.
 ColumnNames = str | Sequence[str]
 
 
@@ -86,8 +86,9 @@ def tokens(name: str) -> tuple[str, ...]:
 class Columns:
     """A table's columns and the user's names for some of them.
 
-    `judged` are texts that a judge reads, whatever they are called; `words` count a number. Not
-    `labelled`: what may tell of labels is no text, since somebody is to give them.
+    `judged` are the texts that a judge reads, whatever they are called, and `words` are labels in
+    the user's own words. Unless `labelled`, people are still to label the rows, so a column that
+    may give labels away is not a text.
     """
 
     def __init__(
@@ -104,55 +105,59 @@ class Columns:
             self._by_key.setdefault(name_key(column), []).append(column)
         self.mapping: dict[str, tuple[str, ...]] = {}
         for name, columns in {n: c for n, c in (mapping or {}).items() if c}.items():
-            whole = [columns] if isinstance(columns, str) else [*map(str, columns)]
-            # A column's own name may hold a comma.
-            parts = [[c] if self.has(self.own_name(c)) else split_quoted(c) or [c] for c in whole]
-            own = (self.own_name(column) for columns in parts for column in columns)
-            self.mapping[name] = tuple(dict.fromkeys(own))
+            headers: list[str] = []
+            for column in [columns] if isinstance(columns, str) else map(str, columns):
+                # A column's own name may hold a comma.
+                is_one = self.has(self.own_name(column))
+                headers += [column] if is_one else split_quoted(column) or [column]
+            self.mapping[name] = tuple(dict.fromkeys(map(self.own_name, headers)))
         self.kind, self._is_short = cache(self._kind), cache(self._short)
 
     def find(self, name: str) -> str | None:
         """Return the column that holds `name`: as mapped, under that name, or an alias of it.
 
-        Names that differ in case alone are the same, as long as one column has it.
+        Case does not matter, unless two columns differ in it alone.
         """
-        if mapped := self.mapping.get(name):
-            return mapped[0] if self.has(mapped[0]) else None
+        if headers := self.mapping.get(name):
+            return headers[0] if self.has(headers[0]) else None
         others = {c for own, columns in self.mapping.items() if own != name for c in columns}
         for alias in (name, *_ALIASES.get(name, ())):
-            column = alias if alias in self.table.columns else self.cased(alias)
-            # A column called so may hold what the system said, or was told.
+            column = alias if alias in self.table.columns else self.column_like(alias)
+            # A column called `system` may hold a text: a prompt, or what the system wrote.
             if column is None or (name == "system" and not self._is_short(column)):
                 continue
             if column == name or column not in others:
                 return column
         return None
 
-    def cased(self, name: str) -> str | None:
-        """The one column of this name but for case and spaces; None where none or several."""
-        alike = self._by_key.get(name_key(name), [])
-        return alike[0] if len(alike) == 1 else None
+    def column_like(self, name: str) -> str | None:
+        """The column with this name in any case and spacing; None if there are none or several."""
+        columns = self._by_key.get(name_key(name), [])
+        return columns[0] if len(columns) == 1 else None
 
-    def own_name(self, written: str) -> str:
-        """The column's own name, which a user need not write with its case and spaces."""
-        return written if self.has(written) else self.cased(written) or written
+    def own_name(self, name: str) -> str:
+        """The column's own name, which a user may write in another case and spacing."""
+        return name if self.has(name) else self.column_like(name) or name
 
     def has(self, column: str) -> bool:
         """Whether the table has the column, or the nested column that a dotted name starts with."""
-        known = self.table.columns
-        return column in known or (DOT in column and column.partition(DOT)[0] in known)
+        columns = self.table.columns
+        return column in columns or (DOT in column and column.partition(DOT)[0] in columns)
 
     def used(self, names: Iterable[str]) -> set[str]:
-        """Return the columns that hold these names, and all that a mapping gave another name."""
-        found = {column for name in names if (column := self.find(name)) is not None}
-        return found.union(*self.mapping.values())
+        """Return the columns that hold these names, and all columns of the mapping."""
+        return {*self.find_all(names)}.union(*self.mapping.values())
+
+    def find_all(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns that hold these names, without those that no column holds."""
+        return tuple(column for name in names if (column := self.find(name)) is not None)
 
     def values(self, column: str) -> Iterator[object]:
         return (value_in(row, column) for row in self.table.rows)
 
     @cached_property
     def numbers_rows(self) -> bool:
-        """Whether the rows' numbers are ids: by `--map id=#row`, or for want of a column."""
+        """Whether rows are numbered: by `--map id=#row`, or because no column holds ids."""
         return self.mapping.get("id") == (ROW,) or not (
             self.is_long or "id" in self.mapping or self.find("id")
         )
@@ -167,18 +172,18 @@ class Columns:
 
     @property
     def is_by_annotator(self) -> bool:
-        """Whether a row is what one annotator gave: of a long table, or by a column of names."""
+        """Whether each row is one annotator's: the table is long or has a column of annotators."""
         return self.is_long or self.find("annotator") is not None
 
     @property
     def holds_ratings(self) -> bool:
-        """Whether there are ratings that nobody need name: nested or long ones."""
-        return self.is_long or any(self.find(name) is not None for name in NESTED)
+        """Whether there are nested or long ratings, which no flag needs to name."""
+        return self.is_long or self.find_all(NESTED) != ()
 
     @cached_property
     def comments(self) -> tuple[str, ...]:
-        """The columns of what people said of their labels, which is no text to judge."""
-        roots = {column for name in NESTED if (column := self.find(name)) is not None}
+        """The columns in which people comment on their labels, which no judge reads."""
+        roots = self.find_all(NESTED)
         nested = (name for name in self.nested_names if name.partition(DOT)[0] in roots)
         return tuple(
             column
@@ -192,44 +197,56 @@ class Columns:
     def texts(self, used: Collection[str], rated: Collection[str] = ()) -> dict[str, str]:
         """Return every text's name and column: all string columns that serve nothing else.
 
-        Beside texts proper, a few short values that repeat are none: from them a judge could read
-        which system wrote the output. What is mapped to a name of the user's own is a text where it
-        is not `rated`.
+        Beside longer texts, short values that repeat are left out: a judge could tell from them
+        which system wrote the output. What is mapped to a name of the user's own is a text unless
+        it is `rated`.
         """
+        texts = self._unmapped_texts({*used, *rated})
+        for name, headers in self.mapping.items():
+            is_text = is_known_text(name) or self.kind(headers[0]) in ("text", "label")
+            if name not in _ROLES and headers[0] not in rated and is_text:
+                texts[name] = headers[0]
+        if "text" not in map(self.kind, texts.values()):
+            return texts
+        most = len(self.table.rows) / 2
+        labels = [n for n, c in texts.items() if n not in self.mapping and self.kind(c) == "label"]
+        few = {name for name in labels if self._n_distinct(texts[name]) <= most}
+        return {name: column for name, column in texts.items() if name not in few}
+
+    def _unmapped_texts(self, used: Collection[str]) -> dict[str, str]:
+        """The names and columns of the texts that no mapping names."""
         texts = {}
-        roots = {c.partition(DOT)[0] for c in {*used, *rated}.difference(self.table.columns)}
+        roots = {column.partition(DOT)[0] for column in {*used}.difference(self.table.columns)}
         for column in self.table.columns:
-            key, named = name_key(column), is_known_text(column) or is_reference(column)
-            own = "_".join(tokens(column))
-            # A judge names its texts by plain letters.
-            own = own if own.isascii() else "output" if key in OUTPUTS else "input"
-            name = own if named and self.cased(key) == column else column
-            no_text = {*used, *rated, *self.comments, *(roots if not named else ())}
-            free = column not in no_text and name not in self.mapping
-            # What is called the truth may be the label itself.
-            kinds = ("text", "label") if self.labelled and not is_reference(column) else ("text",)
-            if free and self.kind(column) in kinds:
+            is_usual = is_known_text(column) or is_reference(column)
+            if column in used or column in self.comments or (column in roots and not is_usual):
+                continue
+            name = self._text_name(column) if is_usual else column
+            # A column called the truth may hold the labels.
+            may_be_short = self.labelled and not is_reference(column)
+            kinds = ("text", "label") if may_be_short else ("text",)
+            if name not in self.mapping and self.kind(column) in kinds:
                 texts[name] = column
-        for name, columns in self.mapping.items():
-            is_text = is_known_text(name) or self.kind(columns[0]) in ("text", "label")
-            if name not in _ROLES and columns[0] not in rated and is_text:
-                texts[name] = columns[0]
-        kind_of = {column: self.kind(column) for column in texts.values()}
-        labels = (c for n, c in texts.items() if n not in self.mapping and kind_of[c] == "label")
-        few = {c for c in labels if 2 * len({*map(str, self.values(c))}) <= len(self.table.rows)}
-        kept = {name: column for name, column in texts.items() if column not in few}
-        return kept if "text" in kind_of.values() else texts
+        return texts
+
+    def _text_name(self, column: str) -> str:
+        """The name by which a judge reads a usual text: plain letters, small, with underscores."""
+        key, name = name_key(column), "_".join(tokens(column))
+        if self.column_like(key) != column:
+            return column
+        return name if name.isascii() else "output" if key in OUTPUTS else "input"
 
     def source(self, texts: Mapping[str, str]) -> str | None:
-        """The text that tells documents apart: by its name, else what repeats beside outputs.
+        """Return the text that tells documents apart: by its name, else one that repeats.
 
-        Without a telling name it is made of words, stands in three rows for every two texts, is
-        called like no output, and another text differs more. What is empty or constant goes last.
+        Texts with empty cells or one value only are the last choice. A text without a usual name
+        has three words or more, two different texts in three rows, no output's name, and another
+        text has more different values.
         """
-        counts = {name: len({*map(str, self.values(c))}) for name, c in texts.items()}
+        counts = {name: self._n_distinct(column) for name, column in texts.items()}
         full = (n for n, c in texts.items() if not any(map(is_blank, self.values(c))))
-        if named := source_name(n for n in full if counts[n] > 1) or source_name(texts):
-            return named
+        if usual := source_name(n for n in full if counts[n] > 1) or source_name(texts):
+            return usual
         most = max(counts.values(), default=0)
         for name in sorted(counts, key=lambda name: -counts[name]):
             lengths = sorted(len(str(value).split()) for value in self.values(texts[name]))
@@ -239,33 +256,38 @@ class Columns:
         return None
 
     def is_judged(self, name: str) -> bool:
-        """Whether a text is surely what systems got or wrote, by its name or the judge's word."""
+        """Whether systems surely got or wrote a text: it has a usual name, or a judge reads it."""
         return is_known_text(name) or name in self.judged
 
     def _kind(self, column: str) -> Kind:
-        """What a column's cells are: ratings, texts, labels such as `good` or `4/5`; "" for else.
+        """What a column's cells are: ratings, texts, labels such as `good` or `4/5`; "" otherwise.
 
-        Ratings are numbers in the most part, or yes and no in three of four (the others may be
-        misspelt); what goes by a text's name is a text.
+        A column with a text's name holds texts.
         """
         if is_known_text(column) or column in self.judged:
             return "text"
-        values = [value for value in self.values(column) if not says_nothing(value)]
-        if is_reference(column) and len({*map(str, values)}) > _MAX_LABELS:
+        cells = [cell for cell in self.values(column) if not says_nothing(cell)]
+        if is_reference(column) and len({*map(str, cells)}) > _MAX_LABELS:
             return "text"
-        n_ratings = sum(is_rating(value, typed=self.table.typed) for value in values)
-        n_truths = sum(says_truth(value, self.words) for value in values)
-        if values and (2 * n_ratings >= len(values) or 4 * n_truths >= 3 * len(values)):
+        if self._are_ratings(cells):
             return "rating"
-        if not any(isinstance(value, str) or join_texts(value) is not None for value in values):
+        if not any(isinstance(cell, str) or join_texts(cell) is not None for cell in cells):
             return ""
-        words = {str(value).strip() for value in values}
-        if all(map(_TIME.fullmatch, words)):
+        texts = {str(cell).strip() for cell in cells}
+        if all(map(_TIME.fullmatch, texts)):
             return ""
-        if not self._is_short(column):
-            return "text"
-        many = len(words) > _MAX_LABELS and not any(word[:1].isdigit() for word in words)
-        return "text" if many else "label"
+        # Labels are short and of few kinds, unless they begin with a number.
+        is_varied = len(texts) > _MAX_LABELS and not any(text[:1].isdigit() for text in texts)
+        return "text" if is_varied or not self._is_short(column) else "label"
+
+    def _are_ratings(self, cells: Collection[object]) -> bool:
+        """Whether half of the cells are numbers, or three quarters yes and no (others misspelt)."""
+        n_numbers = sum(is_rating(cell, typed=self.table.typed) for cell in cells)
+        n_truths = sum(says_truth(cell, self.words) for cell in cells)
+        return bool(cells) and (2 * n_numbers >= len(cells) or 4 * n_truths >= 3 * len(cells))
+
+    def _n_distinct(self, column: str) -> int:
+        return len({*map(str, self.values(column))})
 
     def _short(self, column: str) -> bool:
         """Whether a column's values are as short as names and labels are."""
@@ -307,10 +329,10 @@ def source_name(texts: Iterable[str]) -> str | None:
 
 
 def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
-    """The file's one text where a judge reads one too, whatever either is called.
+    """The file's only text for a judge that reads one text, whatever the two are called.
 
-    One of a usual name goes before others. None where there are several, or one is known for a
-    source and the other for an output.
+    Texts with usual names come before others. None where there are several, or where one is a
+    source by its name and the other an output.
     """
     names = [*([*filter(is_known_text, texts)] or texts), *required]
     if len(names) != 2 or len(required) != 1:
@@ -320,7 +342,7 @@ def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
 
 
 def split_quoted(text: str) -> list[str]:
-    """The parts between commas; a part that has one itself stands in double quotes."""
+    """The parts between commas; a part that contains a comma stands in double quotes."""
     if '"' not in text and "," not in text:
         return [text]
     try:
@@ -338,14 +360,14 @@ def map_flag(name: str, columns: Sequence[str]) -> str:
 
 
 def check_mapping(columns: Columns, problems: Problems) -> None:
-    """Note every mapping to a column that the file does not have, and what may have but one."""
-    for name, mapped in columns.mapping.items():
-        for column in mapped:
-            known = column in columns.table.columns or (name, column) == ("id", ROW)
-            if not known and all(value is None for value in columns.values(column)):
+    """Add a problem for each mapping to a missing column, or to several where one is allowed."""
+    for name, headers in columns.mapping.items():
+        for column in headers:
+            exists = column in columns.table.columns or (name, column) == ("id", ROW)
+            if not exists and all(value is None for value in columns.values(column)):
                 add_missing_column(columns, problems, column, name)
-        if len(mapped) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
-            fault = f"is mapped to {len(mapped)} columns ({joined_names(mapped)})"
+        if len(headers) > 1 and (is_known_text(name) or name in _ROLES - {*VOTES}):
+            fault = f"is mapped to {len(headers)} columns ({joined_names(headers)})"
             advice = f"give one --map {name}=COLUMN; only ratings and votes may have several"
             problems.add("two-columns", fault, advice, field=name)
 
@@ -353,9 +375,9 @@ def check_mapping(columns: Columns, problems: Problems) -> None:
 def add_missing_column(
     columns: Columns, problems: Problems, column: str, name: str, reason: str = ""
 ) -> None:
-    """Note that there is no such column for `name`, and which ones there are."""
-    known = joined_names([*columns.table.columns, *columns.nested_names])
-    fault = f"there is no such column{reason}; there are {known}"
+    """Add the problem that there is no such column for `name`, with those that there are."""
+    names = joined_names([*columns.table.columns, *columns.nested_names])
+    fault = f"there is no such column{reason}; there are {names}"
     problems.add("no-column", fault, mapping_advice(columns, name), field=column)
 
 

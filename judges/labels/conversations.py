@@ -1,4 +1,4 @@
-"""Conversations as texts: lists of turns as OpenAI, ShareGPT and Arena write them, in lines."""
+"""Writes conversations, lists of turns as in OpenAI, ShareGPT and Arena, as texts."""
 
 import ast
 from collections.abc import Collection, Iterable, Mapping
@@ -6,14 +6,14 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 
-from judges.labels.cells import parsed
+from judges.labels.cells import from_json
 from judges.labels.columns import OUTPUTS, ColumnNames, known_word
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
 from judges.tables.text import Row
 
 CONVERSATION = "conversation"
-# Words of --map: the last assistant turn is judged, or all.
+# Entries of --map: the last assistant turn is judged, or the whole conversation.
 JUDGED = (("judge", "turn"), ("judge", CONVERSATION))
 _ANSWERS = _ASSISTANT, _CALL = "Assistant", "Assistant calls"
 _SPEAKERS = {
@@ -27,13 +27,16 @@ _LISTS = ("messages", "conversation", "conversations")
 _ROLES, _CONTENTS = ("role", "from", "speaker"), ("content", "value", "text")
 _CALLS = ("tool_calls", "function_call")
 _NEW_LINE, _MOST = "\n    ", 20_000
-Turn = tuple[str, str]  # who speaks, or what is done, and the words
+_PAIR_NOTE = "the turns that two share are the prompt, what follows is the responses"
+_WHOLE_NOTE = "all of it is judged (--judge turn: the last assistant turn)"
+_TURN_NOTE = "the last assistant turn is judged (--judge conversation: all of it)"
+Turn = tuple[str, str]  # who speaks, or what is done, and the text
 
 
 def read_turns(value: object) -> list[Turn]:
-    """The turns in a cell, also where a string has them as JSON or as Python prints them."""
-    # Lists of Parquet are arrays in a frame.
-    value = value.tolist() if hasattr(value, "tolist") else parsed(value)
+    """Return the turns in a cell, which may be a string of JSON or of printed Python."""
+    # A list from Parquet is an array in a data frame.
+    value = value.tolist() if hasattr(value, "tolist") else from_json(value)
     if isinstance(value, str) and value.startswith("[{'"):
         with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
             value = ast.literal_eval(value)
@@ -44,10 +47,10 @@ def read_turns(value: object) -> list[Turn]:
         role = _first(message, _ROLES) if isinstance(message, Mapping) else None
         if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
             return []
-        said = _text_of(_first(message, _CONTENTS))
+        text = _text_of(_first(message, _CONTENTS))
         calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), said)]
-        turns += (spoken if said or not calls else []) + calls
+        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), text)]
+        turns += (spoken if text or not calls else []) + calls
     return turns
 
 
@@ -56,21 +59,21 @@ def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
 
 
 def _text_of(part: object) -> str:
-    """A message's content, or a part of it: a call as NAME(ARGUMENTS), a picture as what it is."""
+    """A message's content as text: a call as NAME(ARGUMENTS), a picture as its type."""
     if isinstance(part, list | tuple):
         return "\n".join(map(_text_of, part))
     if not isinstance(part, Mapping):
         return "" if part is None else str(part)
-    called = part.get("function", part)
-    if isinstance(called, Mapping) and "name" in called:
-        return f"{called['name']}({_first(called, ('arguments', 'input')) or ''})"
+    call = part.get("function", part)
+    if isinstance(call, Mapping) and "name" in call:
+        return f"{call['name']}({_first(call, ('arguments', 'input')) or ''})"
     return _text_of(_first(part, _CONTENTS)) or f"[{part.get('type', 'no text')}]"
 
 
 def as_text(turns: Iterable[Turn]) -> str:
-    """Turns as lines; of a long conversation the head and the tail, and how much is left out."""
-    # Lines after a turn's first stand further in, so that none passes for another turn.
-    text = "\n".join(f"{who}: {_NEW_LINE.join(said.splitlines())}" for who, said in turns)
+    """Return turns as lines; a long conversation as its head, its tail and the length between."""
+    # Lines after a turn's first are indented, so that none looks like another turn.
+    text = "\n".join(f"{who}: {_NEW_LINE.join(speech.splitlines())}" for who, speech in turns)
     if (left_out := len(text) - _MOST) <= 0:
         return text
     mark = f" [... {left_out:,} characters left out ...] "
@@ -78,7 +81,7 @@ def as_text(turns: Iterable[Turn]) -> str:
 
 
 def _alone(turns: list[Turn]) -> str:
-    """The words of one turn of an assistant, if they feign no other; else all turns as lines."""
+    """The bare text of a single assistant turn, unless it looks like several; else all as lines."""
     (speaker, words), *others = turns
     feigned = any(line.lstrip().startswith(_ASSISTANT) for line in words.splitlines())
     return as_text(turns) if others or feigned or speaker != _ASSISTANT else words
@@ -90,24 +93,26 @@ def as_texts(cells: Row) -> Row:
     Two are `prompt`, which they share, `response_a` and `response_b`; one is `conversation` and,
     without an output beside it, `output` (the last assistant turn) and `input` (all before it).
     """
-    found = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
-    texts: Row = {column: _alone(turns) for column, turns in found.items()}
-    if sides := _sides(found):
-        a, b = (found[column] for column in sides)
+    conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
+    texts: Row = {column: _alone(turns) for column, turns in conversations.items()}
+    if sides := _sides(conversations):
+        a, b = (conversations[column] for column in sides)
         alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
         n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
         texts |= {"prompt": as_text(a[:n_shared])} if n_shared else {}
         texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
-    elif found:
-        turns, outputs = next(iter(found.values())), _outputs(cells)
-        beside = [(_ASSISTANT, str(cells[c])) for c in outputs if c not in found and cells[c]]
+    elif conversations:
+        turns, outputs = next(iter(conversations.values())), _outputs(cells)
+        beside = [
+            (_ASSISTANT, str(cells[c])) for c in outputs if c not in conversations and cells[c]
+        ]
         texts[CONVERSATION] = as_text([*turns, *beside])
         if not outputs:
             backwards = [who in _ANSWERS for who, _ in reversed(turns)]
             end = len(turns) - [*backwards, True].index(True)
             start = end - [*backwards[len(turns) - end :], False].index(False)
             # What the user calls `input` stays what it is.
-            before = "dialogue" if "input" in cells and "input" not in found else "input"
+            before = "dialogue" if "input" in cells and "input" not in conversations else "input"
             texts[before] = as_text(turns[:start]) or "[the conversation begins here]"
             texts["output"] = _alone(turns[start:end]) if end else None
     return {**cells, **texts}
@@ -128,23 +133,26 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     if not columns:
         return table
     texts = [as_texts(row.cells) for row in table.rows]
-    named = (name for name, column in mapping.items() if column in table.columns)
-    outputs = _outputs((*table.columns, *named))
-    names, how = {*columns}, "each is one text"
-    if _sides(columns):
-        names = {"prompt", "response_a", "response_b"}
-        how = "the turns that two share are the prompt, what follows is the responses"
-    elif whole or not (outputs or any(of.get("output") for of in texts)):
-        names, how = {CONVERSATION}, "all of it is judged (--judge turn: the last assistant turn)"
-    elif not outputs:
-        names = {"input", "dialogue", "output"}
-        how = "the last assistant turn is judged (--judge conversation: all of it)"
+    mapped = (name for name, column in mapping.items() if column in table.columns)
+    outputs, sides = _outputs((*table.columns, *mapped)), _sides(columns)
+    is_whole = whole or not (outputs or any(of.get("output") for of in texts))
+    # The texts to keep, and the note on them: the first rule that applies.
+    names, how = next(
+        (names, how)
+        for applies, names, how in (
+            (sides, {"prompt", "response_a", "response_b"}, _PAIR_NOTE),
+            (is_whole, {CONVERSATION}, _WHOLE_NOTE),
+            (not outputs, {"input", "dialogue", "output"}, _TURN_NOTE),
+            (True, {*columns}, "each is one text"),
+        )
+        if applies
+    )
     names |= {*table.columns} - {*columns}
     texts = [{name: text for name, text in of.items() if name in names} for of in texts]
     rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
-    read = columns if _sides(columns) else columns[:1]
+    read = columns if sides else columns[:1]
     notes = [*table.notes, f"{joined_names(read)} holds conversations: {how}"]
     if others := columns[len(read) :]:
         notes.append(f"of conversations one is read, and not {joined_names(others)}")
-    known = tuple(dict.fromkeys(name for of in texts for name in of))
-    return replace(table, rows=rows, columns=known, notes=tuple(notes))
+    header = tuple(dict.fromkeys(name for of in texts for name in of))
+    return replace(table, rows=rows, columns=header, notes=tuple(notes))

@@ -1,4 +1,4 @@
-"""The words of a command line that say how to read a file: --map NAME=COLUMN, --scale LOW-HIGH."""
+"""Reads the flags on how to read a file: --map NAME=COLUMN, --values WORD=NUMBER, --scale 1-5."""
 
 import argparse
 import math
@@ -15,7 +15,7 @@ from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale, Values
 from judges.tables.text import read_yaml_file
 
-# In a mapping file, beside names and columns: words and what they count, and the scale.
+# Keys of a mapping file beside our names: what words count, and the scale.
 VALUES, SCALE = "values", "scale"
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
@@ -23,18 +23,18 @@ _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
 
 
 class Parser(argparse.ArgumentParser):
-    """Ends with 2 and one line; names flags in full; takes -1:1 for a value of --scale."""
+    """Exits with 2 and one line; flags have no short forms; -1:1 is a value of --scale."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs.setdefault("allow_abbrev", False)
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, **kwargs)
-        # What begins like a number is no flag.
+        # A word that begins like a number is no flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         words = sys.argv[1:] if args is None else list(args)
-        # Before what is missing is told: a flag that is mistyped may be the one that is.
+        # Before argparse reports a missing flag, since the mistyped one may be it.
         for word in takewhile(lambda word: word != "--", words) if not self._subparsers else ():
             flag = word.partition("=")[0]
             if flag[:2] == "--" and " " not in word and flag not in self._option_string_actions:
@@ -47,15 +47,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
 
     def one_line(self, message: str) -> str:
-        """The message as it is printed."""
+        """Return the message as it is printed."""
         return " ".join(message.split())
 
 
 def read_mapping(words: Iterable[str]) -> dict[str, Any]:
-    """Our names and their columns, from NAME=COLUMNs and mapping files; raises ValueError.
+    """Return the columns by our names, from NAME=COLUMN words and mapping files.
 
-    A name given several columns has them all, in that order; a NAME=COLUMN beats a file. A file's
-    values stand under `values`.
+    A name may have several columns, and NAME=COLUMN replaces the file's. A file's values are under
+    `values`. Raises ValueError for other words.
     """
     of_files: dict[str, Any] = {}
     columns: dict[str, list[str]] = {}
@@ -71,9 +71,9 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
 
 
 def read_map_file(path: str | Path) -> dict[str, Any]:
-    """The mapping of `check --write-map`: columns, `values`, `scale`; raises ValueError."""
+    """Return a mapping file's columns, `values` and `scale`; raises ValueError."""
     try:
-        # No, 1 and null are words of labels.
+        # As written, since no, 1 and null may be labels.
         content = read_yaml_file(Path(path), as_written=True)
     except OSError as error:
         raise LabelError(f"{path}: cannot be read ({error.strerror})") from None
@@ -92,62 +92,62 @@ def read_map_file(path: str | Path) -> dict[str, Any]:
 def split_mapping(
     mapping: Mapping[str, Any] | str | Path | None, values: Values | None
 ) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
-    """Columns and words of a mapping, or of its file; `values` beat its own. Raises ValueError."""
+    """Return columns and words of a mapping or its file, with `values` first; raises ValueError."""
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
-    # A frame may number its columns.
+    # The columns of a data frame may be numbers.
     pairs = (mapping or {}).items()
     columns = {str(name): str(c) if isinstance(c, int) else c for name, c in pairs}
     own = columns.pop(VALUES) if isinstance(columns.get(VALUES), Mapping) else {}
     return columns, {**read_values(own), **read_values(values or {})}
 
 
-def read_values(given: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
-    """Words and what they count, from `WORD=NUMBER,...`s or a mapping; raises ValueError.
+def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
+    """Return what words count, from a mapping or `WORD=NUMBER,...`; raises ValueError.
 
-    A, B and tie are choices, and nothing is no rating. A word with a comma is quoted, as a cell of
-    CSV is.
+    A, B and tie are votes, and an empty number is no rating. A word with a comma is quoted as in
+    CSV.
     """
-    if isinstance(given, Mapping):
-        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in given.items()]
+    if isinstance(source, Mapping):
+        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in source.items()]
     else:
-        parts = [part.rpartition("=") for text in given for part in split_quoted(text)]
-        pairs = [(word.strip(), counted.strip()) for word, _, counted in parts]
+        parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
+        pairs = [(word.strip(), meaning.strip()) for word, _, meaning in parts]
     values: dict[str, float | Vote | None] = {}
-    for word, counted in pairs:
+    for word, meaning in pairs:
         if not word:
-            raise LabelError(f"{counted!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
-        value = _value_of(counted, word)
+            raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
+        value = _value_of(meaning, word)
         if values.setdefault(word, value) != value:
             raise LabelError(f"{word!r} is given two values")
     return values
 
 
-def _value_of(counted: object, word: str) -> float | Vote | None:
-    if counted is None or counted == "":
+def _value_of(meaning: object, word: str) -> float | Vote | None:
+    if meaning is None or meaning == "":
         return None
-    if vote := _VOTES.get(str(counted).casefold()):
+    if vote := _VOTES.get(str(meaning).casefold()):
         return vote
     try:
-        number = float(str(counted))
+        number = float(str(meaning))
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise LabelError(f"{word!r} counts {counted!r}, which is no number, nor A, B or tie")
+        raise LabelError(f"{word!r} counts {meaning!r}, which is no number, nor A, B or tie")
     return number
 
 
 def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
-    """Take the scale of a mapping file out of its columns; None where it holds none."""
-    named = columns.get(SCALE)
-    scale = read_bounds(named) if isinstance(named, str) else None
+    """Remove the scale from a mapping file's columns and return it; None if there is none."""
+    text = columns.get(SCALE)
+    scale = read_bounds(text) if isinstance(text, str) else None
     if scale is not None:
         del columns[SCALE]
     return scale
 
 
 def read_bounds(text: str) -> Scale | None:
-    """Read `LOW-HIGH` or `LOW:HIGH`, as in 1-5, 0:1 or -1:1; None where it is neither."""
+    """Read `LOW-HIGH` or `LOW:HIGH`, as in 1-5, 0:1 or -1:1; None for any other text."""
     match = _BOUNDS.fullmatch(text.strip())
     if match is None:
         return None

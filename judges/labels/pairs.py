@@ -1,4 +1,4 @@
-"""From a table to labelled pairs and the votes of people."""
+"""Reads labelled pairs and people's votes from a table."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _SYSTEMS = frozenset({"system", "model", "generator", "modell", "modèle", "mode
 
 
 def find_sides(columns: Columns) -> tuple[str, str, str] | None:
-    """Return the candidate's word and the two columns that hold the candidates."""
+    """Return the file's word for a candidate and the two columns of candidates; None without."""
     first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if first is not None and second is not None:
         return "response", first[0], second[0]
@@ -28,47 +28,46 @@ def find_sides(columns: Columns) -> tuple[str, str, str] | None:
     for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
         column, other = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
         if columns.has(other) and column not in columns.comments:
-            rated = "rating" in (columns.kind(column), columns.kind(other))
-            known = columns.is_judged(name_key(match[1]))
-            if (known or not rated) and _SYSTEMS.isdisjoint(tokens(match[1])):
-                sides.append((not known, name_key(match[1]), column, other))
+            is_rated = "rating" in (columns.kind(column), columns.kind(other))
+            is_text = columns.is_judged(name_key(match[1]))
+            if (is_text or not is_rated) and _SYSTEMS.isdisjoint(tokens(match[1])):
+                sides.append((not is_text, name_key(match[1]), column, other))
     return min(sides, key=lambda side: side[0])[1:] if sides else None
 
 
 def _find_choices(columns: Columns) -> tuple[str, ...]:
-    """The columns that hold votes: those mapped, before any that is called so."""
+    """The columns of votes: by the mapping, else the first with a usual name."""
     for name in VOTES:
         if name in columns.mapping:
             return tuple(column for column in columns.mapping[name] if columns.has(column))
-    choices = (column for name in _CHOICES if (column := columns.find(name)) is not None)
-    return tuple(choices)[:1]
+    return columns.find_all(_CHOICES)[:1]
 
 
 def holds_pairs(columns: Columns) -> bool:
-    """Whether a table holds two candidates and a choice (or nothing but them), and no ratings."""
+    """Whether a table has two candidates, no ratings, and votes (or at least no numbers)."""
     if find_sides(columns) is None or columns.holds_ratings:
         return False
     return _find_choices(columns) != () or not find_ratings(columns, None).flat
 
 
 def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
-    """Read every pair that somebody voted on."""
+    """Read every pair with a vote; of unlabelled files every pair."""
     check_mapping(columns, problems)
     sides, voted_in = find_sides(columns), _find_choices(columns)
     choices = voted_in if options.labelled else ()
-    known = joined_names(columns.table.columns)
+    names = joined_names(columns.table.columns)
     if sides is None:
         advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {known}", advice)
+        problems.add("no-column", f"there are no two candidates in {names}", advice)
     if options.labelled and not choices:
         advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {known}", advice)
+        problems.add("no-column", f"there are no votes in {names}", advice)
     word, first, second = sides or ("response", "response_a", "response_b")
     reader = RowReader(
         columns,
         problems,
         roles=_ROLES,
-        rated={*voted_in, *(c for name in VOTES if (c := columns.find(name)) is not None)},
+        rated={*voted_in, *columns.find_all(VOTES)},
         judged=options.texts,
         candidates={"response_a": first, "response_b": second} if sides else {},
     )
@@ -117,7 +116,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
 def _read_votes(
     columns: Columns, choices: Mapping[str, VoteCells], problems: Problems
 ) -> dict[str, list[Vote]]:
-    """The votes of every pair, of all rows of an id; a problem for each cell of none."""
+    """The votes on every pair, by its id, from all of its rows; adds a problem for bad cells."""
     votes: dict[str, list[Vote]] = {}
     id_in, systems = columns.find("id"), [columns.find(role) for role in ("system_a", "system_b")]
     for row in columns.table.rows:

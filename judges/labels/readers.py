@@ -15,18 +15,18 @@ from judges.labels.flags import pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
 from judges.labels.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
-from judges.labels.rows import standing, stated_scales, without_footers
+from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values, word_of
-from judges.labels.weights import weighed
-from judges.tables.formats import read_table
+from judges.labels.weights import weigh
+from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
 from judges.tables.problems import Problem, Problems, joined_names
 
-# Our names and the file's columns, `values` and a `scale` beside them; or the file with these.
+# The file's columns by our names, with `values` and a `scale`; or a mapping file with these.
 Mapped = Mapping[str, Any] | str | Path
 AnySource = str | Path | Rows
-Found = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
+Reading = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
 def read_labels(
@@ -99,8 +99,8 @@ def _read(
 ) -> Any:
     """The labels; LabelError names the first problem, how many follow, and what lists them."""
     columns, words = split_mapping(map, values)
-    scale, stated = pop_scale(columns), others.pop("scales", None)
-    scales = stated or ({} if scale is None else {"*": scale})
+    scale = pop_scale(columns)
+    scales = others.pop("scales", None) or ({} if scale is None else {"*": scale})
     options = ReadOptions(map=columns, values=words, scales=scales, **others)
     labelled, problems = check_file(path, options, holds=holds)
     if labelled is not None and not problems:
@@ -110,39 +110,34 @@ def _read(
     raise LabelError(f"{problems[0]}{more}", problems)
 
 
-def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Found:
-    """What could be read of a file, and all its problems.
+def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Reading:
+    """Return what could be read of a file, and all its problems.
 
-    `holds` is "outputs" or "pairs"; without it, what the file looks like: with dimensions or
-    annotations it holds outputs.
+    `holds` is "outputs" or "pairs"; if empty, the file decides, unless dimensions or annotations
+    say that it holds outputs.
     """
-    problems = Problems(name_of(path))
+    problems, long_problems = Problems(name_of(path)), Problems(str(options.annotations))
     table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
-    long_problems = Problems(str(options.annotations))
     long = _read_long_file(options, long_problems)
     if table is None:
         return None, (*long_problems, *problems)
-    words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
-    mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
-    whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
     if problems.file in SHIPPED_NAMES:
         table = replace(table, name=problems.file)
-    table = with_texts(without_footers(table), mapping, whole=whole)
-    columns = standing(Columns(table, mapping, options.texts or (), words, options.labelled))
-    named = options.dimensions or options.annotations
-    if holds == "pairs" or (not (holds or named) and holds_pairs(columns)):
+    columns = _columns_of(table, options)
+    has_names = options.dimensions or options.annotations
+    if holds == "pairs" or (not (holds or has_names) and holds_pairs(columns)):
         if options.labelled and find_sides(columns) is None and columns.holds_ratings:
             advice = "read it with read_labels, or tune on it with --dimension"
             problems.add("outputs", "holds rated outputs, not pairs", advice)
             return None, tuple(problems)
         return read_pair_rows(columns, problems, options), tuple(problems)
-    if not (long and long.by_item) and (refused := _refuse_pairs(columns, options)):
-        problems.add("pairs", *refused)
+    if not (long and long.by_item) and (fault := _refuse_pairs(columns, options)):
+        problems.add("pairs", *fault)
         return None, tuple(problems)
-    labelled = weighed(read_outputs(columns, problems, options, long), columns, problems)
+    labelled = weigh(read_outputs(columns, problems, options, long), columns, problems)
     labelled = replace(labelled, scales=stated_scales(long.columns if long else columns))
     if long is not None:
-        labelled = weighed(labelled, long.columns, long_problems)
+        labelled = weigh(labelled, long.columns, long_problems)
         notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
         both = f"{labelled.sha256}{long.columns.table.sha256}"
         sha256 = hashlib.sha256(both.encode()).hexdigest()
@@ -150,11 +145,20 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Fou
     return labelled, (*long_problems, *problems)
 
 
+def _columns_of(table: Table, options: ReadOptions) -> Columns:
+    """The table's columns: conversations as texts, without footers, with each latest label."""
+    words = [word_of(w) for w, n in options.values.items() if isinstance(n, int | float)]
+    mapping = {name: own for name, own in options.map.items() if (name, own) not in JUDGED}
+    whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
+    table = with_texts(without_footers(table), mapping, whole=whole)
+    return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
+
+
 def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | None:
-    """What is wrong, and what to do, where a file that is read as outputs holds pairs."""
+    """The fault and the advice if a file that is read as outputs holds pairs."""
     sides = find_sides(columns)
-    named = options.dimensions is not None or columns.mapping or columns.holds_ratings
-    if sides is None or (named and not holds_pairs(columns)):
+    has_names = options.dimensions is not None or columns.mapping or columns.holds_ratings
+    if sides is None or (has_names and not holds_pairs(columns)):
         return None
     advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
     advice += "column of ratings with --dimension COLUMN"
@@ -170,7 +174,7 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
     path = options.annotations
     if path is None or (table := read_table(path, problems)) is None:
         return None
-    columns = standing(Columns(table))
+    columns = latest_labels(Columns(table))
     if columns.find("id") is None:
         advice = "give a file with the columns id and label, or id, dimension, annotator, rating"
         problems.add("no-column", "has no column of ids", advice)
@@ -192,16 +196,16 @@ SHIPPED_NAMES = {
 
 @cache
 def is_constructed(sha256: str) -> bool:
-    """Whether a file's bytes are those of labels that ship, whatever the file is called."""
+    """Whether a file has the bytes of the starter set, whatever it is called."""
     files = (SHIPPED_NAMES["starter"], SHIPPED_NAMES["starter_pairs"])
     return any(hashlib.sha256(path.read_bytes()).hexdigest() == sha256 for path in files)
 
 
 def starter() -> LabelledSet:
-    """Return the starter outputs, whose ratings are constructed and nobody's."""
+    """Return the starter outputs, whose ratings are constructed, not given by people."""
     return read_labels("starter")
 
 
 def starter_pairs() -> LabelledPairs:
-    """Return the starter pairs, whose votes are constructed and nobody's."""
+    """Return the starter pairs, whose votes are constructed, not given by people."""
     return read_pairs("starter_pairs")

@@ -1,4 +1,4 @@
-"""From a table's rows to one row an output or pair, and what both kinds have in common."""
+"""Merges a table's rows to one per output or pair, and reads their ids, documents and texts."""
 
 import hashlib
 import re
@@ -26,12 +26,12 @@ from judges.tables.formats import Table
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
 from judges.tables.text import TableRow
 
-# One over the chance with which a document was drawn, and how many it was drawn from.
+# The columns of one over a document's chance of being drawn, and of how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
 _HOW = _TIME, _CHANGED, _SCALE = "labelled_at", "changed_after", "rating_scale"
-# What says of which document and by whom an output is.
+# The roles that say which document an output is on and who wrote it.
 _ORIGINS = ("group", "system", "system_a", "system_b")
-# What sheets call their last row, or column, of means.
+# Names of a sheet's last row, or column, of means or sums.
 FOOTER = re.compile(
     r"(?:mittelwert|mittel|durchschnitt|summe|gesamt|average|avg|mean|total|sum|median|"
     r"moyenne|somme|media|promedio|suma|std|sd|stdev)\b|ø",
@@ -41,7 +41,7 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
 def without_footers(table: Table) -> Table:
-    """The table without its last rows of means or sums, and a note of which they were."""
+    """Return the table without its last rows of means or sums, with a note on each."""
     rows = list(table.rows)
     usual = sorted(len(_filled(row)) for row in rows)[len(rows) // 2]
     notes: list[str] = []
@@ -54,17 +54,17 @@ def without_footers(table: Table) -> Table:
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
 
 
-def standing(columns: Columns) -> Columns:
-    """The labels that stand: by `labelled_at` an annotator's last one of an output, or its null.
+def latest_labels(columns: Columns) -> Columns:
+    """Each annotator's latest label of an output, by `labelled_at`, which may be empty.
 
-    What rows say of how a label came about stays in their cells, and is no column.
+    The columns on how labels came about are dropped; their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     id_in, annotator_in, dimension_in = map(columns.find, ("id", "annotator", "dimension"))
     if _TIME in table.columns and id_in and annotator_in:
         last = {}
         for row in rows:
-            # Where nobody is named, no row replaces another.
+            # A row without an annotator's name replaces no other row.
             who = row.cells.get(annotator_in) or f"{ROW} {row.line}"
             dimension = row.cells.get(dimension_in or "")
             last[item_key(row, id_in), str(who).strip(), str(dimension).strip()] = row
@@ -77,12 +77,12 @@ def standing(columns: Columns) -> Columns:
 
 
 def stated_scales(columns: Columns) -> dict[str, Scale]:
-    """The scale of each dimension on which all of its rows agree, as label pages write it."""
-    stated, dimension_in = dict[str, set[Scale | None]](), columns.find("dimension") or ""
+    """Return each dimension's scale as label pages write it, where all of its rows agree."""
+    scales, dimension_in = dict[str, set[Scale | None]](), columns.find("dimension") or ""
     for row in columns.table.rows:
         scale = read_bounds(str(row.cells.get(_SCALE)))
-        stated.setdefault(str(row.cells.get(dimension_in)).strip(), set()).add(scale)
-    return {name: scale for name, (scale, *others) in stated.items() if scale and not others}
+        scales.setdefault(str(row.cells.get(dimension_in)).strip(), set()).add(scale)
+    return {name: scale for name, (scale, *others) in scales.items() if scale and not others}
 
 
 def _filled(row: TableRow) -> list[str]:
@@ -100,10 +100,10 @@ class ItemFields(NamedTuple):
 
 
 class RowReader:
-    """Reads ids, documents, systems and texts, and notes every fault of a row at once.
+    """Reads ids, documents, systems and texts, and collects every problem of a row.
 
-    `rated` are the columns of labels, `roles` what else is no text, `judged` the texts that every
-    row must have (None: those of the usual names), `candidates` a pair's two and their columns.
+    `rated` are the columns of labels, `roles` the names that are no texts, `judged` the texts that
+    every row must have (None: those with usual names), `candidates` the columns of a pair's sides.
     """
 
     def __init__(
@@ -121,10 +121,12 @@ class RowReader:
         self.notes: list[str] = []
         used = {*columns.used(roles), *self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
+        # The columns that certainly hold texts.
         own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
         own |= self._candidates
         if not problems:
-            self.notes += _repeats(columns, problems, texts, own, rated)
+            content = own if len(own) > 1 else texts
+            self.notes += _note_repeats(columns, problems, content.values(), rated)
         if columns.is_by_annotator and (columns.is_long or columns.find("id")):
             roots = {column.partition(DOT)[0] for column in rated}
             columns = self._merge_rows(columns, {*rated, *roots}, own.values())
@@ -136,24 +138,33 @@ class RowReader:
         self._source = columns.source(of_prompt)
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
-        for name in sorted(self.texts.keys() - self._required):
-            n_empty = sum(map(is_blank, columns.values(self.texts[name])))
-            if n_empty and (is_known_text(name) or is_reference(name)):
-                self.notes.append(f"{name} is empty in {count(n_empty, 'row')}")
+        self.notes += self._note_empty_texts()
         if not of_prompt and (judged is None or judged):
-            column = columns.comments[:1] or ["COLUMN"]
-            advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
-            if self._of_file.is_long:
-                advice = "give it beside the file of outputs, as in --annotations FILE"
-            known = joined_names([*columns.table.columns, *columns.nested_names])
-            problems.add("no-text", f"no column holds texts; there are {known}", advice)
+            self._add_missing_texts()
         self._lines: dict[str, int] = {}
         # Rows without an answer, by the answer's column.
         self._empty_answers: dict[str, list[int]] = {}
 
+    def _note_empty_texts(self) -> Iterator[str]:
+        """Yield a note on each usual text that is empty in some rows, and need not be there."""
+        for name in sorted(self.texts.keys() - self._required):
+            n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
+            if n_empty and (is_known_text(name) or is_reference(name)):
+                yield f"{name} is empty in {count(n_empty, 'row')}"
+
+    def _add_missing_texts(self) -> None:
+        """Add the problem that the table has no texts."""
+        columns = self.columns
+        column = columns.comments[:1] or ["COLUMN"]
+        advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
+        if self._of_file.is_long:
+            advice = "give it beside the file of outputs, as in --annotations FILE"
+        names = joined_names([*columns.table.columns, *columns.nested_names])
+        self._problems.add("no-text", f"no column holds texts; there are {names}", advice)
+
     @property
     def grouped_by(self) -> str:
-        """What makes the documents, for people."""
+        """Say in words which rows share a document."""
         if self._group is not None:
             return f"column {self._group!r}"
         if self._source is None:
@@ -161,7 +172,7 @@ class RowReader:
         return f"identical text {self._source!r}, since there is no group"
 
     def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
-        """Which column was read as what."""
+        """Return the columns by what was read from them."""
         columns = self._of_file
         roles = [role for role in self._roles if role not in (*NESTED, "rating")]
         rows = {role: (c,) for role in roles if (c := columns.find(role)) is not None}
@@ -179,7 +190,7 @@ class RowReader:
         )
 
     def items(self) -> Iterator[ItemFields]:
-        """Yield every row's part without a fault; then the notes tell of rows without an answer."""
+        """Yield the fields of every row without a fault, then note the rows without an answer."""
         for row in self.columns.table.rows:
             n_before = len(self._problems)
             systems = tuple(self._name(row, column) for column in self._systems)
@@ -208,10 +219,10 @@ class RowReader:
     def _merge_rows(
         self, columns: Columns, rated: Collection[str], texts: Collection[str]
     ) -> Columns:
-        """One row for each id, with everything its rows say of it beside labels and comments.
+        """Merge the rows of each id to one, without labels and comments.
 
-        What only some rows of an id agree on is left out and noted, unless it is one of `texts` or
-        says whose the output is.
+        A column that differs between rows of an id is left out with a note; it is a problem in
+        `texts` and where it says which document or system the output is of.
         """
         by_annotator = {columns.find(name) for name in ("dimension", "annotator", "rating")}
         by_annotator |= {*rated, *columns.comments}
@@ -239,9 +250,9 @@ class RowReader:
             left_out = joined_names([f"column {column!r}" for column in differing])
             self.notes.append(f"not one for each id, so left out: {left_out}")
         dropped = {*by_annotator, *differing}
-        kept = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
+        mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
         table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, kept, columns.judged, columns.words, columns.labelled)
+        return Columns(table, mapping, columns.judged, columns.words, columns.labelled)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
@@ -249,7 +260,7 @@ class RowReader:
         if column is None or is_blank(value):
             return None
         if is_name(value):
-            # Spaces at a cell's ends are seen by nobody.
+            # Nobody sees spaces at the ends of a cell.
             return self._checked(str(value).strip(), row, column)
         advice = "write a string or a whole number"
         return self._fault(row, column, "no-name", "is no name", advice, value)
@@ -257,9 +268,9 @@ class RowReader:
     def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
         value = value_in(row, column)
-        value = value if (joined := join_texts(value)) is None else joined
-        # People vote on systems that wrote nothing, so a candidate may be empty where a file tells
-        # that from a cell that somebody forgot; so may a pair's prompt be white space.
+        value = value if (text := join_texts(value)) is None else text
+        # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
+        # in other files the cell may have been forgotten. A pair's prompt may be white space.
         is_candidate = name in self._candidates
         may_be_blank = (is_candidate and self.columns.table.typed) or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
@@ -279,7 +290,7 @@ class RowReader:
         return self._fault(row, column, "no-text", fault, advice, value or NO_VALUE)
 
     def _read_id(self, row: TableRow) -> str | None:
-        """A row's id, None where it has none; a repeated id is a problem, and still returned."""
+        """A row's id, None if it is missing; a repeated id is added as a problem and returned."""
         if self.columns.numbers_rows or self._id is None:
             return str(row.number) if self.columns.numbers_rows else None
         item = self._name(row, self._id)
@@ -294,7 +305,7 @@ class RowReader:
         return item
 
     def _checked(self, text: str, row: TableRow, column: str) -> str | None:
-        """The text itself; None, and a problem, where it is no Unicode."""
+        """The text itself; None, with a problem, if it is not valid Unicode."""
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
             return self._fault(row, column, "bad-text", fault, advice, text)
@@ -303,7 +314,7 @@ class RowReader:
     def _fault(
         self, row: TableRow, field: str, kind: str, fault: str, advice: str, value: Any = NO_VALUE
     ) -> str | None:
-        """Note what is wrong with a cell; None, which is read from it."""
+        """Add a problem of a cell; return None, which is what is read from the cell."""
         self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
         return None
 
@@ -313,25 +324,25 @@ def item_key(row: TableRow, id_column: str | None) -> str:
     if id_column is None:
         return str(row.number)
     item = row.cells.get(id_column)
-    # What is no id is refused later; until then it is nobody else's.
+    # A cell that is no id is refused later; until then each has a key of its own.
     return str(item).strip() if is_name(item) else f"{ROW} {row.number}"
 
 
 def read_comments(
     columns: Columns, names: Callable[[str, TableRow], Iterable[str]]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """What people said of their labels, by the row's key and `names` of the column in the row."""
-    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    """Return people's comments by the row's key and the names that `names` gives the column."""
+    comments: dict[str, dict[str, tuple[str, ...]]] = {}
     id_in = columns.find("id")
     for row in columns.table.rows:
         for column in columns.comments:
             cell = value_in(row, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
-                by_name = found.setdefault(item_key(row, id_in), {})
+                by_name = comments.setdefault(item_key(row, id_in), {})
                 for name in names(column, row):
                     by_name[name] = (*by_name.get(name, ()), comment.strip())
-    return found
+    return comments
 
 
 def _required_texts(
@@ -340,62 +351,63 @@ def _required_texts(
     """The texts that every row must have; a problem for each that no column holds."""
     source = columns.source(texts)
     if judged is None:
-        # What goes with an instruction or a question is often empty.
+        # Only these, since the input beside an instruction or a question is often empty.
         return {name for name in texts if known_word(name) in OUTPUTS or name == source}
     if (only := only_text(texts, judged)) is not None:
         return (only,)
     for name in judged:
         if name not in texts:
             add_missing_column(columns, problems, name, name, ", and the judge reads it")
-    # What makes the documents is needed, whoever reads it.
+    # The source is needed to group documents, even if the judge does not read it.
     return (*judged, *([source] if source and columns.find("group") is None else []))
 
 
-def _repeats(
-    columns: Columns,
-    problems: Problems,
-    texts: Mapping[str, str],
-    own: Mapping[str, str],
-    rated: Collection[str],
+def _note_repeats(
+    columns: Columns, problems: Problems, texts: Iterable[str], rated: Collection[str]
 ) -> Iterator[str]:
-    """Say which rows hold another row's texts, and where people labelled one text differently.
+    """Yield a note on the rows that repeat another row's texts, and on labels that differ there.
 
-    It is a problem where annotators are named, and nothing tells whose rows are of one output.
-    `own` are the texts that are surely some.
+    It is a problem where annotators are named, and nothing tells which rows are of one output.
     """
     rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
     if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
         return
-    content = [*(own if len(own) > 1 else texts).values()]
-    origins = [found for name in _ORIGINS if (found := columns.find(name)) is not None]
-    alike: dict[tuple[str, ...], list[TableRow]] = {}
-    for row in rows if content else ():
-        texts_of = tuple(str(value_in(row, column)) for column in (*origins, *content))
-        alike.setdefault(texts_of, []).append(row)
-    groups = [group for group in alike.values() if len(group) > 1]
-    if not (repeats := sorted(row.line for _, *others in groups for row in others)):
+    groups = _same_rows(rows, (*columns.find_all(_ORIGINS), *texts)) if texts else []
+    repeats = sorted(row.line for _, *others in groups for row in others)
+    if not repeats:
         return
     if columns.find("annotator") and (not id_in or 2 * len(repeats) >= len(rows) - 1):
         first, line = groups[0][0].line, groups[0][1].line
         fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
         advice = "give rows of one output one id: --map id=COLUMN"
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
-    repeat = "row repeats" if len(repeats) == 1 else "rows repeat"
-    lines = joined_names([*map(str, repeats)])
-    note = f"{len(repeats):,} {repeat} another row's texts ({unit}s {lines})"
-    differing = []
-    for group in groups if columns.labelled else ():
-        for column in sorted(rated):
-            cells = [cell for row in group if not says_nothing(cell := value_in(row, column))]
-            # A list is several annotators', who may well differ.
-            said = {word_of(cell) for cell in cells if not isinstance(cell, list | Mapping)}
-            if len(said) > 1:
-                lines = joined_names([str(row.line) for row in group])
-                differing.append(f"{joined_names(sorted(said))} ({unit}s {lines})")
-    if differing:
-        pairs = count(len(differing), "pair")
-        note += f". {pairs} with different labels: {'; '.join(differing[:10])}"
+    note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
+    note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
+    differences = [
+        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
+        for group in (groups if columns.labelled else ())
+        for column in sorted(rated)
+        if len(labels := _labels_in(group, column)) > 1
+    ]
+    if differences:
+        pairs = count(len(differences), "pair")
+        note += f". {pairs} with different labels: {'; '.join(differences[:10])}"
     yield note
+
+
+def _same_rows(rows: Iterable[TableRow], columns: Collection[str]) -> list[list[TableRow]]:
+    """The groups of two or more rows that are equal in these columns."""
+    groups: dict[tuple[str, ...], list[TableRow]] = {}
+    for row in rows:
+        groups.setdefault(tuple(str(value_in(row, c)) for c in columns), []).append(row)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _labels_in(rows: Iterable[TableRow], column: str) -> list[str]:
+    """The different labels in a column, sorted; lists hold several annotators' and are no label."""
+    cells = (value_in(row, column) for row in rows)
+    single = (cell for cell in cells if not isinstance(cell, list | Mapping))
+    return sorted({word_of(cell) for cell in single if not says_nothing(cell)})
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

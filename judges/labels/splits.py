@@ -1,4 +1,4 @@
-"""Split labelled sets by document, or by document and system, the same for any order of rows."""
+"""Splits labelled sets by document, or by document and system, whatever the order of rows."""
 
 import hashlib
 import json
@@ -14,18 +14,18 @@ from judges.tables.problems import joined_names
 
 Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
 
-# Train, dev and test. Dev gets most: the choice and the gate rest on it, and train only has to
-# teach. Test is met once, and at 20 documents still has 5.
+# Train, dev and test. Dev is the largest, since the choice and the gate rest on it. Test is used
+# once, and has 5 of 20 documents.
 FRACTIONS = (0.35, 0.40, 0.25)
-# Two documents in each part are the least that can vary.
+# Two documents in each part, since one has no variance.
 MIN_UNITS_TO_SPLIT = 6
 MIN_SYSTEMS_TO_HOLD_OUT = 8
 
 
 def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
-    """Return the outputs rated on `dimension`; LabelError where there are none.
+    """Return the outputs rated on `dimension`; LabelError if there are none.
 
-    Of two values, outputs are left out on which as many annotators say the one as the other.
+    If it has two values, outputs on which annotators are split evenly are left out.
     """
     rated = tuple(output for output in labelled.outputs if output.ratings.get(dimension))
     if not rated:
@@ -88,12 +88,12 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
     if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
         enough = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
         systems: set[str] = {*labelled.systems} if enough else set()
-        # Three, so that there is an order to get right within a document.
+        # At least three, so that a document's outputs have an order to get right.
         number = max(3, round(len(systems) / 4))
         held_out = set(rng.permutation(sorted(systems))[:number].tolist())
         seen: list[Labels] = [_where(part, "system", systems - held_out) for part in by_document]
         unseen: list[Labels] = [_where(part, "system", held_out) for part in by_document]
-        # Where each system wrote for documents of its own, a part may be left with none.
+        # A part may be empty if each system wrote for documents of its own.
         if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
             n_unused = len(unseen[0].items) + len(unseen[1].items)
             return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
@@ -125,16 +125,16 @@ def _deal_documents(
 def _where(
     labelled: Labels, field: Literal["document_id", "system"], values: Collection[str]
 ) -> Labels:
-    """The part with these documents or systems; sorted, so that a file's order reaches nothing."""
-    chosen = (item for item in labelled.items if getattr(item, field) in values)
-    items: Any = tuple(sorted(chosen, key=lambda item: (item.document_id, item.id)))
+    """The items of these documents or systems, sorted, so that the file's order has no effect."""
+    members = (item for item in labelled.items if getattr(item, field) in values)
+    items: Any = tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
     if isinstance(labelled, LabelledPairs):
         return replace(labelled, pairs=items)
     return replace(labelled, outputs=items)
 
 
 def _same_words(items: Sequence[Item]) -> list[set[str]]:
-    """Return the sets of two or more document ids that share their words, in however many steps."""
+    """Return the groups of two or more document ids that are linked by equal texts."""
     group_of = {item.document_id: {item.document_id} for item in items}
     first: dict[tuple[str, ...], str] = {}
     for item in items:
@@ -147,9 +147,9 @@ def _same_words(items: Sequence[Item]) -> list[set[str]]:
 
 
 def _words(item: Item) -> tuple[str, ...]:
-    """What only items of one part share: the source text; without one all texts, if any."""
+    """The texts that keep items in one part: the source text, else all texts, else the id."""
     if (name := source_name(item.texts)) is not None:
         return item.texts[name], item.texts.get("input", "")
     sides = (item.response_a, item.response_b) if isinstance(item, LabelledPair) else ()
-    known = [text for name, text in item.texts.items() if is_known_text(name)]
-    return (*(known or item.texts.values()), *sides) or (item.id,)
+    usual = [text for name, text in item.texts.items() if is_known_text(name)]
+    return (*(usual or item.texts.values()), *sides) or (item.id,)

@@ -7,13 +7,15 @@ from typing import Any, Literal
 from dspy_judges.errors import JudgesError
 from judges.tables.problems import Problem
 
+# One person's choice between the two outputs of a pair.
 Vote = Literal["A", "B", "tie"]
 
 
 class LabelError(JudgesError, ValueError):
-    """A label file is unusable; the message names file, line, field, value and the way out.
+    """A label file cannot be used.
 
-    `problems` holds all there are, the message names the first and how many follow.
+    The message names the first problem (file, line, field, value, what to do) and how many follow;
+    `problems` holds all of them.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
@@ -25,11 +27,23 @@ class LabelError(JudgesError, ValueError):
 class LabelledOutput:
     """One system's output for one document, with its human ratings.
 
-    `ratings` holds one number per annotator, or a single mean where only that is known.
-    `annotators` names who gave them, in the same order, and lacks a dimension of which only the
-    mean is known. `comments` are what people wrote of their ratings, by dimension, which is no
-    text to judge. `weight` is what its document counts where documents were drawn with unequal
-    chances, 1 on average over those labelled; `draw` what the file says of its chance.
+    Attributes:
+        id: unique in its file.
+        document_id: the same for all outputs on one document.
+        system: what produced the output, or None.
+        texts: the texts by name, such as `document` and `summary`.
+        ratings: by dimension, one number per annotator, or their mean alone.
+        annotators: by dimension, who gave the ratings, in the same order; absent for a mean.
+        comments: by dimension, what people wrote about their ratings.
+        weight: what the document counts, 1 on average; for documents drawn with unequal chances.
+        draw: the file's columns on these chances.
+
+    Example:
+        >>> texts = {"document": "It rained.", "summary": "Rain."}
+        >>> output = LabelledOutput(id="1", document_id="d", system=None, texts=texts,
+        ...                         ratings={"relevance": (4, 5)})
+        >>> output.rating("relevance")
+        4.5
     """
 
     id: str
@@ -44,19 +58,22 @@ class LabelledOutput:
 
     @property
     def row(self) -> dict[str, Any]:
-        """What a file without labels says of it."""
+        """The output as a row without labels."""
         names = {"id": self.id, "group": self.document_id, "system": self.system}
         return {name: value for name, value in names.items() if value} | {**self.texts, **self.draw}
 
     def rating(self, dimension: str) -> float:
-        """Return the mean human rating; KeyError where this output has none on `dimension`."""
+        """Return the mean human rating; KeyError if there is none on `dimension`."""
         ratings = self.ratings[dimension]
         return sum(ratings) / len(ratings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPair:
-    """Two outputs for one prompt and people's votes: A, B or a tie; none before it is labelled."""
+    """Two outputs for one prompt, with one vote per annotator (none before it is labelled).
+
+    `texts` holds what both outputs answer, by name; `comments` what people wrote about their votes.
+    """
 
     id: str
     document_id: str
@@ -70,16 +87,16 @@ class LabelledPair:
 
     @property
     def margin(self) -> float:
-        """(votes for A - votes for B) / votes, in [-1, 1]."""
+        """(votes for A - votes for B) / votes, from -1 to 1."""
         return (self.votes.count("A") - self.votes.count("B")) / len(self.votes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """How a file's columns were understood: what each was read as, by our names.
+    """The columns of a file by what was read from them.
 
-    `rows` says where ids, documents, systems and annotators stand, `texts`, `ratings` (or a pair's
-    votes) and `comments` the like; `unread` are the columns that nothing was read from.
+    `rows` has the columns of ids, documents, systems and annotators, `ratings` those of a pair's
+    votes too; `unread` are the columns that were not read.
     """
 
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -94,11 +111,11 @@ Item = LabelledOutput | LabelledPair
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Labels:
-    """What sets of outputs and of pairs have in common.
+    """The fields that sets of outputs and of pairs have in common.
 
-    `sha256` is that of the file's bytes, for provenance (of its rows, for a Hugging Face data set;
-    of both, where ratings were joined from a second file). `grouped_by` says what makes outputs
-    belong to one document, `notes` what a reader of the results should know about the file.
+    `sha256` is the hash of the file's bytes (of the rows of a Hugging Face data set; of both files
+    where ratings come from a second one). `grouped_by` says which outputs share a document, and
+    `notes` what readers of the results should know about the file.
     """
 
     name: str
@@ -119,14 +136,16 @@ class _Labels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledSet(_Labels):
-    """A data set or one of its splits; no document is in two splits made by document."""
+    """Labelled outputs: a data set or one of its splits, which share no document.
+
+    `words` has the file's words for 1 (good) and 0 of each dimension with two values, `scales` the
+    (low, high) that the file states by dimension, and `n_tied` counts the outputs that are left out
+    because annotators are split evenly.
+    """
 
     outputs: tuple[LabelledOutput, ...] = field(repr=False)
-    # Of a dimension with two values, the file's words for 1, which is good, and for 0.
     words: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    # The ends of a dimension's scale, where the file states them.
     scales: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # Outputs left out, since as many annotators said the one as the other.
     n_tied: int = 0
 
     @property
@@ -134,7 +153,7 @@ class LabelledSet(_Labels):
         return self.outputs
 
     def label(self, output: LabelledOutput, dimension: str) -> float:
-        """The mean of an output's ratings; of two values what most people say, 0.5 where tied."""
+        """Return an output's mean rating; of two values the more frequent one, 0.5 if tied."""
         mean = output.rating(dimension)
         return mean if dimension not in self.words or mean == 0.5 else float(mean > 0.5)
 
@@ -145,13 +164,13 @@ class LabelledSet(_Labels):
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """Return every dimension that some output is rated on, sorted."""
+        """Return the dimensions on which outputs are rated, sorted."""
         return tuple(sorted({name for output in self.outputs for name in output.ratings}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledPairs(_Labels):
-    """The same for labelled pairs; `candidate` is the file's word for what is compared."""
+    """Labelled pairs: a data set or a split; `candidate` is the file's word for either side."""
 
     pairs: tuple[LabelledPair, ...] = field(repr=False)
     candidate: str = "response"

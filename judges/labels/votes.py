@@ -1,4 +1,4 @@
-"""Whom people preferred: by letter, number, column or system, decided by all cells."""
+"""Reads votes, written as letters, numbers, columns or systems, by what all cells are."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,9 +22,9 @@ Sides = tuple[str | None, str | None]
 class VoteCells:
     """Reads the votes of one column by what all of its cells are.
 
-    `values` are all of the column's, `words` what its user says that some mean, and `sides` the two
-    columns of candidates. Numbers are 1 and 2 (1.5: a tie), or from -n to n, where a negative one
-    prefers A; a 0 or 1 that may mean either is refused.
+    `values` are all cells, `words` is what the user's words mean, and `sides` are the two columns
+    of candidates. Numbers are 1 and 2 (1.5 is a tie), or -n to n, where negative ones prefer A; a 0
+    or 1 that may mean either side is refused.
     """
 
     def __init__(self, values: Iterable[object], words: Values, sides: Sides) -> None:
@@ -32,7 +32,7 @@ class VoteCells:
         self._sides = sides
         texts: set[str] = set()
         for value in values:
-            # What cannot be read is refused where it stands.
+            # `read` refuses what cannot be read, with its row.
             with suppress(UnreadableError):
                 texts |= {word_of(part) for _, part in rating_parts(value)} - self._words.keys()
         self._numbers = {float(text) for text in texts if _NUMBER.fullmatch(text)}
@@ -41,30 +41,32 @@ class VoteCells:
         self._one_or_two = numbered and self._numbers <= _NUMBERS.keys()
 
     def read(self, value: object, systems: Sides) -> tuple[Vote, ...]:
-        """Every vote of a cell, none where nobody voted; raises UnreadableError."""
+        """Return every vote in a cell, which may have none; raises UnreadableError."""
         parts = [part for _, part in rating_parts(value)]
         parts = [part for part in parts if self._words.get(word_of(part), "") is not None]
-        said = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
-        return tuple(self._vote(part, systems) for part in said)
+        answers = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
+        return tuple(self._vote(part, systems) for part in answers)
 
     def notes(self) -> Iterator[str]:
-        """Say which side of 0 was read as which."""
+        """Yield a note on which side negative numbers prefer."""
         if self._signed:
             yield "votes: negative numbers prefer A, positive ones B, 0 is a tie; --values turns it"
 
     def _vote(self, part: object, systems: Sides) -> Vote:
         text = word_of(part)
-        given = self._words.get(text, "tie" if text.startswith("tie") else _WORDS.get(text))
+        by_word = self._words.get(text, "tie" if text.startswith("tie") else _WORDS.get(text))
         if text not in self._words and _NUMBER.fullmatch(text):
             number = float(text)
-            given = _NUMBERS.get(number) if self._one_or_two else None
+            by_word = _NUMBERS.get(number) if self._one_or_two else None
             if self._signed:
-                given = "A" if number < 0 else "B" if number > 0 else "tie"
-        named = text not in self._words and (_by_name(text, systems) or _by_name(text, self._sides))
+                by_word = "A" if number < 0 else "B" if number > 0 else "tie"
+        by_name = text not in self._words and (
+            _by_name(text, systems) or _by_name(text, self._sides)
+        )
         fault = "is no vote"
-        if named and given and named != given:
-            fault = f"may be the system's name ({named}) or the side ({given})"
-        elif isinstance(vote := named or given, str) and not isinstance(part, bool):
+        if by_name and by_word and by_name != by_word:
+            fault = f"may be the system's name ({by_name}) or the side ({by_word})"
+        elif isinstance(vote := by_name or by_word, str) and not isinstance(part, bool):
             return vote
         which = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         bare = self._numbers and self._numbers <= {0, 1}
@@ -73,7 +75,7 @@ class VoteCells:
 
 
 def _by_name(text: str, names: Sides) -> Vote | None:
-    """The side whose system or column goes by this name, if one alone does."""
+    """The side whose system or column has this name; None for neither or both."""
     keys = [re.sub(r"[\s_]+", "", word_of(name or "")) for name in names]
     key = re.sub(r"[\s_]+", "", text)
     return None if keys[0] == keys[1] or key not in keys else "A" if keys[0] == key else "B"

@@ -1,4 +1,4 @@
-"""What each labelled document counts, where documents were drawn with unequal chances."""
+"""Weights of labelled documents that were drawn with unequal chances."""
 
 import math
 from collections.abc import Mapping
@@ -11,32 +11,32 @@ from judges.labels.rows import SAMPLING, item_key
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
-# One over the chance of a document, and the number that it was drawn from.
+# One over a document's chance, and the number of documents that it was drawn from.
 Draw = tuple[float, ...]
-# What was drawn with equal chances from all came first.
+# Documents that were drawn with equal chances from all; these came first.
 AT_RANDOM: Draw = (1.0, math.inf)
 
 
 def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
-    """What each labelled document counts in a mean over all documents, 1 on average.
+    """Return each labelled document's weight in a mean over all documents, 1 on average.
 
-    A draw estimates this mean by the labels before it, which count for themselves, and by its own,
-    which stand for all documents that it was from. Draws count by their numbers of labels.
+    Each draw estimates this mean: earlier labels count for themselves, and its own labels stand for
+    all documents that it was drawn from. Draws are averaged by their numbers of labels.
     """
     weights, before = dict.fromkeys(draws, 0.0), list[str]()
     for size in sorted({size for _, size in draws.values()}, reverse=True):
-        drawn = {document: weight for document, (weight, of) in draws.items() if of == size}
-        total, share = sum(drawn.values()), 1 / (1 + len(before) / size)
+        own = {document: weight for document, (weight, of) in draws.items() if of == size}
+        total, share = sum(own.values()), 1 / (1 + len(before) / size)
         for document in before:
-            weights[document] += len(drawn) * (1 - share) / len(before)
-        for document, weight in drawn.items():
-            weights[document] += len(drawn) * share * weight / total
-        before += drawn
+            weights[document] += len(own) * (1 - share) / len(before)
+        for document, weight in own.items():
+            weights[document] += len(own) * share * weight / total
+        before += own
     return weights
 
 
-def weighed(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
-    """The set with its documents' weights by a table's sampling columns; as it is without them."""
+def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
+    """Return the set with the weights of a table's sampling columns, or as it is without them."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
     id_in = columns.find("id")

@@ -1,8 +1,8 @@
-"""Human labels as a command takes them: read, with the subject that they are about."""
+"""Reads the human labels that a command is given, and finds the subject that they are about."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -32,11 +32,11 @@ AnyPath = str | os.PathLike[str]
 AnyLevel = Level | Literal["auto"]
 
 MANY_ANNOTATORS = 10
-# What a judge says where labels of two values have no words that it could say.
+# A judge's words for labels with two values, where people's own cannot be used.
 PASS_FAIL = ("pass", "fail")
-# The problems of a file that has no labels on a dimension.
+# The kinds of problems in a file without labels on a dimension.
 NO_SUCH_LABELS = {"no-rating", "no-column", "pairs"}
-# What a judge rates on where labels have no scale of their own.
+# A judge's scale where labels have no scale of their own.
 DEFAULT_SCALE = (1, 5)
 _NO_NAME = re.compile(r"[^a-z0-9]+")
 
@@ -50,55 +50,57 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
 
 
 def find_subject(name: str) -> Subject | None:
-    """The dimension or comparison of this name; None where unknown: for a recording it suffices."""
+    """The dimension or comparison with this name; None where unknown, as recordings may be."""
     try:
         return loading.read_subject(name)
     except UnknownDimensionError:
         return None
 
 
+def _name_error(name: str) -> UnknownDimensionError | None:
+    """The error that says why a name is no subject of the catalogue or of a file; else None."""
+    try:
+        loading.read_subject(name)
+    except UnknownDimensionError as error:
+        return error
+    return None
+
+
 def subject_of(
     spec: str, source: Any, *, pairwise: bool = False, scale: str | None = None, **how: Any
 ) -> tuple[Subject, Labelled] | None:
-    """What is judged, made of labels and their texts by its name or by NAME=DEFINITION; the labels.
+    """Return a subject made of labels, and the labels; None where there are none by its name.
 
-    Ratings need the definition. None where there are no such labels. `scale` is people's, else the
-    usual one that fits; `how` is the labels' mapping and values.
+    `spec` is the labels' name or NAME=DEFINITION, and ratings need the definition. `source` is a
+    file, rows or a labelled set, `scale` is people's (by default the usual one that fits), and
+    `how` has `map` and `values`, as `read_labels` takes them.
     """
-    written, equals, definition = map(str.strip, spec.partition("="))
+    written_name, equals, definition = map(str.strip, spec.partition("="))
     if equals and (source is None or not definition.strip(".…")):
         raise SettingsError(
-            f"{written}=LINE defines labels of your own: write what earns a good one, "
+            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
             "and name them by --data"
         )
-    name = _NO_NAME.sub("_", written.casefold()).strip("_")
-    if source is None:
-        try:
-            loading.read_subject(written)
-        except UnknownDimensionError as error:
-            raise UnknownDimensionError(f"no --data FILE names labels, and {error}") from None
+    if source is None and (error := _name_error(written_name)):
+        raise UnknownDimensionError(f"no --data FILE names labels, and {error}")
+    name = _NO_NAME.sub("_", written_name.casefold()).strip("_")
     if source is None or not NAME.match(name):
         return None
-    if name_key(name) != name_key(written) and not pairwise:
-        how["map"] = {name: written, **how["map"]}
+    if name_key(name) != name_key(written_name) and not pairwise:
+        how["map"] = {name: written_name, **how["map"]}
     try:
-        labelled = source
-        if not isinstance(source, LabelledSet | LabelledPairs):
-            own: Any = {} if pairwise else {"dimensions": [name]}
-            labelled = (read_pairs if pairwise else read_labels)(source, **own, **how)
+        labelled = _read_any(source, name, pairwise, how)
     except LabelError as error:
-        if not equals and {problem.kind for problem in error.problems} <= NO_SUCH_LABELS:
-            try:
-                loading.read_subject(written)
-            except UnknownDimensionError as unknown:
-                raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
+        is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
+        if is_absent and (unknown := _name_error(written_name)):
+            raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
+    if pairwise != isinstance(labelled, LabelledPairs):
+        return None
     if isinstance(labelled, LabelledPairs):
-        texts = [t for t in labelled.reading.texts if is_known_text(t) and NAME.match(t)]
-        texts = [text for text in texts if all(text in pair.texts for pair in labelled.pairs)]
-        made = loading.comparison_on(name, texts, labelled.candidate, definition)
-        return (made, labelled) if pairwise else None
-    if pairwise or name not in labelled.dimensions:
+        texts = _usable_texts(filter(is_known_text, labelled.reading.texts), labelled)
+        return loading.comparison_on(name, texts, labelled.candidate, definition), labelled
+    if name not in labelled.dimensions:
         return None
     if name not in labelled.words and not equals:
         raise UnknownDimensionError(
@@ -110,28 +112,42 @@ def subject_of(
     return loading.dimension_on(name, answers, texts, definition), labelled
 
 
-def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
-    """The texts that a judge reads which nobody has defined, the judged one last.
+def _read_any(source: Any, name: str, pairwise: bool, how: Mapping[str, Any]) -> Labelled:
+    """The pairs, or the outputs rated on one dimension, of a file or rows; a labelled set as is."""
+    if isinstance(source, LabelledSet | LabelledPairs):
+        return source
+    return read_pairs(source, **how) if pairwise else read_labels(source, dimensions=[name], **how)
 
-    They go by known names, or the user's, and stand in every row: others may be about the label.
-    Raises LabelError where it is open which is judged.
+
+def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
+    """Return the texts that a judge without a definition reads, the judged one last.
+
+    They have usual names, or the user's, and stand in every row; other texts may be about the
+    label. Raises LabelError where several texts may be the judged one.
     """
-    columns, rows = labelled.reading.texts, [output.texts for output in labelled.outputs]
+    columns = labelled.reading.texts
     outputs = [text for text in columns if known_word(text) in OUTPUTS]
     if CONVERSATION in columns and (not outputs or JUDGED[1] in mapping.items()):
         return [CONVERSATION]
-    judged = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
-    if len(judged) != 1 or not NAME.match(judged[0]):
+    candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
+    if len(candidates) != 1 or not NAME.match(candidates[0]):
+        rows = [output.texts for output in labelled.outputs]
         longest = max(columns, key=lambda text: sum(len(row.get(text, "")) for row in rows))
         flags = [map_flag("output", [columns[text]]) for text in outputs or [longest]]
         raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(flags)}")
-    known = (t for t in columns if is_known_text(t) or is_reference(t) or t in mapping)
-    texts = [text for text in known if text not in judged] + judged
+    usual = {t for t in columns if is_known_text(t) or is_reference(t)} | {*mapping}
+    inputs = [text for text in columns if text in usual and text not in candidates]
+    return _usable_texts([*inputs, *candidates], labelled)
+
+
+def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
+    """The texts that a prompt can name and that stand in every row."""
+    rows = [item.texts for item in labelled.items]
     return [text for text in texts if NAME.match(text) and all(text in row for row in rows)]
 
 
 def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int, int]:
-    """The ends of the scale that a judge of these ratings has; LabelError where none is usual."""
+    """The ends of the scale for a judge of these ratings; LabelError if no usual scale fits."""
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
     ratings = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
@@ -142,9 +158,9 @@ def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int,
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
-    """What a judge says of labels with two values, the good word first; None for other labels.
+    """Return a judge's words for labels with two values, the good one first; None for others.
 
-    These are people's own words, where they can be said.
+    They are people's own words, unless a judge cannot answer with these.
     """
     words = labelled.words.get(name) if isinstance(labelled, LabelledSet) else None
     return words if words is None or are_words(words) else PASS_FAIL
@@ -162,36 +178,30 @@ def load_labels(
     recorded: bool = False,
     pairwise: bool = False,
 ) -> Labelled:
-    """The labels on one subject alone; without a source, the starter set.
+    """Return the labels on one subject alone; without a source, those of the starter set.
 
-    `recorded`: what judged them did so before, so that neither texts nor the judge's own scale are
-    needed. `pairwise`: they are pairs, whatever the subject is known for. Raises LabelError
-    for labels of the other kind, or none on the subject.
+    With `recorded`, scores exist already, so neither texts nor the judge's own scale are needed.
+    With `pairwise`, labels are pairs, whatever the subject is. Raises LabelError for labels of the
+    other kind, or if there are none on the subject.
     """
     pairwise = pairwise or isinstance(subject, Comparison)
-    judged = None if recorded else subject
-    how: dict[str, Any] = {"map": mapping, "values": values}
+    judge = None if recorded else subject
     if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
         mapping or values or annotations
     ):
         raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
+    labelled: Labelled
     if source is None:
-        labelled: Labelled = starter_pairs() if pairwise else starter()
+        labelled = starter_pairs() if pairwise else starter()
     elif isinstance(source, LabelledSet | LabelledPairs):
         labelled = source
     else:
-        if isinstance(source, str | os.PathLike):
-            source = os.fspath(source)
-        elif not is_in_memory(source):
-            raise TypeError(
-                f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
-                "of dicts or a labelled set is wanted"
-            )
+        table, how = _file_or_rows(source), {"map": mapping, "values": values}
         if pairwise:
-            texts = () if judged is None else tuple(judged.inputs)
-            labelled = read_pairs(source, texts=texts, **how)
+            texts = () if judge is None else tuple(judge.inputs)
+            labelled = read_pairs(table, texts=texts, **how)  # type: ignore[arg-type]
         else:
-            labelled = _read_outputs(source, name, judged, how, scale, annotations)
+            labelled = _read_outputs(table, name, judge, how, scale, annotations)
     if isinstance(labelled, LabelledPairs):
         if not pairwise:
             raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
@@ -200,29 +210,41 @@ def load_labels(
         raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
     if source is None and name not in labelled.dimensions:
         raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
-    if isinstance(judged, Dimension):
-        labelled = _on_two_values(labelled, judged, any_scale=scale == ANY_SCALE)
+    if isinstance(judge, Dimension):
+        labelled = _on_two_values(labelled, judge, any_scale=scale == ANY_SCALE)
     if name in labelled.words and (agreement := agreement_of(labelled, name)):
         labelled = replace(labelled, notes=(f"{name}: {agreement}", *labelled.notes))
     return with_ratings(labelled, name)
 
 
+def _file_or_rows(source: AnyPath | Rows) -> str | Rows:
+    """The file's path as a string, or the rows; TypeError for anything else."""
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    if is_in_memory(source):
+        return source
+    raise TypeError(
+        f"data is a {type(source).__name__}; a file's path, a DataFrame, a Dataset, a list "
+        "of dicts or a labelled set is wanted"
+    )
+
+
 def only_dimension(labelled: LabelledSet) -> str:
-    """The dimension that the labels are on; SettingsError where they are on several."""
+    """Return the dimension that the labels are on; SettingsError if they are on several."""
     if len(labelled.dimensions) > 1:
-        known = joined_names(labelled.dimensions)
-        raise SettingsError(f"{labelled.name}: holds labels on {known}: name one by --dimension")
+        names = joined_names(labelled.dimensions)
+        raise SettingsError(f"{labelled.name}: holds labels on {names}: name one by --dimension")
     return labelled.dimensions[0]
 
 
 def agreement_of(labelled: LabelledSet, name: str) -> str:
-    """How far annotators say the same, ties among it; empty where they are not known."""
+    """Say how often two annotators agree, counting ties; empty if annotators are unknown."""
     try:
         ratings, names = annotation_matrix(labelled, name)
     except LabelError:
         return ""
     if len(names) > MANY_ANNOTATORS:
-        # Few of them share outputs: an output's first label stands beside its second, and so on.
+        # Few of many annotators share outputs, so compare each output's first label, second, ...
         order = np.argsort(np.isnan(ratings), axis=1, kind="stable")
         ratings = np.take_along_axis(ratings, order, axis=1)[:, :MANY_ANNOTATORS]
     rows = annotator_agreement(ratings)
@@ -234,36 +256,36 @@ def agreement_of(labelled: LabelledSet, name: str) -> str:
     return cases if name in labelled.words else f"{cases}, rho {rho}"
 
 
-def _on_two_values(labelled: LabelledSet, judged: Dimension, *, any_scale: bool) -> LabelledSet:
-    """The labels with the judge's words; LabelError where either has two values and not both."""
-    name, two = judged.name, labelled.words.get(judged.name)
-    if not judged.words:
-        if not two or judged.scale == (0, 1) or any_scale:
+def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) -> LabelledSet:
+    """The labels with the judge's words; LabelError if only one of them has two values."""
+    name, pair = judge.name, labelled.words.get(judge.name)
+    if not judge.words:
+        if not pair or judge.scale == (0, 1) or any_scale:
             return labelled
-        if not two[0].isdecimal():
-            raise LabelError(f"{labelled.name}: {_words_advice(labelled, judged, two)}")
-        # Ratings of a longer scale, of which people gave two.
+        if not pair[0].isdecimal():
+            raise LabelError(f"{labelled.name}: {_words_advice(labelled, judge, pair)}")
+        # People used two ratings of a longer scale.
         return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
-    if two == judged.words[::-1]:
-        raise LabelError(f"{labelled.name}: {two[0]!r} counts 1, and 0 for the judge of {name}")
+    if pair == judge.words[::-1]:
+        raise LabelError(f"{labelled.name}: {pair[0]!r} counts 1, and 0 for the judge of {name}")
     ratings = {rating for output in labelled.outputs for rating in output.ratings.get(name, ())}
     if others := sorted(ratings - {0, 1}):
         raise LabelError(
-            f"{labelled.name}: {name} is {' or '.join(judged.words)}, and a label counts "
+            f"{labelled.name}: {name} is {' or '.join(judge.words)}, and a label counts "
             f"{others[0]:g}; say which it is, as in --values {others[0]:g}=1"
         )
-    return replace(labelled, words={**labelled.words, name: two or judged.words})
+    return replace(labelled, words={**labelled.words, name: pair or judge.words})
 
 
-def _words_advice(labelled: LabelledSet, judged: Dimension, two: tuple[str, str]) -> str:
-    """What to do about labels of two words where a judge rates."""
-    name, low, high = judged.name, judged.scale[0], judged.scale[-1]
+def _words_advice(labelled: LabelledSet, judge: Dimension, pair: tuple[str, str]) -> str:
+    """What to do about labels of two words when the judge rates on a scale."""
+    name, low, high = judge.name, judge.scale[0], judge.scale[-1]
     column = labelled.reading.ratings.get(name, (name,))[0]
-    own = f"{name}_{'ok' if two[0].isdecimal() else name_key(two[0]).replace(' ', '_')}"
+    own = f"{name}_{'ok' if pair[0].isdecimal() else name_key(pair[0]).replace(' ', '_')}"
     return (
-        f"{name} is rated from {low} to {high}, and the labels say {two[0]!r} or {two[1]!r}; tune "
-        f"a judge of these words by --dimension {own} {map_flag(own, [column])}, or say what they "
-        f"count: --values '{two[0]}={high},{two[1]}={low}'"
+        f"{name} is rated from {low} to {high}, and the labels say {pair[0]!r} or {pair[1]!r}; "
+        f"tune a judge of these words by --dimension {own} {map_flag(own, [column])}, or say what "
+        f"they count: --values '{pair[0]}={high},{pair[1]}={low}'"
     )
 
 
@@ -275,15 +297,15 @@ def _read_outputs(
     scale: str | None,
     annotations: AnyPath | None,
 ) -> LabelledSet:
-    """Outputs rated on one dimension; where off the scale, LabelError says how to state theirs."""
+    """The outputs rated on one dimension; LabelError says how to state another scale."""
     bounds = bounds_of(scale)
     if scale is None and isinstance(subject, Dimension):
         bounds = float(subject.scale[0]), float(subject.scale[-1])
     if isinstance(subject, Dimension) and subject.words:
         # A judge's own words need no flag.
         good, bad = subject.words
-        columns, said = split_mapping(how["map"], how["values"])
-        how = {"map": columns, "values": {good: 1, bad: 0, **said}}
+        columns, values = split_mapping(how["map"], how["values"])
+        how = {"map": columns, "values": {good: 1, bad: 0, **values}}
 
     def labels(bounds: tuple[float, float] | None) -> LabelledSet:
         return read_labels(
@@ -311,17 +333,17 @@ def _read_outputs(
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
-    """The narrowest usual scale that holds the ratings; None where a judge would tie too many."""
+    """The narrowest usual scale that fits the ratings; None if a judge would tie too many."""
     low, high = min(ratings), max(ratings)
     usual = (scale for scale in USUAL_SCALES if scale[0] <= low and high <= scale[1])
     first, last = next(usual, (0, 0))
-    # A judge that says 0 or 1 would tie what fractions tell apart.
+    # On a scale of two or three ratings, a judge would tie outputs that fractions tell apart.
     fits = last - first > 2 or (first < last and all(rating.is_integer() for rating in ratings))
     return (first, last) if fits else None
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    """Which scale to state, by what the file holds."""
+    """The scale to state for these ratings."""
     advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
     if usual := _usual_scale(ratings):
         ends = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
