@@ -191,7 +191,8 @@ def lines(result: EstimateResult) -> list[str]:
     overall = result.overall
     what = "true rate" if result.scale == (0.0, 1.0) else "true mean"
     text_lines = [
-        f"{result.dimension}: {what} of outputs like these {figure_text(overall)}",
+        f"{result.dimension}: {what} of outputs like these {figure_text(overall)}, if the labelled "
+        "ones are a random part",
         f"  n={overall.n_labels} labels, {overall.n_judgements} judgements, "
         f"{overall.n_documents} documents ({overall.n_failed} failed)",
         f"  labels alone {figure_text(overall.labels_only)}; the judge alone "

@@ -70,7 +70,7 @@ def _would_decide(result: Verification, figure: Figure, word: str, least: float)
         n_further = floor.further_outputs(figure.value, ends.low, ends.high, least, figure.n)
         if n_further:
             more = counted(n_further, f"more {word}")
-            return f"about {more} would decide, if the next ones are like these"
+            return f"about {more} would decide, if the judge does as well on them"
     return f"label more {PLURALS.get(word, 'documents')}"
 
 

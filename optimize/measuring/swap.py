@@ -79,7 +79,10 @@ class SwapResult:
         by = "" if outcome == "better" else f" by more than {margin}"
         if outcome == "undecided":
             if self.is_below:
-                return f"{new} is worse than {old}; these labels cannot tell whether{by}."
+                return (
+                    f"On documents like these {new} is worse than {old} (of judges no worse, at "
+                    f"most 5% would look so); these labels cannot tell whether{by}."
+                )
             return f"These labels cannot tell whether {new} is worse than {old}{by}."
         claim = f"On documents like these {new} is {outcome} than {old}{by}."
         if outcome == "not worse" and self.is_below:

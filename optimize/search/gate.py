@@ -139,9 +139,9 @@ def _weigh_cost(
     if gain >= least:
         return decision
     why = (
-        f"{UNTUNED} The tuned judge costs {ratio:.1f} times as much, and a gain of {gain:.3f} "
-        f"{figure_of(problem.goal)} is not worth that: at this price it would have to be "
-        f"{least:.3f}. --ship tuned ships it all the same."
+        f"{UNTUNED} Tuning passed the test, but the tuned judge costs {ratio:.1f} times as much a "
+        f"row: its gain of {gain:.3f} {figure_of(problem.goal)} is below the {least:.3f} asked for "
+        f"that ({GAIN_FOR_COST:g} for each further multiple). --ship tuned ships it all the same."
     )
     return replace(decision, ship=False, why=why)
 
