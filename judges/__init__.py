@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from judges.loading import read_subject as read_subject
     from judges.modules import PairwiseJudge as PairwiseJudge
     from judges.modules import RatingJudge as RatingJudge
+    from judges.modules import VerdictJudge as VerdictJudge
     from judges.panel import Member as Member
     from judges.panel import Panel as Panel
     from judges.panel import PanelError as PanelError

@@ -79,7 +79,7 @@ _OWN = re.compile("judgements|dimension|.+_failure")
 
 
 class Score(float):
-    """A score (NaN: none), and what was said of it."""
+    """A score (NaN: none), and the reason given for it."""
 
     reason = ""
 
@@ -101,51 +101,72 @@ def read_export(
     row is found by an id of the labels, or by exactly the same input and output; where labels say
     pass or fail, a tool's verdict goes before its score. Raises RecordingError.
     """
-    tool, rows = _recognised(path)
+    tool, rows = _recognise(path)
     if tool is None:
         return None
     file = f"{path.name} ({tool.name})"
-    names = _labelled_ids(rows, labelled)
-    found = [(row, name) for row, name in zip(rows, names, strict=True) if name]
-    if not found:
+    ids = _labelled_ids(rows, labelled)
+    if not any(ids):
         raise RecordingError(
             f"{file}: no row alone has a labelled row's id, or its texts; see docs/other_tools.md"
         )
-    given = [[*_given(tool, row)] for row in rows]
-    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(given)])
-    verdicts = isinstance(labelled, LabelledSet) and dimension in labelled.words
+    entries = [[*_entries(tool, row)] for row in rows]
+    metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries)])
+    is_verdict = isinstance(labelled, LabelledSet) and dimension in labelled.words
     scores: dict[str, float] = {}
-    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+    for number, (row, row_id) in enumerate(zip(rows, ids, strict=True)):
         place = f"{path.name}, row {number + 1}"
-        own = [entry for known_as, entry in given[number] if known_as == metric] or [{}]
-        if len(own) > 1:
+        of_metric = [entry for name, entry in entries[number] if name == metric] or [{}]
+        if len(of_metric) > 1:
             raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
-        value, error = _first(own[0], VALUE), _first(row, ("error.message", "error"))
-        # A failed assertion of promptfoo is an error, too, of a row with an output.
-        failure = _first(own[0], FAILURE) or (None if _texts(row, OUTPUT) else error)
-        if verdicts and value is not None:
-            value = _first(own[0], VERDICT + VALUE)
-        scores[name or place] = score = Score(math.nan if failure else _counts(value, tool))
-        if math.isinf(score):
-            raise RecordingError(f"{place}: {metric!r} is {excerpt(value)}; a number is wanted")
-        said = (failure, _first(own[0], REASON), error)
-        score.reason = next((text for text in said if isinstance(text, str)), "")
-    by_id = sum(name in _ids(row, labelled) for row, name in found)
-    matched = f"{len(found):,} of {len(labelled.items):,} labelled rows, {by_id:,} by id"
-    say(f"note: {file}: {metric!r}; matched {matched} and {len(found) - by_id:,} by their texts")
+        try:
+            scores[row_id or place] = _score(tool, row, of_metric[0], is_verdict=is_verdict)
+        except ValueError as error:
+            raise RecordingError(f"{place}: {metric!r} is {error}; a number is wanted") from None
+    by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
+    n_by_id = sum(row_id in _ids(row, labelled) for row_id, row in by_id.items())
+    counts = f"{len(by_id):,} of {len(labelled.items):,} labelled rows, {n_by_id:,} by id"
+    say(f"note: {file}: {metric!r}; matched {counts} and {len(by_id) - n_by_id:,} by their texts")
+    mismatches = _other_outputs(by_id, labelled, scores)
+    if mismatches:
+        number_text = count(len(mismatches), "row")
+        say(f"warning: {file}: {number_text} of another output than people's left out")
+    return {name: score for name, score in scores.items() if name not in mismatches}
+
+
+def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
+    """The score of a row, with the reason given for it; ValueError for a value that is no score."""
+    value, error = _first(entry, VALUE), _first(row, ("error.message", "error"))
+    # A failed assertion of promptfoo is an error, too, of a row with an output.
+    failure = _first(entry, FAILURE) or (None if _texts(row, OUTPUT) else error)
+    if is_verdict and value is not None:
+        value = _first(entry, VERDICT + VALUE)
+    score = Score(math.nan if failure else _number(value, tool))
+    if math.isinf(score):
+        raise ValueError(excerpt(value))
+    comments = (failure, _first(entry, REASON), error)
+    score.reason = next((text for text in comments if isinstance(text, str)), "")
+    return score
+
+
+def _other_outputs(
+    by_id: Mapping[str, Row], labelled: Labelled, scores: Mapping[str, float]
+) -> set[str]:
+    """The ids of labels whose row has a score for another output than the one that was labelled."""
     texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
-    judged = {name: _texts(row, OUTPUT) for row, name in found if not math.isnan(scores[name])}
-    others = [n for n, row in judged.items() if row and texts[n] and row.isdisjoint(texts[n])]
-    if others:
-        say(
-            f"warning: {file}: {count(len(others), 'row')} of another output than people's left out"
-        )
-    for name in others:
-        del scores[name]
-    return scores
+    outputs = {
+        row_id: _texts(row, OUTPUT)
+        for row_id, row in by_id.items()
+        if not math.isnan(scores[row_id])
+    }
+    return {
+        row_id
+        for row_id, output in outputs.items()
+        if output and texts[row_id] and output.isdisjoint(texts[row_id])
+    }
 
 
-def _recognised(path: Path) -> tuple[Tool | None, list[Row]]:
+def _recognise(path: Path) -> tuple[Tool | None, list[Row]]:
     """The tool that wrote a file, and its rows; None where it is no tool's."""
     if path.suffix == ".eval":
         raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
@@ -208,8 +229,8 @@ def _inside(value: object) -> Iterator[str]:
         yield from _inside(part)
 
 
-def _given(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
-    """Each metric of a row, and what stands of it."""
+def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
+    """Yield each metric of a row with its entry: its value, verdict and reason."""
     listed: Any = _first(row, (tool.scores,))
     if isinstance(listed, dict):
         listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
@@ -226,24 +247,24 @@ def _given(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
             yield match[1], {"value": row[column]}
 
 
-def _metric(file: str, wanted: Sequence[str], tool: Tool, given: Sequence[tuple[str, Row]]) -> str:
-    """The metric that is meant: the first wanted that there is, else the only one with a score."""
-    for name in wanted:
+def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Row]]) -> str:
+    """The first of `names` that is a metric, else the only metric with a score."""
+    for name in names:
         # DeepEval calls one "Correctness [GEval]".
-        alike = {m for m, _ in given if name_key(m.partition(" [")[0]) == name_key(name)}
+        alike = {m for m, _ in entries if name_key(m.partition(" [")[0]) == name_key(name)}
         if name in alike or len(alike) == 1:
             return name if name in alike else alike.pop()
-    known = {m for m, entry in given if math.isfinite(_counts(_first(entry, VALUE), tool))}
-    if len(known) != 1:
+    metrics = {m for m, entry in entries if math.isfinite(_number(_first(entry, VALUE), tool))}
+    if len(metrics) != 1:
         raise RecordingError(
-            f"{file}: {wanted[-1]!r} is none of its scores: {joined_names(sorted(known))}; say "
+            f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(metrics))}; say "
             "which is meant, as in --scores METRIC=FILE"
         )
-    return known.pop()
+    return metrics.pop()
 
 
-def _counts(value: object, tool: Tool) -> float:
-    """What a value counts; NaN where there is none, infinity for what is no score."""
+def _number(value: object, tool: Tool) -> float:
+    """The number that a value stands for; NaN where there is none, infinity for no score."""
     if is_blank(value):
         return math.nan
     words = {**WORDS, **tool.words}

@@ -11,7 +11,6 @@ from behaving_model import Model
 
 from judges.client.budget import Account
 from judges.client.client import Client
-from judges.dimension import Dimension
 from judges.judgement import Judgement
 from judges.prompt import Prompt
 from judges.protocol import Sampling
@@ -29,16 +28,10 @@ from optimize.search.evaluator import (
 from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import find_optimizer
 from optimize.statistics.intervals import stream
+from optimize.testing import QUALITIES as WORDS
+from optimize.testing import WARMTH as SUBJECT
 
-SUBJECT = Dimension(
-    name="warmth",
-    definition="how warm the text is",
-    inputs={"text": "a text"},
-    anchors={1: "cold", 2: "", 3: "", 4: "", 5: "warm"},
-    instruction="Rate the text.",
-)
 SEED = SUBJECT.prompt()
-WORDS = ("kindness", "length", "colour", "rhythm", "candour", "spelling")
 
 
 def world(documents: int, systems: int = 8, *, first: int = 0, seed: int = 0) -> Items:
