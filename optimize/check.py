@@ -222,11 +222,11 @@ def _dimensions_of(labelled: LabelledSet, options: ReadOptions) -> Sequence[str]
 def _limits(labelled: Labelled, options: ReadOptions) -> dict[str, str]:
     """What so many labels can show, on the first dimension or for pairs."""
     # Imported here, since a file with problems needs no statistics.
-    from optimize.measuring.bearing import bearing_of
+    from optimize.measuring.capacity import capacity_of
 
     if isinstance(labelled, LabelledPairs):
-        return bearing_of(labelled, "margin for A")
-    return bearing_of(labelled, _dimensions_of(labelled, options)[0])
+        return capacity_of(labelled, "margin for A")
+    return capacity_of(labelled, _dimensions_of(labelled, options)[0])
 
 
 def _next(labelled: Labelled, flags: argparse.Namespace, options: ReadOptions) -> list[str]:

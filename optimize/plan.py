@@ -34,7 +34,7 @@ from optimize.inputs.flags import (
 )
 from optimize.inputs.labelled import PASS_FAIL, find_subject, only_dimension
 from optimize.items import Indices, Item, Items, Vector, choose_level
-from optimize.measuring.bearing import lacking
+from optimize.measuring.capacity import missing_for_intervals
 from optimize.measuring.exports import read_scores
 from optimize.statistics.corrected import labels_needed, mean_score
 from optimize.statistics.correlations import correlation
@@ -213,7 +213,7 @@ def figures_of(
             figures |= {"TPR": card.tpr, "TNR": card.tnr}
         else:
             figures[f"{level}-level rho"] = correlation(level, *sides, weight=weight[known])
-        lacks = lacking(items, words, level)
+        lacks = missing_for_intervals(items, words, level)
     planned: dict[str, PlannedFigure] = {}
     for name, figure in figures.items():
         more = math.inf

@@ -15,7 +15,7 @@ import data
 from optimize.__main__ import command as tune
 from optimize.check import main as check
 from optimize.items import Item, Items
-from optimize.measuring.bearing import bearing_of, lacking
+from optimize.measuring.capacity import capacity_of, missing_for_intervals
 from optimize.statistics.correlations import Level, correlation
 from optimize.statistics.intervals import stream
 from optimize.statistics.two_values import two_values
@@ -54,8 +54,8 @@ def test_a_rho_lacks_documents_exactly_where_it_has_no_interval(
     # A rho of 1 in each of 15 documents with two outputs has no interval for another reason.
     if level == "summary" and abs(cell.value) == 1:
         return
-    lacks = lacking(labels, None, level)
-    assert (cell.interval is not None) == (lacks == {f"{level}-level rho": 0})
+    n_missing = missing_for_intervals(labels, None, level)
+    assert (cell.interval is not None) == (n_missing == {f"{level}-level rho": 0})
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=3), min_size=1))
@@ -65,23 +65,23 @@ def test_rates_lack_labels_exactly_where_they_have_no_interval(
 ) -> None:
     labels = items(documents)
     figures = two_values(labels.human, labels.human, labels.document_ids)
-    lacks = lacking(labels, ("pass", "fail"), "dataset")
-    assert (figures.tpr.interval is not None) == (lacks["TPR"] == 0)
-    assert (figures.tnr.interval is not None) == (lacks["TNR"] == 0)
+    n_missing = missing_for_intervals(labels, ("pass", "fail"), "dataset")
+    assert (figures.tpr.interval is not None) == (n_missing["TPR"] == 0)
+    assert (figures.tnr.interval is not None) == (n_missing["TNR"] == 0)
 
 
 def test_rare_fails_are_asked_for_by_their_number(tmp_path: Path) -> None:
     rows = ["fail" if i % 5 == 0 else "pass" for i in range(60)]
-    told = bearing_of(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
-    assert told["labels"] == "label: 80% pass, 20% fail"
-    fails = int(told["collect"].split()[0])
+    texts = capacity_of(data.read_labels(sheet(tmp_path / "a.csv", *rows)), "label")
+    assert texts["labels"] == "label: 80% pass, 20% fail"
+    fails = int(texts["collect"].split()[0])
     # A quarter of 55 is ten or more in nine deals of ten (binomial), and 12 are there.
     assert fails == 55 - 12
     more = data.read_labels(sheet(tmp_path / "b.csv", *rows, *["fail"] * fails))
-    assert "more fail" not in bearing_of(more, "label")["collect"]
-    assert f"{fails} more fail outputs for an interval of TNR on test; " in told["collect"]
-    assert told["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
-    assert told["contrast"].startswith("none within documents")
+    assert "more fail" not in capacity_of(more, "label")["collect"]
+    assert f"{fails} more fail outputs for an interval of TNR on test; " in texts["collect"]
+    assert texts["intervals"].startswith("verify on all 60 documents: TPR, TNR; tune on test, 15")
+    assert texts["contrast"].startswith("none within documents")
 
 
 def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path: Path) -> None:
@@ -95,15 +95,15 @@ def test_few_documents_with_many_outputs_take_documents_and_not_outputs(tmp_path
         for i in range(6)
     ]
     write_jsonl(tmp_path / "a.jsonl", rows)
-    told = bearing_of(data.read_labels(tmp_path / "a.jsonl"), "relevance")
+    texts = capacity_of(data.read_labels(tmp_path / "a.jsonl"), "relevance")
     # Of 24 documents 6 are in test: 9 more there are 36 more in all.
-    assert told["collect"].startswith(
+    assert texts["collect"].startswith(
         "36 more documents (not more outputs of the same) for an interval"
     )
-    assert told["contrast"] == "people tell outputs apart in 24 of 24 documents"
-    assert told["people"].startswith("two annotators say the same in ")
-    assert "of 144 cases, kappa " in told["people"]
-    assert "second annotator" not in told["collect"]
+    assert texts["contrast"] == "people tell outputs apart in 24 of 24 documents"
+    assert texts["people"].startswith("two annotators say the same in ")
+    assert "of 144 cases, kappa " in texts["people"]
+    assert "second annotator" not in texts["collect"]
 
 
 def test_of_a_crowd_it_does_not_matter_who_gave_which_label(tmp_path: Path) -> None:
@@ -114,19 +114,19 @@ def test_of_a_crowd_it_does_not_matter_who_gave_which_label(tmp_path: Path) -> N
         rows += [f"{i},Ask {i}.,Say {i}.,person {2 * i + k},{word}" for k in (0, 1)]
     path = tmp_path / "a.csv"
     path.write_text("\n".join(rows))
-    told = bearing_of(data.read_labels(path), "label")
-    assert told["people"] == "two annotators say the same in 100% of 20 cases, kappa 1.00"
+    texts = capacity_of(data.read_labels(path), "label")
+    assert texts["people"] == "two annotators say the same in 100% of 20 cases, kappa 1.00"
 
 
 def test_two_annotators_who_never_differ_agree_by_one(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     lines = [f"{i},Ask {i}.,Say {i}.,{v},{v}" for i, v in enumerate(["pass", "fail"] * 8)]
     path.write_text("\n".join(["id,input,output,Anna,Ben", *lines]))
-    told = bearing_of(data.read_labels(path, map={"label": ["Anna", "Ben"]}), "label")
-    assert told["people"] == "two annotators say the same in 100% of 16 cases, kappa 1.00"
+    texts = capacity_of(data.read_labels(path, map={"label": ["Anna", "Ben"]}), "label")
+    assert texts["people"] == "two annotators say the same in 100% of 16 cases, kappa 1.00"
     lines = [f"{i},Ask {i}.,Say {i}.,pass,fail" for i in range(8)]
     path.write_text("\n".join(["id,input,output,Anna,Ben", *lines]))
-    assert bearing_of(data.read_labels(path, map={"label": ["Anna", "Ben"]}), "label") == {}
+    assert capacity_of(data.read_labels(path, map={"label": ["Anna", "Ben"]}), "label") == {}
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,8 @@ def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path
     words = ["pass,Ann,g0", "fail,Ann,g0", *(f"pass,Ben,g{i}" for i in range(1, 18))]
     path = sheet(tmp_path / "labels.csv", *words)
     path.write_text(path.read_text().replace("label", "label,annotator,group", 1))
-    told = bearing_of(data.read_labels(path), "label")
-    assert told["contrast"].endswith("1 of 1 document with several outputs; 17 of 18 have one each")
-    assert told["collect"].endswith("let two annotators label the same 30 outputs")
+    texts = capacity_of(data.read_labels(path), "label")
+    assert texts["contrast"].endswith(
+        "1 of 1 document with several outputs; 17 of 18 have one each"
+    )
+    assert texts["collect"].endswith("let two annotators label the same 30 outputs")

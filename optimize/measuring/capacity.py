@@ -1,0 +1,143 @@
+"""What a label set can show: which figures get an interval, whether a gain ships, what to label."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
+from judges.labels.types import LabelError, LabelledSet
+from judges.tables.problems import count
+from optimize.inputs.labelled import Labelled, agreement_of
+from optimize.items import Items, choose_level, items_of
+from optimize.search.power import GAIN, chance_of_gain
+from optimize.statistics.correlations import Level
+from optimize.statistics.intervals import FEW_DOCUMENTS
+from optimize.statistics.two_values import FEW_OUTPUTS, two_values
+
+Words = tuple[str, str] | None
+
+
+def capacity_of(labelled: Labelled, name: str) -> dict[str, str]:
+    """What labels on a dimension, or pairs, can show, as texts by headings; empty if all tie.
+
+    The headings are those of `check`: labels, people, contrast, intervals, gain, collect.
+    """
+    people, words = "not counted for votes", None
+    if isinstance(labelled, LabelledSet):
+        people, words = agreement_of(labelled, name), labelled.words.get(name)
+        labelled = with_ratings(labelled, name)
+    items = items_of(labelled, name)
+    if not items.human.size:
+        return {}
+    intervals, gain, advice = _of_tuning(labelled, items, name, words)
+    if not people:
+        annotators = {
+            annotator
+            for output in getattr(labelled, "outputs", ())
+            for annotator in output.annotators.get(name, ())
+        }
+        second = "a second annotator on"
+        if len(annotators) > 1:
+            second = "let two annotators label the same"
+        advice.append(f"{second} 30 outputs")
+    if not np.ptp(items.human):
+        missing = words[int(items.human[0])] if words else "other rating"
+        number = f"{items.human.size:,}"
+        advice = [f"no {missing} among {number} labels, so nothing to learn or to measure"]
+    texts = {
+        "labels": f"{name}: {_spread(items, words)}",
+        "people": people or "how far they agree is not known",
+        "contrast": _contrast(items),
+        "intervals": intervals,
+        "gain": gain,
+        "collect": "; ".join(advice) or "nothing more: these labels bear a run",
+    }
+    return {heading: text for heading, text in texts.items() if text}
+
+
+def _of_tuning(
+    labelled: Labelled, items: Items, name: str, words: Words
+) -> tuple[str, str, list[str]]:
+    """Which figures get an interval, how likely a gain ships, and which labels would help."""
+    level = choose_level(items) if isinstance(labelled, LabelledSet) else "dataset"
+    intervals, gain = f"verify on all {_with_interval(items, words, level)}", ""
+    any_labelled: Any = labelled  # since split's type variable is solved for one kind of labels
+    try:
+        # The parts that a run makes with its default seed.
+        splits = split(any_labelled, seed=0)
+    except LabelError:
+        few = f"{MIN_UNITS_TO_SPLIT} documents let a judge be tuned, 30 are a fair start"
+        return intervals, gain, [few]
+    train, dev, test = (items_of(s, name) for s in (splits.train, splits.dev, splits.test))
+    intervals += f"; tune on test, {_with_interval(test, words, level)}"
+    advice = _for_intervals(items, test, words, level)
+    learned = Items((*train.items, *dev.items))
+    if np.ptp(learned.human):
+        gain, needed = chance_of_gain(items, learned, goal="balanced" if words else level)
+        if (more := needed - len(items.documents)) > 0:
+            advice.append(f"{more:,} more documents to show a gain of {GAIN:g}")
+    return intervals, gain, advice
+
+
+def _spread(items: Items, words: Words) -> str:
+    """The shares of the two words, or the mean and the SD of ratings."""
+    human = items.human
+    if words:
+        return f"{human.mean():.0%} {words[0]}, {1 - human.mean():.0%} {words[1]}"
+    return f"mean {human.mean():.2f}, SD {human.std():.2f}"
+
+
+def _contrast(items: Items) -> str:
+    """In how many documents with several outputs people rate these differently."""
+    ratings = [items.human[rows] for rows in items.document_rows.values() if len(rows) > 1]
+    n, n_several = len(items.documents), len(ratings)
+    if not n_several:
+        return "none within documents, which have one output each"
+    n_varied = sum(bool(np.ptp(each) > 0) for each in ratings)
+    text = f"people tell outputs apart in {n_varied:,} of {count(n_several, 'document')}"
+    if n_several < n:
+        text += f" with several outputs; {n - n_several:,} of {n:,} have one each"
+    return text
+
+
+def missing_for_intervals(items: Items, words: Words, level: Level) -> dict[str, int]:
+    """How many more passes (TPR), fails (TNR) or documents each figure needs for an interval."""
+    if words:
+        n_more = two_values(items.human, items.human, items.document_ids).n_more
+        return {"TPR": n_more["pass"], "TNR": n_more["fail"]}
+    # Tied labels have no rho: those of a document at summary level, else nearly all labels.
+    labels, numbers = np.unique(items.human, return_counts=True)
+    differ = [
+        np.ptp(own) > 0 if level == "summary" else (own != labels[numbers.argmax()]).any()
+        for own in (items.human[rows] for rows in items.document_rows.values())
+    ]
+    return {f"{level}-level rho": max(0, FEW_DOCUMENTS - int(sum(differ)))}
+
+
+def _with_interval(items: Items, words: Words, level: Level) -> str:
+    """How many documents there are, and the figures that have an interval on them."""
+    figures = (figure for figure, n in missing_for_intervals(items, words, level).items() if not n)
+    return f"{count(len(items.documents), 'document')}: {', '.join(figures) or 'none'}"
+
+
+def _for_intervals(everything: Items, test: Items, words: Words, level: Level) -> list[str]:
+    """How many more labels give each figure on test an interval, if test stays the same share."""
+    from scipy.special import nbdtrik
+
+    n_documents, advice = len(everything.documents), []
+    kinds = [
+        "documents (not more outputs of the same)" if len(everything) > n_documents else "documents"
+    ]
+    kinds = [f"{word} outputs" for word in words] if words else kinds
+    n_missing = missing_for_intervals(test, words, level).items()
+    for kind, value, (figure, n) in zip(kinds, (1, 0), n_missing, strict=False):
+        # Some documents in test may be tied.
+        needed = n * n_documents / max(1, FEW_DOCUMENTS - n)
+        if words:  # So many that in nine random splits of ten enough of them are in test.
+            needed = FEW_OUTPUTS + float(nbdtrik(0.9, FEW_OUTPUTS, len(test) / len(everything)))
+            needed -= int((everything.human == value).sum())
+        if n:
+            more = f"{max(n, math.ceil(needed)):,} more {kind}"
+            advice.append(f"{more} for an interval of {figure} on test")
+    return advice
