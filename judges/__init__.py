@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from judges.panel import Member as Member
     from judges.panel import Panel as Panel
     from judges.panel import PanelError as PanelError
+    from judges.questions import AnswerWeights as AnswerWeights
+    from judges.questions import Question as Question
+    from judges.questions import QuestionError as QuestionError
     from judges.scoring import SamplingPlan as SamplingPlan
 
 __getattr__, __dir__ = lazy_names(__name__)

@@ -1,19 +1,27 @@
 """What is judged: a dimension of one output, or a comparison of two."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import Literal
 
 from dspy_judges.errors import JudgesError
-from judges.prompt import Field, Prompt, Reasoning, Value, reasoning_of, with_reasoning
+from judges.prompt import (
+    LETTERS,
+    NAME,
+    Field,
+    Prompt,
+    Reasoning,
+    Value,
+    are_words,
+    reasoning_of,
+    with_questions,
+    with_reasoning,
+)
+from judges.questions import MAX_QUESTIONS, Question, question_problem
 
 # A 0-100 scale has 101 ratings.
 MAX_RATINGS = 101
-NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
-# A word of a verdict has letters only, so that no reader splits it.
-WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 
 # Names of fields that a judge writes, and of attributes of DSPy 3.4's Signature and Example.
 RESERVED = frozenset(
@@ -49,6 +57,8 @@ class Dimension:
         instruction: The task, which an optimizer may rewrite.
         source: Where the definition is from.
         words: The two words of a verdict, the good one first. The ratings are then 0 and 1.
+        questions: Questions that tuning may add, each answered in the same reply. The untuned judge
+            asks none of them.
 
     Raises:
         DimensionError: A name, the scale or the words cannot be used.
@@ -71,6 +81,7 @@ class Dimension:
     instruction: str
     source: str = ""
     words: tuple[str, str] | None = None
+    questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +146,7 @@ class Comparison:
             texts `summary_a` and `summary_b`.
         instruction: The task, which an optimizer may rewrite.
         source: Where the definition is from.
+        questions: Questions that tuning may add, each answered by A or B in the same reply.
 
     Raises:
         DimensionError: A name cannot be used, or there is no input.
@@ -146,6 +158,7 @@ class Comparison:
     candidate: str
     instruction: str
     source: str = ""
+    questions: tuple[Question, ...] = dataclass_field(default=(), compare=False, repr=False)
     fields: tuple[str, str] = dataclass_field(init=False, repr=False)
     texts: tuple[str, ...] = dataclass_field(init=False, repr=False)
 
@@ -166,7 +179,7 @@ class Comparison:
             for letter, name in zip("AB", self.fields, strict=True)
         ]
         preferred = Field(
-            name="preferred", description=self.definition, role="output", choices=("A", "B")
+            name="preferred", description=self.definition, role="output", choices=LETTERS
         )
         fields = (*_inputs(self.inputs), *sides, preferred)
         return with_reasoning(Prompt(instruction=self.instruction, fields=fields), "brief")
@@ -190,7 +203,10 @@ def untuned_prompt(subject: Subject, reasoning: Reasoning | None = None) -> Prom
 
 
 def check_prompt(subject: Subject, prompt: Prompt) -> None:
-    """Raise DimensionError unless a prompt reads its subject's texts and answers on its scale."""
+    """Raise DimensionError unless a prompt reads its subject's texts and answers on its scale.
+
+    Before the answer it may ask questions that `question_problem` allows.
+    """
     if reserved := sorted(RESERVED & {field.name for field in prompt.inputs}):
         raise DimensionError(
             f"{subject.name}: a text may not be called {reserved[0]!r}, which a judge or DSPy "
@@ -198,7 +214,9 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
         )
     if not prompt.instruction.strip():
         raise DimensionError(f"{subject.name}: the instruction is empty")
-    expected = untuned_prompt(subject, reasoning_of(prompt))
+    if problem := _questions_problem(subject, prompt):
+        raise DimensionError(f"{subject.name}: {problem}")
+    expected = with_questions(untuned_prompt(subject, reasoning_of(prompt)), prompt.questions)
     forms = [[(f.name, f.role, f.choices) for f in each.fields] for each in (prompt, expected)]
     if forms[0] != forms[1]:
         names, expected_names = (", ".join(name for name, *_ in form) for form in forms)
@@ -209,6 +227,23 @@ def check_prompt(subject: Subject, prompt: Prompt) -> None:
     for number, demo in enumerate(prompt.demos):
         if problem := _demo_problem(prompt, demo):
             raise DimensionError(f"{subject.name}: demo {number} has {problem}")
+
+
+def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
+    """What is wrong with a prompt's questions; None if nothing is."""
+    if len(prompt.questions) > MAX_QUESTIONS:
+        return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
+    others = RESERVED.union(field.name for field in prompt.fields if field not in prompt.questions)
+    if taken := sorted({field.name for field in prompt.questions} & others):
+        return f"a question may not be called {taken[0]!r}; that name is taken"
+    if len({field.name for field in prompt.fields}) < len(prompt.fields):
+        return "two fields of its prompt have one name"
+    for field in prompt.questions:
+        if problem := question_problem(field):
+            return f"the question {field.name[:64]!r} {problem}"
+        if (field.choices == LETTERS) != isinstance(subject, Comparison):
+            return f"the question {field.name!r}: A or B answers for a comparison, and only there"
+    return None
 
 
 def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
@@ -222,14 +257,6 @@ def _demo_problem(prompt: Prompt, demo: Mapping[str, Value]) -> str | None:
         if not (is_choice if choices else isinstance(value, str)):
             return f"{field.name} {value!r}; allowed: {choices or 'a text'}"
     return None
-
-
-def are_words(words: Sequence[object]) -> bool:
-    """Whether these are two words that a verdict may have."""
-    texts = [str(word).casefold() for word in words]
-    # Their first tokens have to differ.
-    differ = len({text.split(" ")[0] for text in texts}) == 2
-    return differ and all(WORD.match(text) and " or " not in text for text in texts)
 
 
 def _inputs(inputs: Mapping[str, str]) -> list[Field]:

@@ -21,6 +21,7 @@ from dspy_judges.files import read_bytes
 from judges.client import Message, Redactor
 from judges.dimension import Comparison, Dimension, DimensionError, Subject, check_prompt
 from judges.prompt import MAX_DEMOS, SLOT, Prompt, Value, encodable
+from judges.questions import AnswerWeights
 from judges.scoring import SamplingPlan
 
 FORMAT: Final = "dspy-judges frozen judge"
@@ -118,6 +119,8 @@ class JudgeFile(_File, kw_only=True):
     lm: Name
     # Of a verdict, where a pass does not begin at one half.
     threshold: Annotated[float, Meta(gt=0, le=1)] | UnsetType = UNSET
+    # Of a judge that asks questions.
+    weights: AnswerWeights | UnsetType = UNSET
 
 
 class PanelMember(_Strict):
@@ -220,6 +223,8 @@ def _check(file: AnyFile) -> None:
             _check(member.judge)
         return
     check_prompt(subject, file.program)
+    if file.weights and (problem := file.weights.problem(file.program.choices)):
+        raise FrozenJudgeError(f"it has {problem}")
     roles = "".join(f" {message['role']}" for message in file.messages)
     slots = sorted(SLOT.findall(file.messages[-1]["content"]))
     if not ROLES.fullmatch(roles) or slots != sorted(subject.texts):

@@ -11,7 +11,8 @@ from judges.client import EMBEDDED, Message, endpoint_of
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
 from judges.judging import Asking, judge_rows
-from judges.prompt import Prompt, Reasoning, fill
+from judges.prompt import Prompt, Reasoning, fill, with_questions
+from judges.questions import AnswerWeights, Question, QuestionError
 from judges.scoring import SamplingPlan, default_plan, plan_at
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Judge(BaseJudge):
     Args:
         prompt: The instruction, the fields and the demonstrations.
         plan: The way from replies to a score; None leaves it to the model, as catalogue judges do.
+        weights: What each answer is worth, for a judge that asks questions; None takes the rating,
+            verdict or choice alone.
         threshold: Of a judge of two words, the model's score from which on an output passes, in
             (0, 1]. Scores are moved so that a pass has .5 or more.
         stored_messages: The messages of its file where its prompt would render others; they are
@@ -43,24 +46,34 @@ class Judge(BaseJudge):
 
     prompt: Prompt
     plan: SamplingPlan | None = None
+    weights: AnswerWeights | None = None
     threshold: float = 0.5
     stored_messages: tuple[Message, ...] | None = None
 
     def __post_init__(self) -> None:
         check_prompt(self.subject, self.prompt)
+        if self.weights and (problem := self.weights.problem(self.prompt.choices)):
+            raise QuestionError(f"{self.name}: {problem}")
         object.__setattr__(self, "prompt", self.prompt.normalised())
 
     def __repr__(self) -> str:
         """On one line: a prompt with demos holds whole documents."""
         plan = self.plan.kind if self.plan else "the model's own"
+        n_questions = len(self.prompt.questions)
+        questions = f"{n_questions} questions, " if n_questions else ""
         return (
-            f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, "
+            f"Judge({self.name!r}, {self.kind}, reads {', '.join(self.texts)}, {questions}"
             f"{len(self.prompt.demos)} demos, lm {self.lm!r}, plan {plan})"
         )
 
     @classmethod
     def of(
-        cls, subject: Subject, *, reasoning: Reasoning | None = None, lm: str = EMBEDDED
+        cls,
+        subject: Subject,
+        *,
+        reasoning: Reasoning | None = None,
+        lm: str = EMBEDDED,
+        questions: Sequence[Question] = (),
     ) -> "Judge":
         """The untuned judge of a dimension or comparison.
 
@@ -69,8 +82,13 @@ class Judge(BaseJudge):
             reasoning: What the model writes before its answer: "none", "brief", "steps" or
                 "questions". By default a dimension has none, and a comparison is brief.
             lm: The model to ask.
+            questions: Questions to answer in the same reply. Without `weights` their answers are
+                reported and do not count.
         """
-        return cls(subject=subject, prompt=untuned_prompt(subject, reasoning), lm=lm)
+        prompt = with_questions(
+            untuned_prompt(subject, reasoning), [question.field for question in questions]
+        )
+        return cls(subject=subject, prompt=prompt, lm=lm)
 
     @classmethod
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
@@ -114,7 +132,14 @@ class Judge(BaseJudge):
         self.check_origins()
         plan = self.plan_for(client.model)
         asking = Asking(
-            self.subject, self.prompt, plan, self.template(), client, seed, self.threshold
+            self.subject,
+            self.prompt,
+            plan,
+            self.template(),
+            client,
+            seed=seed,
+            threshold=self.threshold,
+            weights=self.weights,
         )
         return judge_rows(asking, rows)
 
@@ -192,6 +217,7 @@ class Judge(BaseJudge):
             sampling=self.resolved_plan(),
             lm=self.lm,
             threshold=UNSET if self.threshold == 0.5 else self.threshold,
+            weights=UNSET if self.weights is None else self.weights,
         )
 
     @classmethod
@@ -204,6 +230,7 @@ class Judge(BaseJudge):
             lm=file.lm,
             provenance=file.provenance,
             threshold=file.threshold or 0.5,
+            weights=file.weights or None,
             lm_from="file",
             stored_messages=(
                 None if file.messages == file.program.template() else tuple(file.messages)

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dspy_judges.errors import JudgesError
+
+if TYPE_CHECKING:
+    from judges.questions import AnswerWeights
 
 # The largest recorded score: a larger one overflows when squared.
 LARGEST_SCORE = 1e9
@@ -31,6 +34,8 @@ class Judgement:
         samples: How many replies made the score.
         unparsable: How many more replies could not be read.
         members: The members' own scores, by name, where the judge is a panel.
+        answers: The number of each answer by its field (1 or 0 of two words; an expectation or a
+            mean where there are probabilities or samples), where the judge asks several questions.
     """
 
     score: float
@@ -41,10 +46,17 @@ class Judgement:
     samples: int = 0
     unparsable: int = 0
     members: Mapping[str, float] | None = None
+    answers: Mapping[str, float] | None = None
 
     @classmethod
     def failed(cls, reason: str, *, unparsable: int = 0) -> "Judgement":
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
+
+    def weighted(self, weights: "AnswerWeights | None") -> "Judgement":
+        """The judgement with its score joined from its answers; itself if it has none of them."""
+        if weights is None or self.answers is None:
+            return self
+        return replace(self, score=weights.score(self.answers))
 
     def at_threshold(self, threshold: float) -> "Judgement":
         """The verdict with its score moved so that `threshold` becomes .5.
@@ -69,6 +81,7 @@ class Judgement:
             "rationale": self.rationale,
             "failure": self.failure,
             **({} if self.members is None else {"members": dict(self.members)}),
+            **({} if self.answers is None else {"answers": dict(self.answers)}),
         }
 
 
@@ -86,6 +99,9 @@ class Preference:
         margin_ab: The margin when A is shown first; NaN if unknown.
         margin_ba: The margin when B is shown first.
         members: The members' own margins, by name, where the judge is a panel.
+        answers_ab: The margin of each answer by its field when A is shown first, where the judge
+            asks several questions; positive for the output shown first.
+        answers_ba: The same when B is shown first.
     """
 
     margin: float
@@ -97,11 +113,33 @@ class Preference:
     margin_ab: float = math.nan
     margin_ba: float = math.nan
     members: Mapping[str, float] | None = None
+    answers_ab: Mapping[str, float] | None = None
+    answers_ba: Mapping[str, float] | None = None
 
     @property
     def score(self) -> float:
         """The margin, as the score of any judgement."""
         return self.margin
+
+    @property
+    def answers(self) -> dict[str, float] | None:
+        """The margin of each answer for A, over both orders; None without questions."""
+        ab, ba = self.answers_ab, self.answers_ba
+        if ab is None or ba is None:
+            return None
+        return {name: (ab[name] - ba[name]) / 2 for name in ab}
+
+    def weighted(self, weights: "AnswerWeights | None") -> "Preference":
+        """The preference with its margins joined from its answers; itself if it has none."""
+        if weights is None or self.answers_ab is None or self.answers_ba is None:
+            return self
+        return Preference.of_orders(
+            weights.score(self.answers_ab),
+            -weights.score(self.answers_ba),
+            comparison=self.comparison,
+            answers_ab=self.answers_ab,
+            answers_ba=self.answers_ba,
+        )
 
     @classmethod
     def of_orders(cls, margin_ab: float, margin_ba: float, **other: Any) -> "Preference":

@@ -17,11 +17,13 @@ from judges.client import Message, Reply
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference
 from judges.prompt import Prompt, fill, restated
+from judges.questions import AnswerWeights
 from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
     margin_of,
+    mean_answers,
     read_sample,
     sampling_of,
     score_of,
@@ -99,6 +101,7 @@ class Asking:
         client: "Client",
         seed: int = 0,
         threshold: float = 0.5,
+        weights: AnswerWeights | None = None,
     ) -> None:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
@@ -110,6 +113,7 @@ class Asking:
         sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities, self._threshold = False, threshold
+        self._weights = weights
 
     def requests(self, texts: Mapping[str, str]) -> "list[Request]":
         """A request for each order in which the texts are shown."""
@@ -122,10 +126,11 @@ class Asking:
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""
         if isinstance(self.subject, Comparison):
-            return _preference(self._prompt, responses)
+            return _preference(self._prompt, responses).weighted(self._weights)
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
-        judgement = score_of(self._plan, cast(list[Sample], response.values), failures)
+        samples = cast(list[Sample], response.values)
+        judgement = score_of(self._plan, samples, failures).weighted(self._weights)
         is_verdict = self.subject.scale == (0, 1)
         return judgement.at_threshold(self._threshold) if is_verdict else judgement
 
@@ -210,14 +215,24 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
 def _preference(prompt: Prompt, responses: "Sequence[Response]") -> Preference:
     """The preference over both orders, which has failed where one order has no answer."""
     letters, margins, comparisons = prompt.answer.choices or (), list[float](), list[str | None]()
-    failure = None
+    failure, answers = None, []
     for sides, response in zip(BOTH, responses, strict=True):
         if samples := cast(list[Sample], response.values):
             margins.append(margin_of(samples, letters))
             comparisons += [sample.text for sample in samples]
+            answers.append(mean_answers(samples))
         else:
             margins.append(math.nan)
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
     comparison = next(filter(None, comparisons), None)
-    return Preference.of_orders(margins[0], -margins[1], comparison=comparison, failure=failure)
+    if failure:
+        answers = [None, None]
+    return Preference.of_orders(
+        margins[0],
+        -margins[1],
+        comparison=comparison,
+        failure=failure,
+        answers_ab=answers[0],
+        answers_ba=answers[1],
+    )

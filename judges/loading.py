@@ -14,18 +14,17 @@ from judges import frozen
 from judges.catalog import JUDGES, find
 from judges.dimension import (
     MAX_RATINGS,
-    NAME,
     Comparison,
     Dimension,
     DimensionError,
     Subject,
-    are_words,
     check_prompt,
     untuned_prompt,
 )
 from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
+from judges.prompt import NAME, are_words
 
 DEFINITIONS = (".yaml", ".yml")
 

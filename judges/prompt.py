@@ -25,6 +25,9 @@ HEADER = "[[ ## {name} ## ]]"
 END = HEADER.format(name="completed")
 # The free text of a demonstration that has none.
 NOT_GIVEN = "(not given)"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+# A word of a verdict has letters only, so that no reader splits it.
+WORD = re.compile(r"(?=.{1,30}\Z)[^\W\d_]{2,}(?:[ '-][^\W\d_]+)*\Z")
 SLOT = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 # A field's header, in any of the ways that models write it.
@@ -70,6 +73,14 @@ def words_of(choices: tuple[Value, ...] | None) -> tuple[Value, ...]:
     return choices if choices and choices != LETTERS and isinstance(choices[0], str) else ()
 
 
+def are_words(words: Sequence[object]) -> bool:
+    """Whether these are two words that a verdict may have."""
+    texts = [str(word).casefold() for word in words]
+    # Their first tokens have to differ.
+    differ = len({text.split(" ")[0] for text in texts}) == 2
+    return differ and all(WORD.match(text) and " or " not in text for text in texts)
+
+
 def rating_of(choice: Value, choices: tuple[Value, ...]) -> int:
     """The number of a choice; of two words the good one is 1 and the other 0."""
     words = words_of(choices)
@@ -88,7 +99,17 @@ class Prompt:
     @cached_property
     def answer(self) -> Field:
         """The one output that holds the score: the last with choices."""
-        return next(field for field in reversed(self.outputs) if field.choices)
+        return self.choices[-1]
+
+    @cached_property
+    def choices(self) -> tuple[Field, ...]:
+        """The outputs that are chosen from a few answers: the questions, then the answer."""
+        return tuple(field for field in self.outputs if field.choices)
+
+    @cached_property
+    def questions(self) -> tuple[Field, ...]:
+        """The questions that are answered in the same reply, before the answer."""
+        return self.choices[:-1]
 
     @cached_property
     def inputs(self) -> tuple[Field, ...]:
@@ -166,15 +187,26 @@ def with_reasoning(prompt: Prompt, reasoning: Reasoning) -> Prompt:
     answer = prompt.answer
     fields = [field for field in prompt.fields if field.role == "input" or field.choices]
     if reasoning != "none":
-        pairs = answer.choices == ("A", "B")
+        pairs = answer.choices == LETTERS
         name, descriptions = ("comparison", _COMPARISONS) if pairs else ("rationale", _RATIONALES)
         reasons = Field(name=name, description=descriptions[reasoning], role="output")
-        fields.insert(fields.index(answer), reasons)
+        fields.insert(fields.index(prompt.choices[0]), reasons)
     demos = tuple(
         {field.name: demo[field.name] if field in prompt.fields else NOT_GIVEN for field in fields}
         for demo in prompt.demos
     )
     return replace(prompt, fields=tuple(fields), demos=demos)
+
+
+def with_questions(prompt: Prompt, questions: Sequence[Field]) -> Prompt:
+    """The prompt with these questions before its answer, in place of its own.
+
+    Demonstrations are left out if the questions change, since nobody has answered them there.
+    """
+    if prompt.questions == tuple(questions):
+        return prompt
+    others = [field for field in prompt.fields if field not in prompt.choices]
+    return replace(prompt, fields=(*others, *questions, prompt.answer), demos=())
 
 
 def neutralise(text: str) -> str:
@@ -203,10 +235,10 @@ def restated(prompt: Prompt, messages: Sequence[Message]) -> list[Message]:
 
     The original text stays in front, so that providers' prompt caches apply.
     """
-    last, answer, form = messages[-1], prompt.answer, _reply_format(prompt.outputs)
-    if len(prompt.outputs) > 1:
+    last, form = messages[-1], _reply_format(prompt.outputs)
+    for field in prompt.choices if len(prompt.outputs) > 1 else ():
         form += (
-            f" What follows {HEADER.format(name=answer.name)} is {_either(answer.choices or ())} "
+            f" What follows {HEADER.format(name=field.name)} is {_either(field.choices or ())} "
             "alone, without any other word."
         )
     note = f"An earlier reply was not of this form and was not read. {form}"

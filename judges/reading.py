@@ -9,6 +9,9 @@
 A reply must state exactly one value in such a form, and the rest of it must not state another. Any
 other reply raises NoScoreError, and the model is asked again. Reading moves no character, so that
 the span of an answer is its place in the original reply.
+
+Where a reply answers several questions, each answer stands under the header of its field, or after
+its field's own name as a label. Each is read as above, from its own part of the reply alone.
 """
 
 import re
@@ -173,10 +176,14 @@ class Answer(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The values of all fields, and the place of the answer in the reply."""
+    """The values of all fields, and the place in the reply of each value that is a choice."""
 
     values: dict[str, Value]
-    span: tuple[int, int]
+    spans: dict[str, tuple[int, int]]
+
+
+# The part of a reply under the header or the label of a field.
+Sections = dict[str, tuple[int, int]]
 
 
 def read(
@@ -190,7 +197,8 @@ def read(
 
     Args:
         reply: The reply as the model wrote it.
-        outputs: The fields that the judge writes, one of them with choices.
+        outputs: The fields that the judge writes, one of them with choices, or several: the last
+            of these is the answer, and the others are questions.
         truncated: Whether the endpoint cut the reply short.
         names: The names of the dimension, which count as labels of the answer.
 
@@ -199,30 +207,65 @@ def read(
     """
     start, end = answer_span(reply)
     headers = list(_HEADER.finditer(reply, start, end))
-    stops = [*(header.start() for header in headers), end]
-    sections = {
-        header[1].lower(): (header.end(), stop)
-        for header, stop in zip(headers, stops[1:], strict=True)
-    }
-    field = next(field for field in reversed(outputs) if field.choices)
-    place = sections.get(field.name, (start, end))
-    if truncated and place[1] == len(reply):
-        raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
-    # Steps and questions rate parts of the whole: only what is called the answer is it.
-    strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
-    form = answer_form(field.choices or (), False)
-    labels = (field.name,) if strict else (field.name, *names)
-    answer = find_answer(reply[slice(*place)], form, labels, strict=strict)
-    if answer is None or answer.value is None:
-        first, *_, last = form.choices
-        one_of = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
-        raise NoScoreError(f"no {field.name} {one_of} in {quote(reply[start:end])}")
-    lead = reply[start : stops[0]].strip()
+    sections = _sections(headers, end)
+    fields = [field for field in outputs if field.choices]
+    has_questions = len(fields) > 1
+    if has_questions and any(field.name not in sections for field in fields):
+        sections = _labelled_sections(reply, start, end, outputs)
+        if missing := [field.name for field in fields if field.name not in sections]:
+            raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[start:end])}")
+    lead = reply[start : headers[0].start() if headers else end].strip()
     unnamed = lead if " " in lead else ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
     values: dict[str, Value] = {output.name: texts.get(output.name, unnamed) for output in outputs}
-    values[field.name] = answer.value if isinstance(answer.value, str) else int(answer.value)
-    return Reading(values, (place[0] + answer.start, place[0] + answer.end))
+    spans = {}
+    for field in fields:
+        # Steps and questions rate parts of the whole: only what is called the answer is it.
+        strict = len(outputs) > 1 and field.name not in sections and thinks_at_length(outputs)
+        own_names = (field.name,) if strict or has_questions else (field.name, *names)
+        place = sections.get(field.name, (start, end))
+        if truncated and place[1] == len(reply):
+            raise NoScoreError(f"the reply is cut short: {quote(reply[start:])}")
+        answer = _read_choice(reply[slice(*place)], field, own_names, strict=strict)
+        values[field.name], first, last = answer
+        spans[field.name] = (place[0] + first, place[0] + last)
+    return Reading(values, spans)
+
+
+def _sections(labels: Sequence[re.Match[str]], end: int) -> Sections:
+    """The part of a reply that follows each label, up to the next label or the end."""
+    stops = [*(label.start() for label in labels), end]
+    return {
+        label[1].lower(): (label.end(), stop) for label, stop in zip(labels, stops[1:], strict=True)
+    }
+
+
+def _labelled_sections(reply: str, start: int, end: int, outputs: Sequence[Field]) -> Sections:
+    """The parts of a reply that follow the names of its fields, as in "rating: 4" or in JSON.
+
+    A name that occurs twice, as where a reason quotes another field, is not clear.
+    """
+    names = "|".join(re.escape(field.name) for field in outputs)
+    label = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names})[*_`\"' ]{{0,5}}[:=]"
+    labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, start, end))
+    sections = _sections(labels, end)
+    if len(sections) < len(labels):
+        raise NoScoreError(f"an answer is given twice in {quote(reply[start:end])}")
+    return sections
+
+
+def _read_choice(
+    text: str, field: Field, names: Collection[str], *, strict: bool
+) -> tuple[Value, int, int]:
+    """The one answer to a field in its text, and its place; NoScoreError where none is clear."""
+    form = answer_form(field.choices or (), False)
+    answer = find_answer(text, form, names, strict=strict)
+    if answer is None or answer.value is None:
+        first, *_, last = form.choices
+        one_of = f"from {first} to {last}" if form.numeric else f"{first} or {last}"
+        raise NoScoreError(f"no {field.name} {one_of} in {quote(text)}")
+    value = answer.value if isinstance(answer.value, str) else int(answer.value)
+    return value, answer.start, answer.end
 
 
 def find_answer(

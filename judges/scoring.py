@@ -20,6 +20,7 @@ from judges.prompt import (
     words_of,
 )
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
+from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read
 
 PlanKind = Literal["one", "mean", "weighted"]
@@ -28,6 +29,8 @@ MOST_SAMPLES = 100
 SHORT_REPLY, LONG_REPLY = 512, 1024
 # Tokens of an average reply, without the thoughts of a reasoning model.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
+# Tokens of a question's answer with its header.
+ANSWER_TOKENS = 12
 # Alternatives for a token: the most that OpenAI-compatible endpoints give.
 ALTERNATIVES = 20
 # Blanks as raw vocabularies write them, and characters beside a rating within its token.
@@ -79,11 +82,13 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 class Sample:
     """One reply as read: a rating (1 or 0 of a verdict) or a letter, and its free text.
 
+    `answers` has the number of each answer by its field: expected, if the plan is "weighted".
     `probabilities` of all choices sum to 1; None unless the plan is "weighted".
     """
 
     value: Value
     text: str | None
+    answers: Mapping[str, float]
     probabilities: Mapping[Value, float] | None = None
 
 
@@ -109,7 +114,7 @@ def sampling_of(
     if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
         if model.has_logprobs is False:
             raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
-        choices = prompt.answer.choices or ()
+        choices = [choice for field in prompt.choices for choice in field.choices or ()]
         if longer := [n for n in choices if isinstance(n, int) and n not in range(10)]:
             raise NoProbabilitiesError(f"{longer[0]} on this scale may be several tokens")
     return Sampling(
@@ -123,7 +128,8 @@ def sampling_of(
 
 def reply_tokens(prompt: Prompt) -> int:
     """About how many tokens a reply has, without thoughts."""
-    return REPLY_TOKENS[reasoning_of(prompt)]
+    n_questions = len(prompt.questions)
+    return REPLY_TOKENS[reasoning_of(prompt)] + ANSWER_TOKENS * (n_questions + bool(n_questions))
 
 
 def read_sample(
@@ -133,22 +139,34 @@ def read_sample(
 
     Raises NoScoreError, and NoProbabilitiesError where "weighted" has none.
     """
-    outputs, field = prompt.outputs, prompt.answer
+    outputs, answer = prompt.outputs, prompt.answer
     reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
-    values, choices = reading.values, field.choices or ()
+    values = reading.values
     texts = [str(values[output.name]) for output in outputs if not output.choices]
-    value = values[field.name]
+    if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
+        raise NoProbabilitiesError("the model gives no log-probabilities")
+    answers, probabilities = {}, None
+    for field in prompt.choices:
+        choices = field.choices or ()
+        answers[field.name] = number_of(values[field.name], choices)
+        if plan.kind == "weighted":
+            place = reading.spans[field.name][0]
+            probabilities = _probabilities(reply, place, values[field.name], choices)
+            numbers = (p * number_of(choice, choices) for choice, p in probabilities.items())
+            answers[field.name] = math.fsum(numbers)
 
-    def number_of(choice: Value) -> Value:
+    def rating_or_letter(choice: Value) -> Value:
         return rating_of(choice, choices) if words_of(choices) else choice
 
-    sample = Sample(value=number_of(value), text="\n".join(filter(None, texts)) or None)
-    if plan.kind != "weighted":
-        return sample
-    if not any(token.top for token in reply.tokens):
-        raise NoProbabilitiesError("the model gives no log-probabilities")
-    probabilities = _probabilities(reply, reading.span[0], value, choices)
-    return replace(sample, probabilities={number_of(c): p for c, p in probabilities.items()})
+    choices = answer.choices or ()
+    return Sample(
+        value=rating_or_letter(values[answer.name]),
+        text="\n".join(filter(None, texts)) or None,
+        answers=answers,
+        # Those of the answer, which is the last of the choices.
+        probabilities=probabilities
+        and {rating_or_letter(choice): p for choice, p in probabilities.items()},
+    )
 
 
 def score_of(
@@ -176,7 +194,18 @@ def score_of(
         rationale=next((sample.text for sample in samples if sample.text), None),
         samples=len(samples),
         unparsable=len(failures),
+        answers=mean_answers(samples),
     )
+
+
+def mean_answers(samples: Sequence[Sample]) -> dict[str, float] | None:
+    """The mean of each answer over the samples; None for a judge that asks no questions."""
+    if len(samples[0].answers) < 2:
+        return None
+    return {
+        name: math.fsum(sample.answers[name] for sample in samples) / len(samples)
+        for name in samples[0].answers
+    }
 
 
 def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 from judges import catalog
 from judges.cli.flags import mapping
-from judges.dimension import NAME, Dimension
+from judges.dimension import Dimension
 from judges.labels.columns import NESTED, is_known_text, map_flag
 from judges.labels.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
 from judges.labels.ratings import ReadOptions
@@ -22,6 +22,7 @@ from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings
 from judges.labels.types import FileReading, LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import USUAL_SCALES, Scale
+from judges.prompt import NAME
 from judges.tables.atomic_write import write_atomically
 from judges.tables.formats import READ_ENDINGS
 from judges.tables.problems import Problem, count

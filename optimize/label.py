@@ -14,11 +14,12 @@ from typing import Any
 from judges import catalog, loading
 from judges.cli.flags import JUDGE, add_model_flags, constructed_note, mapping
 from judges.client import BudgetSpentError
-from judges.dimension import NAME, Comparison, Subject, kind_of
+from judges.dimension import Comparison, Subject, kind_of
 from judges.judgement import AnyJudgement, Preference
 from judges.labels.readers import SHIPPED_NAMES, read_items
 from judges.labels.types import LabelledPair, LabelledPairs
 from judges.panel import AnyJudge
+from judges.prompt import NAME
 from judges.tables.atomic_write import in_use
 from judges.tables.problems import count
 from judges.tables.xlsx import split_sheet

@@ -10,7 +10,7 @@ import numpy as np
 
 from dspy_judges.column_names import name_key
 from judges import loading
-from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
+from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
 from judges.labels.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
 from judges.labels.conversations import CONVERSATION, JUDGED
 from judges.labels.flags import split_mapping
@@ -18,6 +18,7 @@ from judges.labels.readers import read_labels, read_pairs, starter, starter_pair
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import USUAL_SCALES
+from judges.prompt import NAME, are_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
 from optimize.inputs.flags import ANY_SCALE, SettingsError, bounds_of, whole_ratings

@@ -95,7 +95,8 @@ def answer(reply: str, outputs: Sequence[Field], names: Sequence[str] = ()) -> V
 
 @pytest.mark.parametrize(("reply", "rating"), RATED)
 def test_a_reply_that_states_one_rating_gives_it(reply: str, rating: int) -> None:
-    values, (start, end) = read(reply, [RATING], names=["coherence"])
+    values, spans = read(reply, [RATING], names=["coherence"])
+    start, end = spans["rating"]
     assert values == {"rating": rating}
     assert str(rating) in reply[start:end] or reply[start:end].lower() in ("four", "４")
 
@@ -138,7 +139,8 @@ def test_no_text_makes_the_reader_do_anything_but_answer_or_refuse(rating: int, 
         with contextlib.suppress(NoScoreError):
             reading = read(reply, BOTH)
             assert reading.values["rating"] in RATING.choices
-            assert 0 <= reading.span[0] < reading.span[1] <= len(reply)
+            start, end = reading.spans["rating"]
+            assert 0 <= start < end <= len(reply)
 
 
 PIECES = [

@@ -1,0 +1,158 @@
+"""Questions that a judge answers in the same reply as its rating, and what each answer is worth."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dspy_judges.errors import JudgesError
+from judges.prompt import LETTERS, NAME, Field, Value, are_words, rating_of
+
+# A longer list of questions costs more than its last ones are worth, and a stranger's file could
+# make every row dear.
+MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
+# A rating of a question is one digit, so that it is one token.
+MAX_LEVELS = 10
+# What rounding may add to a score beyond the ends of its scale.
+ROUNDING = 1e-6
+
+
+class QuestionError(JudgesError, ValueError):
+    """A question that cannot be asked, or weights that do not fit a judge's answers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One thing that an output has or lacks, which a judge answers beside its rating.
+
+    Args:
+        name: Lower-case letters, digits and underscores, at most 64.
+        text: What is asked. It has to be answerable from the texts that the judge reads.
+        answers: Two words, the one that speaks for the output first; or two to ten ratings,
+            ascending, the best last; or ("A", "B") if the judge compares two outputs.
+        anchors: What earns each rating, for the ratings that need it.
+
+    Raises:
+        QuestionError: The name, the text or the answers cannot be used.
+
+    Example:
+        >>> Question(name="states_deadline", text="does the reply say until when to ask")
+        >>> Question(name="tone", text="how friendly it is", answers=(1, 2, 3), anchors={1: "rude"})
+    """
+
+    name: str
+    text: str
+    answers: tuple[Value, ...] = ("yes", "no")
+    anchors: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if problem := question_problem(self.field):
+            raise QuestionError(f"question {self.name!r} {problem}")
+
+    @property
+    def field(self) -> Field:
+        """The field of a prompt that asks the question."""
+        meanings = "; ".join(f"{rating} = {text}" for rating, text in self.anchors.items() if text)
+        description = f"{self.text} ({meanings})" if meanings else self.text
+        return Field(
+            name=self.name, description=description, role="output", choices=tuple(self.answers)
+        )
+
+
+def question_problem(field: Field) -> str | None:
+    """Why a field of a prompt cannot be a question; None if it can."""
+    choices = field.choices or ()
+    is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
+    if not NAME.match(field.name):
+        return "has no name of lower-case letters, digits and underscores"
+    if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
+        return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
+    if is_scale and 2 <= len(choices) <= MAX_LEVELS and list(choices) == sorted(set(choices)):
+        return None
+    if choices == LETTERS or (len(choices) == 2 and not is_scale and are_words(choices)):
+        return None
+    return (
+        f"has the answers {list(choices)}; they are two words, the good one first, or 2 to "
+        f"{MAX_LEVELS} ascending ratings from 0 to 9"
+    )
+
+
+def number_of(choice: Value, choices: tuple[Value, ...]) -> float:
+    """The number of an answer: its rating, 1 or 0 of two words, 1 or -1 for the letters A and B."""
+    if choices == LETTERS:
+        return 1.0 if choice == LETTERS[0] else -1.0
+    return float(rating_of(choice, choices))
+
+
+def answer_range(field: Field) -> tuple[float, float]:
+    """The smallest and the largest number of an answer to this field."""
+    choices = field.choices or ()
+    numbers = [number_of(choice, choices) for choice in choices]
+    return min(numbers), max(numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerWeights:
+    """A score as a sum of answers: `intercept` plus `slope * answer` over all answers.
+
+    Args:
+        intercept: What the score is where every answer is 0; 0 for a judge that compares.
+        slopes: The slope of each answer by its name, 0 or more. The judge's own rating or verdict
+            is among them, and a name that is not there counts nothing.
+    """
+
+    intercept: float
+    slopes: Mapping[str, float]
+
+    def score(self, answers: Mapping[str, float]) -> float:
+        """The score of these answers."""
+        terms = (slope * answers[name] for name, slope in self.slopes.items())
+        # To 12 digits, because the order of a sum must not break a tie.
+        return round(self.intercept + math.fsum(terms), 12)
+
+    def shares(self, choices: Sequence[Field]) -> dict[str, float]:
+        """The share of each answer in what all answers together can move the score; they sum to 1.
+
+        `choices` are the fields of the prompt that are chosen from a few answers.
+        """
+        reach = {}
+        for each in choices:
+            low, high = answer_range(each)
+            reach[each.name] = self.slopes.get(each.name, 0.0) * (high - low)
+        total = math.fsum(reach.values()) or 1.0
+        return {name: part / total for name, part in reach.items()}
+
+    def decisive(self, answers: Mapping[str, float], choices: Sequence[Field]) -> str:
+        """The name of the answer that moved the score furthest towards the side where it stands.
+
+        The side is the half of its range in which the score lies.
+        """
+        moves = {}
+        for each in choices:
+            low, high = answer_range(each)
+            middle = (low + high) / 2
+            moves[each.name] = self.slopes.get(each.name, 0.0) * (answers[each.name] - middle)
+        side = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
+        return max(moves, key=lambda name: side * moves[name])
+
+    def problem(self, choices: Sequence[Field]) -> str | None:
+        """Why these weights do not fit a prompt with these choices; None if they do.
+
+        Every score has to lie on the scale of the answer, which is the last of the choices.
+        """
+        ranges = {each.name: answer_range(each) for each in choices}
+        if unknown := sorted(self.slopes.keys() - ranges.keys()):
+            return f"a weight for {unknown[0]!r}, which the judge does not answer"
+        if not all(0 <= slope < math.inf for slope in self.slopes.values()):
+            return "a weight that is negative or no number"
+        ends = [
+            self.intercept + math.fsum(slope * ranges[n][end] for n, slope in self.slopes.items())
+            for end in (0, 1)
+        ]
+        low, high = ranges[choices[-1].name]
+        if not (low - ROUNDING <= ends[0] < ends[1] <= high + ROUNDING):
+            return (
+                f"weights whose scores go from {ends[0]:g} to {ends[1]:g}, not {low:g} to {high:g}"
+            )
+        if choices[-1].choices == LETTERS and self.intercept:
+            return "an intercept, which would prefer one output of every pair"
+        return None
