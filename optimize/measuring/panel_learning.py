@@ -21,7 +21,7 @@ import pandas as pd
 from optimize.inputs.flags import MOST_FAILED, SettingsError
 from optimize.statistics.correlations import Codes, Level, Mask, contrast_judges
 from optimize.statistics.intervals import Matrix, Vector
-from optimize.statistics.joining import joining_weights
+from optimize.statistics.joining import centred, joining_weights
 
 Kind = Literal["own", "learned"]
 DOCUMENT_FOLDS, SYSTEM_FOLDS, DEALS = 5, 4, 3
@@ -153,7 +153,7 @@ def _passed_over(scores: Vector, group: Codes) -> str:
 def _line(scores: Vector, group: Codes) -> tuple[float, float]:
     """The slope and the intercept of a member's line; 0 where it tells no group's outputs apart."""
     known = ~np.isnan(scores)
-    spread = float(np.sqrt(np.mean(_centred(scores[known, None], group[known]) ** 2)))
+    spread = float(np.sqrt(np.mean(centred(scores[known, None], group[known]) ** 2)))
     if spread <= LEAST_SPREAD * max(1.0, float(np.abs(scores[known]).max())):
         return 0.0, 0.0
     return 1 / spread, -float(scores[known].mean()) / spread
@@ -208,7 +208,7 @@ class _Labelled:
         products = pd.DataFrame(members * people).groupby(group[varied]).mean()
         return _Taught(
             alone=np.nan_to_num(products.mean().to_numpy()),
-            mapped=_centred(mapped, group)[varied],
+            mapped=centred(mapped, group)[varied],
             people=people[:, 0],
         )
 
@@ -252,16 +252,9 @@ class _Labelled:
                     yield held_out, rows
 
 
-def _centred(values: Matrix, group: Codes) -> Matrix:
-    """Each column less the mean of its group."""
-    means = pd.DataFrame(values).groupby(group).transform("mean")
-    centred: Matrix = values - means.to_numpy()
-    return centred
-
-
 def _ranks(values: Matrix, group: Codes) -> Matrix:
     """Mid-ranks within groups with mean 0 and variance 1; 0 where all are equal."""
-    ranks = _centred(pd.DataFrame(values).groupby(group).rank().to_numpy(), group)
+    ranks = centred(pd.DataFrame(values).groupby(group).rank().to_numpy(), group)
     spread = np.sqrt(pd.DataFrame(ranks**2).groupby(group).transform("mean").to_numpy())
     standard: Matrix = np.divide(ranks, spread, out=np.zeros_like(ranks), where=spread > 0)
     return standard

@@ -1,4 +1,4 @@
-"""Candidates: an instruction with demonstrations, how they are drawn, and which may be tried."""
+"""Candidates: instructions, demonstrations and questions, and which of them may be tried."""
 
 import hashlib
 import json
@@ -16,14 +16,17 @@ from judges.prompt import (
     LETTERS,
     MAX_DEMOS,
     NOT_GIVEN,
+    Field,
     Prompt,
     Reasoning,
     Value,
     encodable,
     rating_of,
     reasoning_of,
+    with_questions,
     with_reasoning,
 )
+from judges.questions import AnswerWeights
 from optimize.items import Item, Items
 
 LONGEST_INSTRUCTION = 1500
@@ -56,14 +59,17 @@ class Candidate:
     """A judge that may become the tuned one; its scores on documents that it shows do not count.
 
     `round` is the round that proposed the instruction, 0 for the untuned one. `reasoning` is what
-    the judge writes before its answer, None for what the untuned judge writes. An output passes
-    with a score of `threshold` or more.
+    the judge writes before its answer, None for what the untuned judge writes. `questions` are what
+    it answers besides, None for what the untuned judge is asked, and `weights` what the answers are
+    worth, None for the rating alone. An output passes with a score of `threshold` or more.
     """
 
     instruction: str
     demo_set: DemoSet = DemoSet()
     round: int = 0
     reasoning: Reasoning | None = None
+    questions: tuple[Field, ...] | None = None
+    weights: AnswerWeights | None = None
     threshold: float = 0.5
 
     @property
@@ -79,11 +85,15 @@ class Candidate:
             parts.append(self.demo_set.comments)
         if self.reasoning is not None:
             parts.append(self.reasoning)
+        if self.questions is not None:
+            parts.append([(field.name, field.description) for field in self.questions])
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
     def prompt(self, untuned: Prompt) -> Prompt:
-        """The untuned prompt with this candidate's instruction, demonstrations and reasoning."""
+        """The untuned prompt with this candidate's parts."""
         prompt = replace(untuned, instruction=self.instruction, demos=self.demo_set.demos)
+        if self.questions is not None:
+            prompt = with_questions(prompt, self.questions)
         prompt = with_reasoning(prompt, self.reasoning or reasoning_of(untuned))
         reasons = [field.name for field in prompt.outputs if not field.choices]
         demos = (

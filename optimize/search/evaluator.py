@@ -18,7 +18,7 @@ from dspy_judges.errors import JudgesError
 from judges.client import CHARACTERS_PER_TOKEN, Client, Price
 from judges.client.prices import FREE
 from judges.judgement import AnyJudgement, Preference
-from judges.prompt import Prompt, Reasoning
+from judges.prompt import Field, Prompt, Reasoning
 from judges.scoring import reply_tokens
 from optimize.figures.as_json import DIGITS, json_number
 from optimize.inputs.flags import MOST_FAILED, RISK
@@ -209,14 +209,18 @@ class Evaluator:
 
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
         """The scores in the items' order, NaN where there is none yet; no model is called."""
-        earlier = self._judgements.get(candidate.id, {})
-        scores = {name: one.judgement.score for name, one in earlier.items()}
+        scored = self.scored_items(candidate, items)
+        judgements = self.judgements(candidate, scored) if len(scored) else ()
+        scores = {
+            item.id: judgement.score
+            for item, judgement in zip(scored.items, judgements, strict=True)
+        }
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
-        """The judgements of items that have all been scored, in their order."""
+        """The judgements of items that have all been scored, with the candidate's weights."""
         earlier = self._judgements[candidate.id]
-        return tuple(earlier[item.id].judgement for item in items.items)
+        return tuple(earlier[item.id].judgement.weighted(candidate.weights) for item in items.items)
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
@@ -302,6 +306,7 @@ class SearchProblem:
     Attributes:
         evaluator: Judges items with candidates, within its budget.
         proposer: The language model that writes instructions; None if there is none.
+        questions: Questions that candidates may ask, the likeliest to help first.
         goal: What to maximise.
         record_trial: Takes each trial's fields when it is made.
         print_line: Takes a line for the user.
@@ -309,6 +314,7 @@ class SearchProblem:
 
     evaluator: Evaluator
     proposer: Client | None = None
+    questions: tuple[Field, ...] = ()
     train: Items
     dev: Items
     goal: Goal
@@ -354,6 +360,7 @@ class SearchProblem:
             demos=list(candidate.demo_set.ids),
             how=candidate.demo_set.kind,
             reasoning=candidate.reasoning,
+            questions=[field.name for field in candidate.questions or ()],
             **{
                 name: value if isinstance(value, int) else json_number(value, DIGITS)
                 for name, value in figures.items()

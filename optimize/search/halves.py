@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from judges.client import BudgetSpentError
 from optimize.items import Items, Vector
+from optimize.search.answers import with_weights
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     Evaluator,
@@ -55,6 +56,7 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
     fallback = _untested(explorations, finalists, n_tried)
     tuned, decision = decide(problem, finalists, n_tried, fallback)
+    tuned = _taught_by_all(problem, tuned)
     items = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(
@@ -64,6 +66,14 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
         n_tried=n_tried,
         last_rounds=[each.last_round for each in explorations if each.last_round],
     )
+
+
+def _taught_by_all(problem: SearchProblem, candidate: Candidate) -> Candidate:
+    """A candidate that asks questions, with weights and threshold from all labels that teach."""
+    if not candidate.questions:
+        return candidate
+    candidate = with_weights(problem, candidate, problem.labelled)
+    return replace(candidate, threshold=problem.threshold(candidate, problem.labelled))
 
 
 def _untested(
@@ -100,7 +110,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 
     remaining = evaluator.budget.remaining - cost(problem.untuned)
     affordable: list[Candidate] = []
-    for candidate in exploration.finalists:
+    for candidate in (with_weights(problem, each, problem.train) for each in exploration.finalists):
         if cost(candidate) <= remaining or not affordable:
             affordable.append(candidate)
             remaining -= cost(candidate)

@@ -7,15 +7,26 @@ place, or may not be tried, the model gets the reason and one more try.
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from judges.client import BudgetSpentError, Client, Message, Reply, Request, Response, Sampling
+from judges.dimension import RESERVED
 from judges.judgement import NoScoreError
-from judges.prompt import FIELD_HEADER, THOUGHT_END, THOUGHT_START, Field, Prompt, encodable
+from judges.prompt import (
+    FIELD_HEADER,
+    LETTERS,
+    THOUGHT_END,
+    THOUGHT_START,
+    Field,
+    Prompt,
+    encodable,
+)
+from judges.questions import Question, QuestionError
 from optimize.items import Items
-from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault
+from optimize.search.candidates import LONGEST_INSTRUCTION, Candidate, fault, word_runs
 from optimize.search.evaluator import SearchProblem
 from optimize.search.lessons import JudgedItems
 
@@ -85,6 +96,27 @@ PROPOSER = Prompt(
         ),
     ),
 )
+# How many questions a proposer may write beside an instruction.
+N_QUESTIONS = 4
+# What a proposer writes besides where questions are asked for.
+QUESTIONS = Field(
+    name="questions",
+    description=(
+        f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
+        "'name: question'. Each is about one thing that an output has or lacks and that decides "
+        "for people, is answered yes or no from the texts alone, and yes speaks for the output"
+    ),
+    role="output",
+)
+# The same for judges that compare two outputs.
+PAIR_QUESTIONS = replace(
+    QUESTIONS,
+    description=(
+        f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
+        "'name: question'. Each is about one thing that decides between two outputs for people, "
+        "and is answered from the texts alone with A or B, the output that does better in it"
+    ),
+)
 # For judges that say pass or fail.
 VERDICT_PROPOSER = replace(
     PROPOSER,
@@ -105,6 +137,7 @@ VERDICT_PROPOSER = replace(
     ),
 )
 _HEADER = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
+_QUESTION = re.compile(r"^\W*(?P<name>[A-Za-z][\w -]{0,60}?)[\s*_`]*:[\s*_`]*(?P<text>\S.*)$")
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 # A reply or an instruction, or why there is none.
@@ -112,9 +145,13 @@ Proposal = str | NoScoreError
 
 
 class Proposer:
-    """Asks a language model for instructions, and checks them."""
+    """Asks a language model for instructions and questions, and checks them.
 
-    def __init__(self, problem: SearchProblem, client: Client) -> None:
+    Without a client it proposes nothing. `questions` are those proposed so far, by name.
+    """
+
+    def __init__(self, problem: SearchProblem, client: Client | None) -> None:
+        self.questions: dict[str, Field] = {}
         self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
         self._instructions = [problem.untuned.instruction]
@@ -131,19 +168,31 @@ class Proposer:
         return JudgedItems(items, judgements, evaluator.untuned).lessons(draws)
 
     def propose(
-        self, current: str, lessons: Sequence[str], history: History, number: int
+        self,
+        current: str,
+        lessons: Sequence[str],
+        history: History,
+        number: int,
+        *,
+        ask_questions: bool = False,
     ) -> list[str]:
         """New instructions in place of `current`, at most one for each lesson, in round `number`.
+
+        With `ask_questions` the proposer is asked for questions as well, which are kept in
+        `questions`.
 
         Raises:
             SearchBudgetSpentError: The requests cost more than the budget has left.
         """
-        if not lessons or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
+        if not lessons or not self._client or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(lessons))
         seed = self._problem.options.seed * 10_000 + number * 100
         prompt = VERDICT_PROPOSER if self._problem.goal == "balanced" else PROPOSER
+        if ask_questions:
+            field = PAIR_QUESTIONS if self._compares else QUESTIONS
+            prompt = replace(prompt, fields=(*prompt.fields, field))
         prompts = [prompt.messages(self._texts(current, lesson, history)) for lesson in lessons]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
@@ -169,8 +218,13 @@ class Proposer:
             "history": "\n".join(lines) or "none",
         }
 
+    @property
+    def _compares(self) -> bool:
+        return self._problem.evaluator.untuned.answer.choices == LETTERS
+
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield the text of the reply to each prompt, or why there is none."""
+        assert self._client is not None
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + place), whole_text)
@@ -201,12 +255,27 @@ class Proposer:
         """The instruction in a reply, or why it may not be tried."""
         if isinstance(reply, NoScoreError):
             return reply
+        self._keep_questions(reply)
         try:
             instruction = read_instruction(reply)
         except NoScoreError as error:
             return error
         reason = fault(instruction, self._problem.text_hashes, self._instructions)
         return NoScoreError(reason) if reason else instruction
+
+    def _keep_questions(self, reply: str) -> None:
+        """Keep the questions of a reply that may be asked; lines of another form are skipped."""
+        taken = RESERVED.union(field.name for field in self._problem.evaluator.untuned.fields)
+        lines = _sections_of(reply).get(QUESTIONS.name, "").splitlines()
+        for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
+            name = re.sub(r"\W+", "_", match["name"].strip().lower())
+            text = encodable(match["text"].strip())
+            with suppress(QuestionError):
+                answers = LETTERS if self._compares else ("yes", "no")
+                question = Question(name=name, text=text, answers=answers)
+                copies = not self._problem.text_hashes.isdisjoint(word_runs(text))
+                if name not in taken and not copies:
+                    self.questions.setdefault(name, question.field)
 
     def _fresh(self, proposals: Sequence[Proposal], number: int) -> list[str]:
         """The distinct instructions that may be tried; the faults of the others are recorded."""
@@ -237,6 +306,13 @@ def describe(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
+def _sections_of(reply: str) -> dict[str, str]:
+    """The text under each header of a reply, after its thoughts."""
+    start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
+    _, *parts = _HEADER.split(reply[start:].replace("\r\n", "\n").strip())
+    return dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
+
+
 def read_instruction(reply: str) -> str:
     """The instruction below its header, or in the only fence of a reply without headers.
 
@@ -246,15 +322,12 @@ def read_instruction(reply: str) -> str:
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
     if THOUGHT_START.search(reply, start):
         raise NoScoreError("the reply is a thought without an end")
-    text = reply[start:].replace("\r\n", "\n").strip()
-    # The text before the first header, then names and contents in turn.
-    _, *parts = _HEADER.split(text)
-    sections = dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
-    content = sections.get("instruction", "") if parts else text
-    fences = _FENCE.findall(content)
+    sections = _sections_of(reply)
+    content = sections.get("instruction", "") if sections else reply[start:].strip()
+    fences = _FENCE.findall(content.replace("\r\n", "\n"))
     if len(fences) == 1:
         content = fences[0]
-    elif not parts:
+    elif not sections:
         content = ""
     if not content.strip():
         raise NoScoreError("no instruction stands under the header [[ ## instruction ## ]]")

@@ -1,7 +1,9 @@
 """How much each of several answers counts in their sum: weights that labels teach."""
 
 import numpy as np
+import pandas as pd
 
+from optimize.statistics.correlations import Codes
 from optimize.statistics.intervals import Matrix, Vector
 
 # The prior counts as much as so many outputs. 100 and 300 differ little; a tenth of all outputs is
@@ -39,3 +41,10 @@ def joining_weights(
     rows = np.vstack([answers, strength * np.eye(len(prior))])
     weights: Vector = nnls(rows, np.concatenate([human, strength * fit * prior]))[0]
     return weights / weights.sum() if weights.any() else prior
+
+
+def centred(values: Matrix, group: Codes) -> Matrix:
+    """Each column of the values (rows, columns) less the mean of its row's group."""
+    means = pd.DataFrame(values).groupby(group).transform("mean")
+    result: Matrix = values - means.to_numpy()
+    return result

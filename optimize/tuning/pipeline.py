@@ -11,11 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
+from judges.catalog import candidate_questions
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.labels.readers import is_constructed
+from judges.prompt import Field
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
@@ -65,6 +67,8 @@ from optimize.tuning.parts import PreparedRun, prepare
 from optimize.tuning.settings import Settings
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
+# Questions of the subject to try, which leaves room for proposed ones.
+MOST_CATALOGUE_QUESTIONS = 8
 PrintLine = Callable[[str], None]
 # What the judges "seed" (untuned) and "tuned" gave on each held-out split.
 ScoredSplits = Mapping[str, Mapping[str, Scored]]
@@ -232,6 +236,7 @@ class ActiveRun:
         problem = SearchProblem(
             evaluator=self.evaluator,
             proposer=self.models.language_proposer,
+            questions=self._questions(),
             train=prepared.labels.train,
             dev=prepared.labels.dev,
             goal="balanced" if prepared.objective == "balanced" else prepared.level,
@@ -243,6 +248,13 @@ class ActiveRun:
         if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
             result = replace(result, decision=ship_anyway(result.decision))
         return result
+
+    def _questions(self) -> tuple[Field, ...]:
+        """Questions that candidates may ask; none of the embedded model, which counts facets."""
+        if is_embedded(self.prepared.settings.lm):
+            return ()
+        questions = candidate_questions(self.prepared.subject, MOST_CATALOGUE_QUESTIONS)
+        return tuple(question.field for question in questions)
 
     def measure(self, result: SearchResult) -> ScoredSplits:
         """Both judges on what is held out, once, after the choice."""
@@ -281,7 +293,7 @@ class ActiveRun:
         """A candidate as a judge with the run's plan, and where it comes from."""
         prompt = candidate.prompt(self.judge.prompt)
         judge = replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
-        return replace(judge, threshold=candidate.threshold)
+        return replace(judge, weights=candidate.weights, threshold=candidate.threshold)
 
 
 @contextmanager
