@@ -91,7 +91,7 @@ COHERENCE = _summeval(
     "heap of related facts? Find the document's main topic and points, then see whether the "
     "summary presents them in a clear and logical order, with connected sentences.",
     questions=_questions(
-        one_topic="does the summary keep to one topic from its first sentence to its last",
+        one_topic="does the summary stay on topic from its first sentence to its last",
         clear_opening="does the first sentence say what the summary is about",
         logical_order="do the sentences stand in an order that a reader can follow",
         linked_sentences=(
@@ -100,8 +100,8 @@ COHERENCE = _summeval(
             "every sentence continues from the one before",
         ),
         clear_references="is it clear whom or what every pronoun and every short name means",
-        no_repeated_sentences="does every sentence add something that no earlier sentence says",
-        complete_ending="does the summary end with a finished thought",
+        no_repeated_sentences="is the summary free of sentences that repeat an earlier one",
+        complete_ending="does the summary end with a complete sentence and a finished thought",
     ),
 )
 
@@ -117,12 +117,12 @@ CONSISTENCY = _summeval(
     "makes? Check every fact of the summary against the document and lower the rating for facts "
     "that are contradicted, altered or made up.",
     questions=_questions(
-        names_correct="does the document name every person, place and organisation of the summary",
-        numbers_correct="does the document give every number, date and amount as the summary does",
+        names_correct="are all names of people, places and organisations those of the document",
+        numbers_correct="are all numbers, dates and amounts of the summary those of the document",
         roles_correct="does everyone in the summary do what the document says they did",
         nothing_invented="is there a passage of the document behind every statement of the summary",
         nothing_reversed="is the summary free of statements that the document contradicts",
-        speakers_correct="does the summary give each opinion or quotation to the one who voiced it",
+        speakers_correct="does the summary give every statement to the one who made it",
         certainty_kept="does the summary tell plans, claims and doubts as such, not as facts",
     ),
 )
@@ -172,8 +172,8 @@ RELEVANCE = _summeval(
             "nearly all of them",
         ),
         no_side_issues="does the summary leave out details that matter little in the document",
-        no_redundancy="does the summary make every point only once",
-        fitting_emphasis="does the summary give most room to what the document is mostly about",
+        no_redundancy="does the summary make each point once, without repetition",
+        fitting_emphasis="does the summary give most room to the main topics of the document",
         stands_alone="does a reader of the summary alone learn what happened and to whom",
     ),
 )
@@ -221,7 +221,7 @@ COD_COHERENCE = _density(
     questions=_questions(
         topic_first="does the summary introduce its topic before it goes into details",
         single_story="do all sentences of the summary belong to one story",
-        sensible_order="is every event told where a reader expects it",
+        sensible_order="are the events told in the order in which a reader expects them",
         joined_sentences="does every sentence take up something from the sentences before it",
         clear_pronouns="is it clear whom or what every pronoun of the summary means",
     ),
