@@ -15,7 +15,8 @@ unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness.
 import difflib
 from dataclasses import replace
 
-from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
+from judges.dimension import RESERVED, Comparison, Dimension, Subject, UnknownDimensionError
+from judges.questions import Question
 
 Texts = dict[str, str]
 SUMMARY = {"summary": "the summary to judge"}
@@ -30,6 +31,7 @@ def _summeval(
     levels: tuple[str, str, str],
     instruction: str,
     inputs: Texts = DOCUMENT,
+    questions: tuple[Question, ...] = (),
 ) -> Dimension:
     """A dimension of SummEval; `levels` say what earns 1, 3 and 5."""
     return Dimension(
@@ -39,12 +41,29 @@ def _summeval(
         anchors={1: levels[0], 2: "", 3: levels[1], 4: "", 5: levels[2]},
         instruction=instruction,
         source="SummEval (arXiv:2007.12626), G-Eval (arXiv:2303.16634)",
+        questions=questions,
     )
 
 
-def _density(name: str, definition: str, instruction: str, inputs: Texts = ARTICLE) -> Dimension:
-    judge = _summeval(name, definition, ("worst", "", "best"), instruction, inputs)
+def _density(
+    name: str,
+    definition: str,
+    instruction: str,
+    inputs: Texts = ARTICLE,
+    questions: tuple[Question, ...] = (),
+) -> Dimension:
+    judge = _summeval(name, definition, ("worst", "", "best"), instruction, inputs, questions)
     return replace(judge, source="Chain of Density (arXiv:2309.04269)")
+
+
+def _questions(**texts: str | tuple[str, str, str]) -> tuple[Question, ...]:
+    """Questions answered by yes or no; one with what earns 1 and 3 is answered on that scale."""
+    return tuple(
+        Question(name=name, text=text)
+        if isinstance(text, str)
+        else Question(name=name, text=text[0], answers=(1, 2, 3), anchors={1: text[1], 3: text[2]})
+        for name, text in texts.items()
+    )
 
 
 def _preferred(
@@ -71,6 +90,19 @@ COHERENCE = _summeval(
     "Judge the coherence of the summary: do its sentences build one organised whole, or are they a "
     "heap of related facts? Find the document's main topic and points, then see whether the "
     "summary presents them in a clear and logical order, with connected sentences.",
+    questions=_questions(
+        one_topic="does the summary stay on topic from its first sentence to its last",
+        clear_opening="does the first sentence say what the summary is about",
+        logical_order="do the sentences stand in an order that a reader can follow",
+        linked_sentences=(
+            "how closely each sentence is linked to the one before it",
+            "the sentences could stand in any order",
+            "every sentence continues from the one before",
+        ),
+        clear_references="is it clear whom or what every pronoun and every short name means",
+        no_repeated_sentences="is the summary free of sentences that repeat an earlier one",
+        complete_ending="does the summary end with a complete sentence and a finished thought",
+    ),
 )
 
 CONSISTENCY = _summeval(
@@ -84,6 +116,15 @@ CONSISTENCY = _summeval(
     "Judge the factual consistency of the summary: does the document support each statement it "
     "makes? Check every fact of the summary against the document and lower the rating for facts "
     "that are contradicted, altered or made up.",
+    questions=_questions(
+        names_correct="are all names of people, places and organisations those of the document",
+        numbers_correct="are all numbers, dates and amounts of the summary those of the document",
+        roles_correct="does everyone in the summary do what the document says they did",
+        nothing_invented="is there a passage of the document behind every statement of the summary",
+        nothing_reversed="is the summary free of statements that the document contradicts",
+        speakers_correct="does the summary give every statement to the one who made it",
+        certainty_kept="does the summary tell plans, claims and doubts as such, not as facts",
+    ),
 )
 
 FLUENCY = _summeval(
@@ -98,6 +139,18 @@ FLUENCY = _summeval(
     "capitals, choice of words and sentence structure. Lower the rating for mistakes that make it "
     "hard to read.",
     SUMMARY,
+    questions=_questions(
+        full_sentences="is every sentence complete, with a subject and a verb",
+        correct_grammar="is the summary free of mistakes in grammar",
+        correct_spelling="is every word spelled correctly, with capitals where they belong",
+        correct_punctuation="do all commas, full stops and quotation marks stand where they belong",
+        clean_text="is the summary free of stray characters, markup and doubled words",
+        natural_wording=(
+            "how natural the choice of words is",
+            "many phrases that no writer would use",
+            "all as a careful writer would put it",
+        ),
+    ),
 )
 
 RELEVANCE = _summeval(
@@ -111,6 +164,18 @@ RELEVANCE = _summeval(
     "Judge the relevance of the summary: does it select the important content of the document? "
     "Work out the main points, see how many the summary covers, and lower the rating for "
     "redundancy and for details that do not matter.",
+    questions=_questions(
+        main_point="does the summary state the main point of the document",
+        key_points=(
+            "how many of the document's important points the summary has",
+            "few or none of them",
+            "nearly all of them",
+        ),
+        no_side_issues="does the summary leave out details that matter little in the document",
+        no_redundancy="does the summary make each point once, without repetition",
+        fitting_emphasis="does the summary give most room to the main topics of the document",
+        stands_alone="does a reader of the summary alone learn what happened and to whom",
+    ),
 )
 
 COD_INFORMATIVE = _density(
@@ -118,6 +183,14 @@ COD_INFORMATIVE = _density(
     "whether the summary gives the important information, accurately and in few words",
     "Judge how informative the summary is. An informative summary covers the important points of "
     "the article, states them accurately, as the article supports them, and is concise.",
+    questions=_questions(
+        central_event="does the summary say what the article is centrally about",
+        key_people="does the summary name the people and organisations that matter most",
+        concrete_facts="does the summary give concrete facts, such as numbers, dates and places",
+        background="does the summary give the cause or the background that the article gives",
+        outcome="does the summary say how the matter ended, or where it stands now",
+        no_filler="does every phrase of the summary carry information",
+    ),
 )
 
 COD_QUALITY = _density(
@@ -126,6 +199,17 @@ COD_QUALITY = _density(
     "Judge the quality of the summary. A summary of high quality is easy to read: a reader who "
     "sees nothing else can follow every sentence and understand what it says.",
     SUMMARY,
+    questions=_questions(
+        clear_at_once="can every sentence be understood at the first reading",
+        known_terms="is every name and term of the summary commonly known or explained",
+        light_sentences=(
+            "how easy it is to take in what one sentence holds",
+            "sentences crammed with facts",
+            "each sentence holds a few facts at most",
+        ),
+        no_context_needed="does the summary make sense to a reader who knows nothing of the matter",
+        sound_language="is the summary free of mistakes in grammar, spelling and punctuation",
+    ),
 )
 
 COD_COHERENCE = _density(
@@ -134,6 +218,13 @@ COD_COHERENCE = _density(
     "Judge the coherence of the summary. A coherent summary is well structured and well organised: "
     "its sentences are connected and stand in a logical order.",
     SUMMARY,
+    questions=_questions(
+        topic_first="does the summary introduce its topic before it goes into details",
+        single_story="do all sentences of the summary belong to one story",
+        sensible_order="are the events told in the order in which a reader expects them",
+        joined_sentences="does every sentence take up something from the sentences before it",
+        clear_pronouns="is it clear whom or what every pronoun of the summary means",
+    ),
 )
 
 COD_ATTRIBUTABLE = _density(
@@ -141,6 +232,14 @@ COD_ATTRIBUTABLE = _density(
     "whether everything the summary says can be found in the article",
     "Judge how far the summary is attributable to the article: is all of its information fully "
     "supported by the article? Lower the rating for every fact the article does not support.",
+    questions=_questions(
+        no_new_facts="does the article state every event that the summary tells",
+        no_new_names="does the article mention every person, place and organisation of the summary",
+        no_new_numbers="does every number, date and amount of the summary stand in the article",
+        causes_stated="does the article itself state every cause and consequence in the summary",
+        no_overstatement="does the summary claim no more than the article does",
+        no_mixed_facts="does the summary never merge what belongs to different people or events",
+    ),
 )
 
 COD_OVERALL = _density(
@@ -148,6 +247,17 @@ COD_OVERALL = _density(
     "how good the summary is as a whole",
     "Judge the summary as a whole, by how much a reader would prefer it. A good summary brings "
     "across the main points of the article, and is concise, logical and coherent.",
+    questions=_questions(
+        essentials=(
+            "how much of what matters in the article the summary brings across",
+            "little of what matters",
+            "all that matters",
+        ),
+        nothing_superfluous="could no part of the summary be left out without a loss",
+        faithful="does the summary agree with the article in all that it states",
+        readable="does the summary read easily from beginning to end",
+        well_ordered="does the summary lead from one point to the next in a logical order",
+    ),
 )
 
 TLDR_SALIENCE = _preferred(
@@ -202,3 +312,33 @@ def find(name: str) -> Subject:
         f"no judge {name!r} in the catalogue; near it: {', '.join(similar or JUDGES)} (dspy-judges "
         "list shows all); one of your own is a file, FILE.yaml"
     )
+
+
+def siblings(subject: Subject) -> tuple[Question, ...]:
+    """The other rating judges of its source that judge the same text, as questions to its judge.
+
+    A judge that reads a text which the subject's judge does not is left out, since its question
+    could not be answered. Empty for a comparison, and for a subject that is not in the catalogue.
+    """
+    if JUDGES.get(subject.name) != subject or isinstance(subject, Comparison):
+        return ()
+    return tuple(
+        Question(name=j.name, text=j.definition, answers=j.scale, anchors=j.anchors)
+        for j in JUDGES.values()
+        if isinstance(j, Dimension)
+        and (j.source, j.texts[-1]) == (subject.source, subject.texts[-1])
+        and {*j.texts} <= {*subject.texts}
+        and j != subject
+    )
+
+
+def candidate_questions(subject: Subject, most: int) -> tuple[Question, ...]:
+    """The questions that tuning may add to a judge: its siblings, then its own, at most `most`.
+
+    Each name occurs once, and is none that the prompt has for something else.
+    """
+    questions: dict[str, Question] = {}
+    for question in (*siblings(subject), *subject.questions):
+        if question.name not in RESERVED.union(subject.texts):
+            questions.setdefault(question.name, question)
+    return tuple(questions.values())[:most]

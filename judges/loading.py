@@ -6,9 +6,9 @@ A definition is a dimension or a comparison of the user's own (docs/dimension.md
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, convert
+from msgspec import Meta, Struct, convert
 
 from judges import frozen
 from judges.catalog import JUDGES, find
@@ -24,9 +24,11 @@ from judges.dimension import (
 from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
-from judges.prompt import NAME, are_words
+from judges.prompt import LETTERS, NAME, Value, are_words, with_questions
+from judges.questions import Question
 
 DEFINITIONS = (".yaml", ".yml")
+TRUTH_VALUES = 'YAML takes yes and no for truth values: write "yes", "no"'
 
 
 def load(
@@ -84,6 +86,25 @@ def read_subject(spec: str) -> Subject:
         raise DimensionError(f"{spec}: {one_line(error)}") from error
 
 
+_Digit = Annotated[int, Meta(ge=0, le=9)]
+
+
+class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The keys of a question in a definition."""
+
+    text: str
+    answers: list[_Digit | bool | str] = []
+    anchors: dict[_Digit, str] = {}
+
+    def question(self, name: str, default: tuple[Value, ...]) -> Question:
+        answers = tuple(self.answers) or default
+        if any(isinstance(answer, bool) for answer in answers):
+            raise DimensionError(f"question {name!r}: {TRUTH_VALUES}")
+        if len(answers) == 2 and isinstance(answers[0], int) and isinstance(answers[1], int):
+            answers = tuple(range(answers[0], answers[1] + 1)) or answers
+        return Question(name=name, text=self.text, answers=answers, anchors=self.anchors)
+
+
 class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     """The keys of a definition in YAML."""
 
@@ -95,10 +116,12 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     candidate: Word | None = None
     instruction: Text | None = None
     source: str = ""
+    questions: dict[Word, str | _Question] = {}
 
     def subject(self) -> Subject:
         subject = self._subject()
-        check_prompt(subject, untuned_prompt(subject))  # refuses names that would clash
+        prompt = with_questions(untuned_prompt(subject), [q.field for q in subject.questions])
+        check_prompt(subject, prompt)  # refuses names that would clash
         return subject
 
     def _subject(self) -> Subject:
@@ -109,6 +132,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
             "definition": definition,
             "inputs": inputs if isinstance(inputs, dict) else {n: f"the {n}" for n in inputs},
             "source": self.source,
+            "questions": self._questions(),
         }
         if self.candidate is not None:
             if self.scale or self.anchors:
@@ -125,10 +149,17 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         anchors = {rating: self.anchors.get(answer, "") for rating, answer in answers.items()}
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
+    def _questions(self) -> tuple[Question, ...]:
+        default = LETTERS if self.candidate else ("yes", "no")
+        entries = {
+            n: _Question(text=q) if isinstance(q, str) else q for n, q in self.questions.items()
+        }
+        return tuple(entry.question(name, default) for name, entry in entries.items())
+
     def _words(self) -> tuple[str, str] | None:
         """The two words of a verdict, the good one first; None for a scale of numbers."""
         if any(isinstance(word, bool) for word in (*self.scale, *self.anchors)):
-            raise DimensionError('YAML takes yes and no for truth values: write "yes", "no"')
+            raise DimensionError(TRUTH_VALUES)
         if not any(isinstance(word, str) for word in (*self.scale, *self.anchors)):
             return None
         if len(self.scale) != 2 or not are_words(self.scale) or self.anchors.keys() - self.scale:

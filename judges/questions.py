@@ -47,6 +47,10 @@ class Question:
     def __post_init__(self) -> None:
         if problem := question_problem(self.field):
             raise QuestionError(f"question {self.name!r} {problem}")
+        if unknown := sorted(self.anchors.keys() - {*self.answers}):
+            raise QuestionError(
+                f"question {self.name!r} has anchors {unknown}, which it has no answers for"
+            )
 
     @property
     def field(self) -> Field:

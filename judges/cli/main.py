@@ -111,6 +111,8 @@ def parser() -> argparse.ArgumentParser:
     winrate.add_argument("judge", metavar="JUDGE", help="a pairwise judge: " + JUDGE)
     add_table_flags(winrate, data_help="the pairs to judge")
     for table in (score, winrate):
+        about = "a column for the answer to each question of a judge (.jsonl rows have them)"
+        table.add_argument("--answers", action="store_true", help=about)
         add_reasoning_flag(table)
         add_model_flags(table)
         add_plan_flags(table)

@@ -4,6 +4,7 @@ import argparse
 import json
 import shutil
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from dspy_judges.errors import UsageError
@@ -13,7 +14,8 @@ from judges.dimension import Comparison, Subject, kind_of
 from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
-from judges.prompt import LETTERS, SLOT
+from judges.prompt import LETTERS, SLOT, Value
+from judges.questions import AnswerWeights
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
 
@@ -29,7 +31,7 @@ def show_list(args: argparse.Namespace) -> int:
     for subject in subjects:
         sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
         texts = ", ".join([*subject.inputs, *sides])
-        rows.append((subject.name, texts, _scale(subject), subject.source))
+        rows.append((subject.name, texts, _range(_answers(subject)), subject.source))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
         line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
@@ -43,11 +45,20 @@ def show_judge(args: argparse.Namespace) -> int:
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
     prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
+    answers = _answers_of(judge)
     if args.json:
         record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
+        if answers:
+            record["questions"] = answers[:-1]
         print(json.dumps(record, indent=1))
         return 0
     lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
+    if answers:
+        lines.append("answers, with the share of each in the score:")
+    for each in answers:
+        name = f"{each['name']} ({_range(each['answers'])})"
+        text = f"  {each['share']:4.0%}  {name}: {each['text']}"
+        lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
         for message in messages:
@@ -61,7 +72,7 @@ def _about(judge: AnyJudge) -> list[str]:
     subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
-        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_scale(subject)}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range(_answers(subject))}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
@@ -75,6 +86,23 @@ def _about(judge: AnyJudge) -> list[str]:
         constructed = ", whose labels no person gave" if data.get("constructed") else ""
         lines.append(f"{state} judge of optimizer {optimizer}, on {data['name']}{constructed}")
     return lines
+
+
+def _answers_of(judge: AnyJudge) -> list[dict[str, Any]]:
+    """The questions of a judge, and then its own answer; empty for a judge that asks none."""
+    if not isinstance(judge, Judge) or not judge.prompt.questions:
+        return []
+    own = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
+    shares = (judge.weights or own).shares(judge.prompt.choices)
+    return [
+        {
+            "name": field.name,
+            "text": field.description,
+            "answers": [*(field.choices or ())],
+            "share": round(shares[field.name], 3),
+        }
+        for field in judge.prompt.choices
+    ]
 
 
 def _entry(subject: Subject) -> dict[str, object]:
@@ -93,8 +121,8 @@ def _answers(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
     return LETTERS if isinstance(subject, Comparison) else subject.words or subject.scale
 
 
-def _scale(subject: Subject) -> str:
-    first, *_, last = _answers(subject)
+def _range(answers: Sequence[Value]) -> str:
+    first, *_, last = answers
     return f"{first}-{last}" if isinstance(first, int) else f"{first}/{last}"
 
 
@@ -120,5 +148,7 @@ def export(args: argparse.Namespace) -> int:
     warning = f"texts are put in as they are, and the plan {plan.kind} is yours to apply"
     if judge.kind == "pairwise":
         warning += "; the judge asks in both orders, and counts a choice that flips as a tie"
+    if judge.weights:
+        warning += "; the answers of its questions are joined by weights, which are in its file"
     print_error(f"warning: {warning}")
     return 0

@@ -412,6 +412,17 @@ def _with_flags(judge: AnyJudge, source: str, args: argparse.Namespace) -> AnyJu
     return judge
 
 
+def _questions_of(judge: AnyJudge, args: argparse.Namespace) -> list[str]:
+    """The names of a judge's questions whose answers are to have columns."""
+    questions = judge.prompt.questions if args.answers and isinstance(judge, Judge) else ()
+    return [field.name for field in questions]
+
+
+def _rounded_answers(judgement: AnyJudgement, questions: Sequence[str]) -> list[float | None]:
+    answers = judgement.answers or {}
+    return [round(answers[name], DIGITS) if name in answers else None for name in questions]
+
+
 class Scores:
     """The scores of rating judges, and the mean of each judge."""
 
@@ -430,12 +441,13 @@ class Scores:
         self.documents: dict[str, list[int]] = {name: [] for name in two_valued}
         if len(self.scores) < len(self.judges):
             raise UsageError("two judges have the same name; score them in two runs")
-        # For each judge the columns of score, failure and, if it gives one, rationale.
+        self.questions = {judge.name: _questions_of(judge, args) for judge in self.judges}
+        # For each judge the columns of score, failure, answers and, if it gives one, rationale.
         self.columns: dict[str, list[str]] = {}
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
         for judge in self.judges:
-            suffixes = ["", "_failure"]
+            suffixes = ["", "_failure", *(f"_{name}" for name in self.questions[judge.name])]
             outputs = judge.prompt.outputs if isinstance(judge, Judge) else ()
             if any(output.name == "rationale" for output in outputs):
                 suffixes.append("_rationale")
@@ -458,7 +470,8 @@ class Scores:
             if name in self.documents and judgement.score < 0.5 == rounded:
                 rounded = judgement.score  # rounding would make it a pass
             entries[name] = {**judgement.as_json(), "score": rounded}
-            values = (rounded, judgement.failure, judgement.rationale)
+            answers = _rounded_answers(judgement, self.questions[name])
+            values = (rounded, judgement.failure, *answers, judgement.rationale)
             # A judge without rationales has one column fewer, and JSON Lines have none.
             cells.update(zip(self.columns.get(name, ()), values, strict=False))
         if self.columns:
@@ -526,6 +539,7 @@ class Preferences:
         if not isinstance(judge.subject, Comparison):
             raise UsageError(f"{judge.name} rates one output; use: dspy-judges score")
         self.judges = [judge]
+        self.questions = _questions_of(judge, args)
         self.subject = judge.subject
         self.preferences: list[Preference] = []
         self.documents: list[int] = []
@@ -533,7 +547,8 @@ class Preferences:
         self.columns: list[str] = []
 
     def new_columns(self, columns: Collection[str]) -> list[str]:
-        self.columns = _new_names("verdict", [f"_{key}" for key in self.KEYS], columns)
+        keys = (*self.KEYS, *self.questions)
+        self.columns = _new_names("verdict", [f"_{key}" for key in keys], columns)
         return self.columns
 
     def new_cells(self, run: TableRun, row: Row, judgements: Mapping[str, Any]) -> Row:
@@ -547,7 +562,10 @@ class Preferences:
         self.lengths.append((length_a, length_b))
         entry = {key: getattr(preference, key) for key in self.KEYS}
         if self.columns:
-            return dict(zip(self.columns, entry.values(), strict=True))
+            answers = _rounded_answers(preference, self.questions)
+            return dict(zip(self.columns, (*entry.values(), *answers), strict=True))
+        if preference.answers:
+            entry["answers"] = preference.answers
         return {"verdict": entry}
 
     def report(self, run: TableRun, cost: Mapping[str, object]) -> None:

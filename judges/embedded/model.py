@@ -10,7 +10,7 @@ import math
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -56,14 +56,14 @@ class EmbeddedModel:
         judge, digest = _read_judge(*[(one["role"], one["content"]) for one in messages[:-1]])
         if judge is None:
             raise FatalModelError(WRITES_NO_TEXT)
-        latent, shares = judge.judge(read_texts(contents[-1]))
-        chances = probabilities(latent, len(judge.choices), compares=judge.compares)
+        parts = measure_all(judge.roles, read_texts(contents[-1]))
+        opinions = [_opinion(each, parts) for each in (*judge.questions, judge)]
         seed = f"{digest} {sampling.seed} {contents[-1]}".encode("utf-8", "replace")
         rng = random.Random(hashlib.blake2b(seed, digest_size=16).digest())
         replies = []
         for _ in range(max(1, sampling.n)):
-            choice = _draw(chances, sampling.temperature, rng)
-            replies.append(_write(judge, shares, chances, choice, sampling.top_logprobs))
+            choices = [_draw(each.chances, sampling.temperature, rng) for each in opinions]
+            replies.append(_write(judge, opinions, choices, sampling.top_logprobs))
         return Completion(
             replies=tuple(replies),
             tokens_in=sum(map(len, contents)) // 4 + 1,
@@ -171,14 +171,18 @@ def read_roles(fields: Sequence[Field], *, compares: bool) -> Roles:
 _RATINGS = re.compile(r"\b(?:rating|score|rate|judge|points?)(?= (?:of|from|for|between) \d)")
 
 
-def prior_weights(prompt: Prompt, roles: Roles) -> Vector:
-    """The prior weight of each part, by instruction, definition and anchors."""
-    choices = "|".join([re.escape(str(choice)) for choice in prompt.answer.choices or ()])
-    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", prompt.answer.description)
+def prior_weights(prompt: Prompt, field: Field, roles: Roles) -> Vector:
+    """The prior weight of each part, by instruction, definition and anchors.
+
+    The instruction is about the answer, and a question is about something else.
+    """
+    choices = "|".join([re.escape(str(choice)) for choice in field.choices or ()])
+    definition, *anchors = re.split(rf"(?:^|[(;]\s?)(?:{choices}) = ", field.description)
+    instruction = prompt.instruction if field is prompt.answer else ""
     # The name of the text itself, as in "the response", is no quality.
     names = [re.sub("_[ab]$", "", name).replace("_", " ") for name in roles.candidates]
     own_name = re.compile(rf"\b(?:{'|'.join(names)})(?:s|'s)?\b", re.IGNORECASE)
-    texts = [_RATINGS.sub(" ", prompt.instruction), definition, "; ".join(anchors)]
+    texts = [_RATINGS.sub(" ", instruction), definition, "; ".join(anchors)]
     requests = [own_name.sub(" ", text) for text in texts]
     parts = zip(requests, (INSTRUCTION, DEFINITION, ANCHORS), strict=True)
     weights = emphases(list(parts), is_talk=bool(roles.turns))
@@ -187,7 +191,10 @@ def prior_weights(prompt: Prompt, roles: Roles) -> Vector:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedJudge:
-    """A prompt made ready for any texts: its fields, and the regression that judges."""
+    """A prompt made ready for any texts: its fields, and the regression that judges.
+
+    `questions` are the judges of the same texts by the other fields that have choices.
+    """
 
     outputs: tuple[Field, ...]
     answer: Field
@@ -195,6 +202,7 @@ class EmbeddedJudge:
     compares: bool
     roles: Roles
     regression: Regression
+    questions: tuple["EmbeddedJudge", ...] = ()
 
     def judge(self, texts: Mapping[str, str]) -> tuple[float, Vector]:
         """The latent score (of two texts the difference), and the share of each part in it."""
@@ -213,12 +221,18 @@ def measure_all(roles: Roles, texts: Mapping[str, str]) -> Vector:
 
 def make_judge(prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
     """The judge of a prompt, with weights by its words and its demonstrations."""
-    answer, choices = prompt.answer, tuple(map(str, prompt.answer.choices or ()))
+    *questions, answer = [_judge_of(field, prompt, demos) for field in prompt.choices]
+    return replace(answer, questions=tuple(questions))
+
+
+def _judge_of(answer: Field, prompt: Prompt, demos: Sequence[Demo]) -> EmbeddedJudge:
+    """The judge of one field that has choices."""
+    choices = tuple(map(str, answer.choices or ()))
     if words_of(answer.choices):
         choices = choices[::-1]  # the worst first, as ratings stand
     compares = choices == LETTERS and len(prompt.inputs) > 1
     roles = read_roles(prompt.inputs, compares=compares)
-    regression = Regression(prior_weights(prompt, roles))
+    regression = Regression(prior_weights(prompt, answer, roles))
     answers = [(demo, demo.get(answer.name, "").strip()) for demo in demos]
     examples = [(demo, choices.index(value)) for demo, value in answers if value in choices]
     # The time of learning grows with the cube of their number.
@@ -256,26 +270,52 @@ def _draw(chances: Sequence[float], temperature: float | None, rng: random.Rando
     return rng.choices(range(len(chances)), weights)[0]
 
 
+class _Opinion(NamedTuple):
+    """What a judge holds of a text: the share of each part, and the chance of each choice."""
+
+    judge: EmbeddedJudge
+    shares: Vector
+    chances: tuple[float, ...]
+
+    def token(self, choice: int, n_top: int) -> Token:
+        """The token of a choice, with the log-probabilities of the likeliest ones and its own."""
+        chances = self.chances
+        order = np.argsort([-math.inf if n == choice else -p for n, p in enumerate(chances)])
+        top = {
+            self.judge.choices[index]: math.log(max(MIN_PROBABILITY, chances[index]))
+            for index in order[:n_top]
+        }
+        return Token(self.judge.choices[choice], top)
+
+
+def _opinion(judge: EmbeddedJudge, parts: Vector) -> _Opinion:
+    latent, shares = judge.regression.judge(parts)
+    chances = probabilities(latent, len(judge.choices), compares=judge.compares)
+    return _Opinion(judge, shares, chances)
+
+
 def _write(
-    judge: EmbeddedJudge, shares: Vector, chances: Sequence[float], choice: int, n_top: int
+    judge: EmbeddedJudge, opinions: Sequence[_Opinion], choices: Sequence[int], n_top: int
 ) -> Reply:
     """The reply: the choice alone, or each output under its header, with log-probabilities."""
-    value, before, after = judge.choices[choice], "", ""
-    if len(judge.outputs) > 1:
-        reason = _reason(judge, shares)
-        bodies = ["\0" if field is judge.answer else reason for field in judge.outputs]
-        headers = [HEADER.format(name=field.name) for field in judge.outputs]
-        blocks = [f"{header}\n{body}" for header, body in zip(headers, bodies, strict=True)]
-        before, _, after = "\n\n".join([*blocks, END]).partition("\0")
-    order = np.argsort([-math.inf if n == choice else -p for n, p in enumerate(chances)])
-    top = {
-        judge.choices[index]: math.log(max(MIN_PROBABILITY, chances[index]))
-        for index in order[:n_top]
+    chosen = {
+        opinion.judge.answer.name: opinion.token(choice, n_top)
+        for opinion, choice in zip(opinions, choices, strict=True)
     }
-    tokens = (Token(before, {}), Token(value, top), Token(after, {})) if top else ()
-    return Reply(
-        text=f"{before}{value}{after}", tokens=tuple([token for token in tokens if token.text])
-    )
+    if len(judge.outputs) == 1:
+        tokens = [*chosen.values()]
+    else:
+        tokens, before = [], ""
+        for field in judge.outputs:
+            before += f"{HEADER.format(name=field.name)}\n"
+            if field.name in chosen:
+                tokens += [Token(before, {}), chosen[field.name]]
+                before = "\n\n"
+            else:
+                before += f"{_reason(judge, opinions[-1].shares)}\n\n"
+        tokens.append(Token(f"{before}{END}", {}))
+    text = "".join([token.text for token in tokens])
+    return Reply(text=text, tokens=tuple(tokens) if n_top else ())
 
 
 def _reason(judge: EmbeddedJudge, shares: Vector) -> str:
