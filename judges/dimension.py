@@ -234,7 +234,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = RESERVED.union(field.name for field in prompt.fields if field not in prompt.questions)
-    if taken := sorted({field.name for field in prompt.questions} & others):
+    if taken := sorted({field.name for field in prompt.questions} & {*others, "score"}):
         return f"a question may not be called {taken[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):
         return "two fields of its prompt have one name"
