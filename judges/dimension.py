@@ -234,7 +234,8 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = {field.name for field in prompt.fields if field not in prompt.questions}
-    others |= RESERVED | {"failure"}  # a column of a table, beside those of the answers
+    # A column of a table, and a field of a program's prediction, beside those of the answers.
+    others |= RESERVED | {"failure", "score"}
     if taken := sorted({field.name for field in prompt.questions} & others):
         return f"a question may not be called {taken[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):

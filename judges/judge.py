@@ -92,18 +92,24 @@ class Judge(BaseJudge):
 
     @classmethod
     def from_program(cls, program: "dspy.Module", subject: Subject) -> "Judge":
-        """The judge with the instruction and demos of a DSPy module (see `program`).
+        """The judge with the instruction, demos and questions of a DSPy module (see `program`).
+
+        It also has the module's weights and threshold, if the module asks questions.
 
         Raises:
             OptionError: The module has more predictors than one, or none.
             DimensionError: Its fields are not those of the subject.
         """
-        from judges.modules import prompt_of
+        from judges.modules import Scoring, prompt_of, scoring_of
 
         predictors = program.predictors()
         if len(predictors) != 1:
             raise OptionError(f"a judge has one predictor; this program has {len(predictors)}")
-        return cls(subject=subject, prompt=prompt_of(predictors[0].signature, predictors[0].demos))
+        prompt = prompt_of(predictors[0].signature, predictors[0].demos)
+        scoring = scoring_of(program) or Scoring(prompt.choices)
+        return cls(
+            subject=subject, prompt=prompt, weights=scoring.weights, threshold=scoring.threshold
+        )
 
     @property
     def parts(self) -> tuple["Judge", ...]:
@@ -159,7 +165,9 @@ class Judge(BaseJudge):
         """A DSPy module that sends the same messages: compose it, or optimize it further.
 
         The module asks the LM that DSPy is configured with, else the judge's own model, for one
-        reply. A verdict is the word of that reply: no threshold moves it.
+        reply. Its prediction has every answer of that reply, and the `score` that the judge makes
+        of them; of a pair this is the margin in the one order that is asked. A verdict is the word
+        of that reply: no threshold moves it.
 
         Raises:
             OptionError: The judge's file has other messages than a program would render.
@@ -182,7 +190,13 @@ class Judge(BaseJudge):
             with self.open_client() as client:
                 return as_lm(client)
 
-        module: Any = kinds[self.kind](self.subject, prompt=self.prompt, own_lm=own_lm)
+        module: Any = kinds[self.kind](
+            self.subject,
+            prompt=self.prompt,
+            own_lm=own_lm,
+            weights=self.weights,
+            threshold=self.threshold,
+        )
         module.judge.demos = demos_of(self.prompt)
         return module
 

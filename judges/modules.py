@@ -2,24 +2,86 @@
 
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
 import dspy
+import msgspec
+from dspy.predict.parameter import Parameter
 from dspy.utils.exceptions import AdapterParseError
 
 from judges.dimension import Subject
-from judges.judgement import NoScoreError
+from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
 from judges.protocol import Message
+from judges.questions import AnswerWeights, QuestionError, answer_range, number_of
 from judges.reading import read
+
+
+class Scoring(Parameter):  # type: ignore[misc]
+    """How the answers of a program that asks questions make its score.
+
+    DSPy's `save` and `load` keep the weights and the threshold; its optimizers leave them alone.
+
+    Args:
+        choices: The fields that are chosen from a few answers: the questions, then the answer.
+        weights: What each answer is worth; None takes the answer alone.
+        threshold: Of a verdict, as `Judge` has it.
+    """
+
+    def __init__(
+        self,
+        choices: Sequence[Field],
+        *,
+        weights: AnswerWeights | None = None,
+        threshold: float = 0.5,
+    ) -> None:
+        self.choices, self.weights, self.threshold = choices, weights, threshold
+
+    def scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
+        """A copy of the prediction with its `score`; the original is in DSPy's trace."""
+        answers = {each.name: _number(prediction[each.name], each) for each in self.choices}
+        answer = self.choices[-1]
+        judgement = Judgement(score=answers[answer.name], answers=answers).weighted(self.weights)
+        if answer_range(answer) == (0, 1):
+            judgement = judgement.at_threshold(self.threshold)
+        scored = prediction.copy(score=judgement.score)
+        scored._completions = prediction.completions
+        return scored
+
+    def reset(self) -> None:
+        """Keep the weights, because no optimizer of DSPy would learn others."""
+
+    def dump_state(self, json_mode: bool = True) -> Any:
+        return msgspec.to_builtins({"weights": self.weights, "threshold": self.threshold})
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        weights = msgspec.convert(state["weights"], AnswerWeights | None)
+        if weights and (problem := weights.problem(self.choices)):
+            raise QuestionError(f"the saved program has {problem}")
+        self.weights, self.threshold = weights, msgspec.convert(state["threshold"], float)
+
+
+class ScoredProgram(dspy.Module):  # type: ignore[misc]
+    """A program of DSPy whose predictions have a `score`, which is made of all their answers."""
+
+    def __init__(self, program: dspy.Module, scoring: Scoring) -> None:
+        super().__init__()
+        self.program, self.scoring = program, scoring
+
+    def forward(self, **inputs: Any) -> dspy.Prediction:
+        return self.scoring.scored(self.program(**inputs))
+
+    async def aforward(self, **inputs: Any) -> dspy.Prediction:
+        return self.scoring.scored(await self.program.acall(**inputs))
 
 
 class _Judge(dspy.Module):  # type: ignore[misc]
     """A module with one predictor, `judge`, whose adapter is `JudgeAdapter`.
 
     `prompt` replaces the subject's own. `own_lm` makes the LM that is asked where neither DSPy nor
-    the predictor has one; `save` does not write it.
+    the predictor has one; `save` does not write it. `weights` and `threshold` are a judge's.
     """
 
     def __init__(
@@ -28,18 +90,28 @@ class _Judge(dspy.Module):  # type: ignore[misc]
         *,
         prompt: Prompt | None = None,
         own_lm: Callable[[], dspy.LM] | None = None,
+        weights: AnswerWeights | None = None,
+        threshold: float = 0.5,
     ) -> None:
         super().__init__()
+        prompt = prompt or subject.prompt()
         self.subject, self.own_lm = subject, own_lm
-        self.judge = dspy.Predict(signature_of(prompt or subject.prompt()))
+        self.judge = dspy.Predict(signature_of(prompt))
+        # Without questions the state is the predictor's alone: a threshold moves neither 0 nor 1.
+        scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
+        self.scoring = scoring if prompt.questions else None
 
     def forward(self, **texts: str) -> dspy.Prediction:
         with self._settings():
-            return self.judge(**texts)
+            return self._scored(self.judge(**texts))
 
     async def aforward(self, **texts: str) -> dspy.Prediction:
         with self._settings():
-            return await self.judge.acall(**texts)
+            return self._scored(await self.judge.acall(**texts))
+
+    def _scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
+        scoring = self.scoring or Scoring(prompt_of(self.judge.signature).choices)
+        return scoring.scored(prediction)
 
     def _settings(self) -> Any:
         """DSPy's settings for one call."""
@@ -88,19 +160,27 @@ class JudgeAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             raise AdapterParseError(name, signature, completion, str(error)) from error
 
 
+def scoring_of(program: dspy.Module) -> Scoring | None:
+    """How a program makes its score of several answers; None if it asks no questions."""
+    return next((each for each in program.parameters() if isinstance(each, Scoring)), None)
+
+
 def prompt_of(signature: type[dspy.Signature], demos: Sequence[Mapping[str, Any]] = ()) -> Prompt:
     """The prompt of a signature and the demos of its predictor.
 
     A demo without a free text, such as a labelled example without a rationale, shows it as not
-    given. Raises ValueError for any other missing or impossible value.
+    given. A demo that leaves a question unanswered is left out. Raises ValueError for any other
+    missing or impossible value.
     """
     fields = _fields(signature)  # type: ignore[arg-type]
-    return Prompt(
-        instruction=signature.instructions,
-        fields=fields,
+    prompt = Prompt(instruction=signature.instructions, fields=fields)
+    questions = [field.name for field in prompt.questions]
+    return replace(
+        prompt,
         demos=tuple(
             {field.name: _demo_value(number, field, demo.get(field.name)) for field in fields}
             for number, demo in enumerate(demos)
+            if all(demo.get(name) is not None for name in questions)
         ),
     )
 
@@ -142,6 +222,12 @@ def _fields(signature: Any) -> tuple[Field, ...]:
         role: Literal["input", "output"] = "input" if name in signature.input_fields else "output"
         fields.append(Field(name=name, description=description, role=role, choices=choices))
     return tuple(fields)
+
+
+def _number(value: Any, field: Field) -> float:
+    """The number of an answer; a program of the user's may rate in fractions."""
+    is_word = isinstance(value, str | bool)
+    return number_of(value, field.choices or ()) if is_word else float(value)
 
 
 def _demo_value(number: int, field: Field, value: Any) -> Value:

@@ -22,8 +22,8 @@ from optimize.statistics.intervals import Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
 
 FOLDS = 5
-# A question whose share of the weights is smaller is dropped. Beside four real questions of recorded
-# judges, this drops all but one in a hundred of eight that are answered at random.
+# A question whose share of the weights is smaller is dropped. Of eight questions that are answered
+# at random beside three of recorded judges, one in eighty is kept.
 SMALLEST_SHARE = 0.1
 # The smallest slope of the line to people's scale, so that a score keeps telling outputs apart.
 SMALLEST_SLOPE = 0.05
