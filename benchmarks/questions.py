@@ -15,9 +15,7 @@ run is a line of --out as soon as it is done; --resume keeps them.
 import argparse
 import itertools
 import json
-import os
 import random
-import re
 import sys
 import tempfile
 import time
@@ -34,6 +32,7 @@ from first_dollar import ROOT, child
 from panels import SHARED
 from simulated import with_error
 from simulated_server import ModelServer, serving
+from simulated_worlds import ascending, outputs_of
 
 import judges
 from optimize.statistics.balanced import balanced_accuracy, verdicts
@@ -53,7 +52,6 @@ VAIN = (
     "quotes: does the summary quote what somebody said",
     "starts_with_topic: does the first sentence name the topic",
 )
-WRITES = re.compile(r"^- (\w+)(?: \(([^()\n]+)\))?: ", re.MULTILINE)
 Line = Mapping[str, Any]
 
 
@@ -66,11 +64,7 @@ class RecordedServer(ModelServer):
 
     def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
         system, last = (body["messages"][place]["content"] for place in (0, -1))
-        written = system.partition("\nYou write:\n")[2].partition("\n\nYour task:\n")[0]
-        choices = {
-            name: re.split(", | or ", answers) if answers else []
-            for name, answers in WRITES.findall(written)
-        }
+        choices = {name: answers for name, answers, _ in outputs_of(system)}
         if "instruction" in choices:
             values = dict.fromkeys(choices, "People go by several qualities.")
             values["instruction"] = f"Rate the summary as a careful reader would, {body['seed']}."
@@ -92,9 +86,8 @@ class RecordedServer(ModelServer):
         quality = self.dimension if name in ("rating", "verdict") else name
         if quality not in self.ratings[summary]:
             return random.Random(f"{name} {summary}").choice(choices)
-        ascending = choices if choices[0].isdigit() else choices[::-1]
         share = (self.ratings[summary][quality] - 1) / 4
-        return ascending[round(share * (len(choices) - 1))]
+        return ascending(choices)[round(share * (len(choices) - 1))]
 
 
 def recorded(shared: Path, model: str) -> dict[str, dict[str, int]]:
@@ -134,7 +127,7 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
         for place, systems in (("seen", seen), ("unseen", ~seen)):
             fresh = rows[~taught & systems]
             for which, each in zip(SIDES, (untuned, judge), strict=True):
-                scores = each.score(fresh, api_base=server.url)
+                scores = server.scores(each, fresh.to_dict("records"))
                 line[f"{which}_{place}"] = figure(scores, fresh, pass_fail)
     return line | {
         "shipped": summary["shipped"] == "tuned",
@@ -189,7 +182,6 @@ def main() -> None:
     parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "questions.jsonl")
     flags = parser.parse_args()
-    os.environ |= {"OPENAI_API_KEY": "recorded", "DSPY_JUDGES_CACHE": "none"}
     flags.out.parent.mkdir(parents=True, exist_ok=True)
     lines: list[Line] = []
     if flags.resume and flags.out.exists():

@@ -16,13 +16,16 @@ import math
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from aiohttp import web
-from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, World
+from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, Vector, World
+
+from judges import Judge
 
 JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
 CHARACTERS_PER_TOKEN = 4
@@ -53,6 +56,11 @@ class ModelServer:
                 raise LookupError(f"no list price for {model}")
             total += price.cost(self.tokens_in[model], self.tokens_out[model])
         return total
+
+    def scores(self, judge: Judge, rows: Iterable[Mapping[str, str]]) -> Vector:
+        """What a judge that asks this endpoint gives to each row."""
+        judged = judge.judge_all(rows, api_base=self.url, cache="none")
+        return np.array([judgement.score for judgement in judged])
 
     async def bill(self, request: web.Request) -> web.Response:
         return web.Response(text=str(self.dollars))
