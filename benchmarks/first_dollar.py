@@ -59,6 +59,7 @@ RULE = re.compile(r"(?:above all|also): ([^.\n]+)\.")
 STRICT = "When in doubt, say fail."
 # How much a quality that the present instruction names stays in the next one.
 KEPT = 4.0
+KEYS = ("arm", "seed", "definition", "qualities")
 Line = Mapping[str, Any]
 
 
@@ -139,7 +140,7 @@ def present_instruction(text: str) -> str:
     return text[: evidence.start()] if evidence else text
 
 
-def support_bot(seed: int) -> SupportBot:
+def support_bot(seed: int, n_true: int) -> SupportBot:
     judge = Judge(wording=0.7, demos=0.3, error=0.15, crowding=0.5)
     return SupportBot(
         name="support bot",
@@ -151,19 +152,20 @@ def support_bot(seed: int) -> SupportBot:
         words=(60, 160),
         people_error=0.15,
         n_annotators=1,
+        n_true=n_true,
         two_values=True,
         critiques=True,
         top_share=1 - FAILS / 0.4,
     )
 
 
-def run(arm: str, seed: int, definition: bool, ours: Line) -> Line:
+def run(arm: str, seed: int, definition: bool, n_true: int, ours: Line) -> Line:
     """What one arm hands over, as a new user would run it.
 
     dspy.GEPA learns from the labels that `ours` has learned from; `gepa-equal` spends as much.
     """
-    world = support_bot(seed)
-    line: dict[str, Any] = {"arm": arm, "seed": seed, "definition": definition}
+    world = support_bot(seed, n_true)
+    line: dict[str, Any] = dict(zip(KEYS, (arm, seed, definition, n_true), strict=True))
     if arm == "untuned":
         nothing = {"dollars": 0, "calls": 0, "seconds": 0, "shipped": False}
         return line | nothing | {"balanced": ours["untuned"]}
@@ -192,13 +194,14 @@ def tuned(
     bill = billed(server)
     split = json.loads((folder / "run" / "splits.json").read_text())
     judge = judges.load(str(folder / "run"))
-    untuned = judges.Judge.of(judge.subject)
+    untuned = judges.Judge.of(judge.subject, lm=judge.lm)
     path = folder / "run" / "tuned.json"
     found = judges.load(str(path)) if path.exists() else judge
     fresh = [world.texts(item) for item in fresh_items(world)]
+    asked = [f"{field.name}: {field.description}" for field in judge.prompt.questions]
 
     def balanced(judge: judges.Judge) -> float:
-        return measured([judge.messages(texts) for texts in fresh], world, server)
+        return accuracy(server.scores(judge, fresh) >= 0.5, world)
 
     return bill | {
         "shipped": summary["shipped"] == "tuned",
@@ -206,6 +209,8 @@ def tuned(
         "untuned": balanced(untuned),
         "tuned": balanced(found),
         "best": best(world, server),
+        "questions": len(asked),
+        "true_asked": int(np.sum((times_named(asked) > 0) & (world.true_weights > 0))),
         "instruction": judge.prompt.instruction,
         "learned": {"train": split["train"], "val": split["dev"]},
     }
@@ -270,6 +275,11 @@ def measured(
         body = {"model": JUDGE_MODEL, "messages": messages, "temperature": 0}
         reply = server.answer(body)["choices"][0]["message"]["content"]
         passed.append([word == "pass" for word in reply.split() if word in ("pass", "fail")][-1])
+    return accuracy(passed, world)
+
+
+def accuracy(passed: Any, world: World) -> float:
+    """Balanced accuracy on the fresh rows."""
     human = world.human[list(fresh_items(world))]
     return float(np.mean([np.mean(np.equal(passed, value)[human == value]) for value in (0, 1)]))
 
@@ -309,25 +319,36 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     about = "whether the user types what earns a pass"
     parser.add_argument("--definition", choices=("no", "yes", "both"), default="both", help=about)
+    about = "how many qualities people go by"
+    parser.add_argument("--qualities", type=int, default=World.n_true, help=about)
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "first_dollar.jsonl")
     flags = parser.parse_args()
     flags.out.parent.mkdir(parents=True, exist_ok=True)
-    done: dict[tuple[str, int, bool], Line] = {}
+    done: dict[tuple[object, ...], Line] = {}
     if flags.resume and flags.out.exists():
-        for line in map(json.loads, flags.out.read_text().splitlines()):
-            done[line["arm"], line["seed"], line["definition"]] = line
+        lines = map(json.loads, flags.out.read_text().splitlines())
+        done = {tuple(line[key] for key in KEYS): line for line in lines}
     definitions = {"no": [False], "yes": [True], "both": [False, True]}[flags.definition]
     # All others need the labels, the dollars or the untuned judge of `ours`.
     arms = dict.fromkeys(["ours", *flags.arms])
     with flags.out.open("a" if flags.resume else "w") as file:
         for definition, seed, arm in itertools.product(definitions, flags.seeds, arms):
-            if (arm, seed, definition) not in done:
-                line = run(arm, seed, definition, done.get(("ours", seed, definition), {}))
-                done[arm, seed, definition] = line
+            key, ours = ((name, seed, definition, flags.qualities) for name in (arm, "ours"))
+            if key not in done:
+                line = done[key] = run(*key, done.get(ours, {}))
                 print(json.dumps(line), file=file, flush=True)
                 print(json.dumps(line | {"learned": None}), file=sys.stderr)
-    print(table([line for line in done.values() if line["seed"] in flags.seeds]))
+    here = [
+        line for key, line in done.items() if key[1] in flags.seeds and key[3] == flags.qualities
+    ]
+    print(table(here))
+    if tuned := [line for line in here if line.get("questions")]:
+        kept, true = (mean(line[name] for line in tuned) for name in ("questions", "true_asked"))
+        print(
+            f"{len(tuned)} judges ask {kept:.1f} questions each, on {true:.1f} of "
+            f"{flags.qualities} true qualities"
+        )
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ from judges.prompt import reasoning_of
 ROOT = Path(__file__).parents[1]
 OPTIMIZERS = ("rank", "gepa")
 DOLLARS = (0.5, 2.0, 8.0)
-VALUES = {"pass": 1.0, "fail": 0.0} | {str(rating): float(rating) for rating in range(1, 6)}
 Line = Mapping[str, Any]
 
 
@@ -113,17 +112,15 @@ def figures(folder: Path, dimension: str, server: SimulatedServer) -> dict[str, 
 def measured(judge: judges.Judge, server: SimulatedServer) -> dict[str, Any]:
     """A judge's rho within documents without labels, its dollars for 1,000 rows and its form."""
     world = server.judge.world
-    fresh, before, scores = range(world.n_items, len(world.gold)), server.dollars, []
-    for item in fresh:
-        body = {"model": JUDGE_MODEL, "messages": judge.messages(world.texts(item))}
-        reply = server.answer(body | {"temperature": 0})["choices"][0]["message"]["content"]
-        scores.append([VALUES[word] for word in reply.split() if word in VALUES][-1])
-    human, judged = world.human[list(fresh)], np.array(scores)
+    fresh, before = range(world.n_items, len(world.gold)), server.dollars
+    judge = judge.with_model(f"openai/{JUDGE_MODEL}")
+    scores = server.scores(judge, [world.texts(item) for item in fresh])
+    human = world.human[list(fresh)]
     if world.two_values:
-        balanced = np.mean([np.mean(judged[human == value] == value) for value in (0, 1)])
+        balanced = np.mean([np.mean((scores[human == value] >= 0.5) == value) for value in (0, 1)])
         return {"rho": float(balanced), "cost_1000": 0.0}
     return {
-        "rho": mean_rho(judged, human, world.n_systems),
+        "rho": mean_rho(scores, human, world.n_systems),
         "cost_1000": (server.dollars - before) / len(scores) * 1000,
         "reasoning": reasoning_of(judge.prompt),
     }

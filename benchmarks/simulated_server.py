@@ -16,26 +16,29 @@ import math
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 from aiohttp import web
-from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, World
+from simulated_worlds import JUDGES, SimulatedJudge, SimulatedProposer, Vector, World
+
+from judges import Judge
 
 JUDGE_MODEL, PROPOSER_MODEL = "gpt-4.1-mini", "gpt-5-mini"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 # Hidden thoughts of a proposer, billed as tokens written.
 PROPOSER_THOUGHTS = 900
+Server = TypeVar("Server", bound="ModelServer")
 
 
-class SimulatedServer:
+class ModelServer:
     """The endpoint; `tokens_in`, `tokens_out` and `n_requests` by model are what it would bill."""
 
-    def __init__(self, world: World, proposer_skill: float = 1.0) -> None:
-        self.judge = SimulatedJudge(world)
-        self.proposer = SimulatedProposer(world, proposer_skill)
+    def __init__(self) -> None:
         self.tokens_in: Counter[str] = Counter()
         self.tokens_out: Counter[str] = Counter()
         self.n_requests: Counter[str] = Counter()
@@ -54,6 +57,11 @@ class SimulatedServer:
             total += price.cost(self.tokens_in[model], self.tokens_out[model])
         return total
 
+    def scores(self, judge: Judge, rows: Iterable[Mapping[str, str]]) -> Vector:
+        """What a judge that asks this endpoint gives to each row."""
+        judged = judge.judge_all(rows, api_base=self.url, cache="none")
+        return np.array([judgement.score for judgement in judged])
+
     async def bill(self, request: web.Request) -> web.Response:
         return web.Response(text=str(self.dollars))
 
@@ -66,20 +74,14 @@ class SimulatedServer:
             error = {"message": said, "type": "invalid_request_error"}
             return web.json_response({"error": error}, status=400)
 
+    def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
+        """The texts of all n replies, and the tokens of their hidden thoughts."""
+        raise NotImplementedError
+
     def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The official answer to a request for a chat completion."""
         model, messages = str(body["model"]), body["messages"]
-        n, thoughts = int(body.get("n") or 1), 0
-        draws = [int(body.get("seed") or 0) * 1000 + index for index in range(n)]
-        if model == PROPOSER_MODEL:
-            texts = [self.proposer.reply(messages, draw) for draw in draws]
-            thoughts = PROPOSER_THOUGHTS * n
-        else:
-            temperature = body.get("temperature")
-            heat = self.judge.world.judge.sampling_error * (
-                1.0 if temperature is None else float(temperature)
-            )
-            texts = [self.judge.reply(messages, temperature=heat, draw=draw) for draw in draws]
+        texts, thoughts = self.replies(body)
         tokens_in = sum(
             math.ceil(len(m["content"]) / CHARACTERS_PER_TOKEN) + TOKENS_PER_MESSAGE
             for m in messages
@@ -110,10 +112,34 @@ class SimulatedServer:
         }
 
 
-@contextlib.contextmanager
-def serve(world: World, proposer_skill: float = 1.0) -> Iterator[SimulatedServer]:
+class SimulatedServer(ModelServer):
+    """The endpoint of a world's judge and proposer."""
+
+    def __init__(self, world: World, proposer_skill: float = 1.0) -> None:
+        super().__init__()
+        self.judge = SimulatedJudge(world)
+        self.proposer = SimulatedProposer(world, proposer_skill)
+
+    def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
+        n, messages = int(body.get("n") or 1), body["messages"]
+        draws = [int(body.get("seed") or 0) * 1000 + index for index in range(n)]
+        if body["model"] == PROPOSER_MODEL:
+            return [self.proposer.reply(messages, draw) for draw in draws], PROPOSER_THOUGHTS * n
+        temperature = body.get("temperature")
+        heat = self.judge.world.judge.sampling_error * (
+            1.0 if temperature is None else float(temperature)
+        )
+        return [self.judge.reply(messages, temperature=heat, draw=draw) for draw in draws], 0
+
+
+def serve(world: World, proposer_skill: float = 1.0) -> AbstractContextManager[SimulatedServer]:
     """Run a world's endpoint in a thread for the time of the `with` block."""
-    server = SimulatedServer(world, proposer_skill)
+    return serving(SimulatedServer(world, proposer_skill))
+
+
+@contextlib.contextmanager
+def serving(server: Server) -> Iterator[Server]:
+    """Run an endpoint in a thread for the time of the `with` block."""
     loop, ready, stop = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
 
     async def run() -> None:

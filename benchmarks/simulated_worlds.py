@@ -57,6 +57,8 @@ WORDS = [
 # fmt: on
 ITEM = re.compile(r"\bItem (\d+):")
 HEADER = re.compile(r"\[\[ ## (\w+) ## \]\]")
+# A line on what a judge writes: a name, its answers if it has any, and what it means.
+OUTPUT = re.compile(r"^- (\w+)(?: \(([^()\n]+)\))?: .*$", re.MULTILINE)
 FIELD_IN_JSON = re.compile(r"`(\w+)`")
 # A critique's own words, whatever prompt it stands in.
 COMMENT = re.compile(r"What (?:speaks for|is wrong with) it: ([^.\n]+)")
@@ -257,6 +259,8 @@ class Reading:
     form: Form
     headers: tuple[str, ...]
     digest: bytes
+    # The name of each question, its answers and the qualities that it names.
+    questions: Sequence[tuple[str, Sequence[str], Sequence[int]]]
 
 
 class SimulatedJudge:
@@ -272,7 +276,7 @@ class SimulatedJudge:
         if temperature > 0:
             value += temperature * self._noise(reading.digest, item, "draw", draw)
         rating = 1 + int(np.searchsorted(reading.edges, value))
-        return self._written(reading, item, rating)
+        return self._written(reading, item, rating, self._answers(reading, messages))
 
     def _value(self, messages: Messages) -> tuple[Reading, int, float]:
         last = messages[-1]["content"]
@@ -284,6 +288,21 @@ class SimulatedJudge:
         value = float(self.world.qualities[item] @ reading.weights)
         value += reading.error * self._noise(reading.digest, item, "error", 0)
         return reading, item, value / math.hypot(1, reading.error)
+
+    def _answers(self, reading: Reading, messages: Messages) -> dict[str, str]:
+        """What it says to each question: what the item has of the qualities named, and an error."""
+        items, answers = [int(number) for number in ITEM.findall(messages[-1]["content"])], {}
+        for name, choices, named in reading.questions:
+            values = self.world.qualities[:, named].sum(axis=1) / math.sqrt(len(named) or 1)
+            first, *_, last = (
+                float(values[item] - np.median(values))
+                + reading.error * self._noise(reading.digest, item, name, 0)
+                for item in (items[0], *items)
+            )
+            value = (first - last) / math.sqrt(2) if choices == ["A", "B"] else last
+            share = NORMAL.cdf(value / math.hypot(bool(named), reading.error))
+            answers[name] = ascending(choices)[int(share * len(choices))]
+        return answers
 
     def _noise(self, digest: bytes, item: int, kind: str, draw: int) -> float:
         """A standard normal number; errors of two prompts on one item are alike by half."""
@@ -311,6 +330,10 @@ class SimulatedJudge:
         system = " ".join(m["content"] for m in messages if m["role"] in ("system", "developer"))
         if not system:
             system = messages[0]["content"]
+        # To be asked a narrow question does not change what the broad one means.
+        questions = [output for output in outputs_of(system) if output[1]][:-1]
+        for *_, line in questions:
+            system = system.replace(line, "")
         named = np.array([any(word in system.lower() for word in words) for words in QUALITIES])
         weights = world.own_weights + judge.wording * 3 * named / max(1.0, math.sqrt(named.sum()))
         items, ratings = shown_items(messages)
@@ -335,6 +358,10 @@ class SimulatedJudge:
             form=form,
             headers=tuple(HEADER.findall(_form_part(messages[-1]["content"]))),
             digest=digest,
+            questions=[
+                (name, choices, np.flatnonzero(times_named([line])).tolist())
+                for name, choices, line in questions
+            ],
         )
 
     def _form(self, messages: Messages) -> Form:
@@ -348,13 +375,13 @@ class SimulatedJudge:
         steps = len(before) > 1 or re.search(r"step[s ]|each (point|question)|one by one", system)
         return "steps" if steps else "brief"
 
-    def _written(self, reading: Reading, item: int, rating: int) -> str:
+    def _written(self, reading: Reading, item: int, rating: int, answers: Mapping[str, str]) -> str:
         names = [name for name in reading.headers if name != "completed"]
         if not names:
             return self.world.said(rating)
         n_words = {"direct": 0, "brief": 25, "steps": 120}[reading.form]
         thought = self.world.prose("thought", item, max(5, n_words))
-        blocks = [f"[[ ## {name} ## ]]\n{thought}" for name in names[:-1]]
+        blocks = [f"[[ ## {name} ## ]]\n{answers.get(name, thought)}" for name in names[:-1]]
         return "\n\n".join(
             [
                 *blocks,
@@ -367,6 +394,18 @@ class SimulatedJudge:
 def _form_part(content: str) -> str:
     """The last paragraph, where the form of the reply is asked for."""
     return content.rstrip().rpartition("\n\n")[2]
+
+
+def outputs_of(system: str) -> list[tuple[str, list[str], str]]:
+    """What a judge is told to write: the name of each field, its answers and the whole line."""
+    written = system.partition("\nYou write:\n")[2].partition("\n\nYour task:\n")[0]
+    lines = OUTPUT.finditer(written)
+    return [(line[1], re.split(", | or ", line[2]) if line[2] else [], line[0]) for line in lines]
+
+
+def ascending(choices: Sequence[str]) -> Sequence[str]:
+    """Answers, the best last; of two words the good one comes first."""
+    return choices if choices[0].isdigit() else choices[::-1]
 
 
 def times_named(texts: Sequence[str]) -> Vector:
@@ -414,11 +453,11 @@ class SimulatedProposer:
             fence = "```" if form == "fenced" else ""
             return f"{fence}{json.dumps(fields)}{fence}"
         if headers and rng.random() < 0.85:
-            blocks = [
-                f"[[ ## {name} ## ]]\n"
-                + (instruction if "instruction" in name.lower() else self._remark(named))
-                for name in headers
-            ]
+            sections = dict.fromkeys(headers, self._remark(named))
+            sections |= {name: instruction for name in headers if "instruction" in name.lower()}
+            if "questions" in sections:
+                sections["questions"] = self._questions(named, rng)
+            blocks = [f"[[ ## {name} ## ]]\n{section}" for name, section in sections.items()]
             return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
         if form == "fenced" or ("```" in last and rng.random() < 0.85):
             return f"Here is a better instruction:\n\n```\n{instruction}\n```"
@@ -460,6 +499,12 @@ class SimulatedProposer:
         rules = [f"Attend to this above all: {word}." for word in words[:1]]
         rules += [f"Consider also: {word}." for word in words[1:]]
         return " ".join([opening, *rules, "Use the whole scale."])
+
+    def _questions(self, named: Sequence[int], rng: np.random.Generator) -> str:
+        """A line for each quality that seems to matter, and for others, four in all."""
+        others = [int(index) for index in rng.permutation(len(QUALITIES)) if index not in named]
+        words = [QUALITIES[index][0] for index in [*named, *others][:4]]
+        return "\n".join(f"shows_{w.replace(' ', '_')}: does it do well here: {w}?" for w in words)
 
     def _remark(self, named: Sequence[int]) -> str:
         words = ", ".join(QUALITIES[index][0] for index in named)

@@ -1,0 +1,202 @@
+"""What a judge gains by questions: recorded models, SummEval: python benchmarks/questions.py.
+
+A model here is what it was once recorded to answer: a rating of each summary's coherence,
+consistency, fluency and relevance, one reply each. A local server answers a judge with the recorded
+rating of the dimension, a question that is named like a quality with the rating of that, and any
+other question at random. Its proposer's instructions change nothing, and its questions are such
+others.
+
+`dspy-judges tune` gets the labels of 25 documents by 12 of 16 systems, dealt anew by each deal.
+Printed is what it hands over beside the untuned judge on the other 75 documents: the mean Spearman
+within documents, or with --pass-fail (a mean of 4 or more is a pass) the balanced accuracy. Each
+run is a line of --out as soon as it is done; --resume keeps them.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from first_dollar import ROOT, child
+from panels import SHARED
+from simulated import with_error
+from simulated_server import ModelServer, serving
+from simulated_worlds import ascending, outputs_of
+
+import judges
+from optimize.statistics.balanced import balanced_accuracy, verdicts
+from optimize.statistics.correlations import summary_level
+
+MODELS = ("gpt-4o-mini", "llama-3.1", "mistral-7b-v0.3")
+QUALITIES = ("coherence", "consistency", "fluency", "relevance")
+N_DOCUMENTS, N_SYSTEMS = 25, 12
+# Of gpt-4o-mini, for a million tokens.
+PRICE = "0.15,0.60"
+PASS = 4.0
+SIDES = ("untuned", "handed")
+# What a proposer may ask in vain.
+VAIN = (
+    "names_people: does the summary name a person",
+    "states_date: does the summary say when it happened",
+    "quotes: does the summary quote what somebody said",
+    "starts_with_topic: does the first sentence name the topic",
+)
+Line = Mapping[str, Any]
+
+
+class RecordedServer(ModelServer):
+    """A recorded model, asked for one dimension; `ratings` has those of each quality by summary."""
+
+    def __init__(self, ratings: Mapping[str, Mapping[str, int]], dimension: str) -> None:
+        super().__init__()
+        self.ratings, self.dimension = ratings, dimension
+
+    def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
+        system, last = (body["messages"][place]["content"] for place in (0, -1))
+        choices = {name: answers for name, answers, _ in outputs_of(system)}
+        if "instruction" in choices:
+            values = dict.fromkeys(choices, "People go by several qualities.")
+            values["instruction"] = f"Rate the summary as a careful reader would, {body['seed']}."
+            values["questions"] = "\n".join(VAIN)
+        else:
+            summary = last.partition("[[ ## summary ## ]]\n")[2].partition("\n\nReply with ")[0]
+            values = {name: self.answer_to(name, of, summary) for name, of in choices.items()}
+        blocks = [f"[[ ## {name} ## ]]\n{values[name]}" for name in choices]
+        alone = [str(values[name]) for name in choices] if len(choices) == 1 else None
+        text = "\n\n".join(alone or [*blocks, "[[ ## completed ## ]]"])
+        return [text] * int(body.get("n") or 1), 0
+
+    def answer_to(self, name: str, choices: Sequence[str], summary: str) -> str:
+        """The recorded rating, moved to these choices; of anything else one of them at random."""
+        if summary not in self.ratings:
+            raise ValueError("the summary was not recorded")
+        if not choices:
+            return "It reads like this."
+        quality = self.dimension if name in ("rating", "verdict") else name
+        if quality not in self.ratings[summary]:
+            return random.Random(f"{name} {summary}").choice(choices)
+        share = (self.ratings[summary][quality] - 1) / 4
+        return ascending(choices)[round(share * (len(choices) - 1))]
+
+
+def recorded(shared: Path, model: str) -> dict[str, dict[str, int]]:
+    """The ratings of each quality by summary; of several recordings of one text, the last."""
+    scores = pd.read_json(shared / "summeval_scores" / f"scores_{model}.jsonl", lines=True)
+    by_id = scores.pivot(index="id", columns="dimension", values="score").to_dict("index")
+    texts = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True)
+    return {text: by_id[id] for id, text in zip(texts["id"], texts["summary"], strict=True)}
+
+
+def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) -> Line:
+    """Tune as a user would, then measure what is handed over where nothing was learned."""
+    rows = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True)
+    rows["human"] = [ratings[dimension] for ratings in rows["ratings"]]
+    if pass_fail:
+        rows["human"] = (rows["human"] >= PASS).astype(float)
+    rng = np.random.default_rng(deal)
+    taught = rows["group"].isin(rng.permutation(rows["group"].unique())[:N_DOCUMENTS])
+    seen = rows["system"].isin(rng.permutation(rows["system"].unique())[:N_SYSTEMS])
+    labels = rows[taught & seen][["id", "group", "system", "document", "summary"]]
+    human = rows["human"].map({1.0: "pass", 0.0: "fail"}) if pass_fail else rows["human"]
+    labels[dimension] = human[taught & seen]
+    line = {"model": model, "dimension": dimension, "deal": deal, "pass_fail": pass_fail}
+    server, began = RecordedServer(recorded(shared, model), dimension), time.perf_counter()
+    with tempfile.TemporaryDirectory() as name, serving(server):
+        folder = Path(name)
+        labels.to_json(folder / "labels.jsonl", orient="records", lines=True)
+        definition = judges.load(dimension).subject.definition
+        subject = f"{dimension}={definition}" if pass_fail else dimension
+        command = ["-m", "dspy_judges", "tune", "--dimension", subject, "--seed", str(deal)]
+        command += ["--data", str(folder / "labels.jsonl"), "--lm", f"openai/{model}"]
+        command += ["--api-base", server.url, "--price", PRICE]
+        summary = json.loads(child([*command, "--out", str(folder / "run"), "--json"], folder))
+        line |= {"calls": server.n_requests.total(), "dollars": summary["cost_usd"]}
+        judge = judges.load(str(folder / "run"))
+        untuned = replace(judges.Judge.of(judge.subject, lm=judge.lm), plan=judge.plan)
+        for place, systems in (("seen", seen), ("unseen", ~seen)):
+            fresh = rows[~taught & systems]
+            for which, each in zip(SIDES, (untuned, judge), strict=True):
+                scores = server.scores(each, fresh.to_dict("records"))
+                line[f"{which}_{place}"] = figure(scores, fresh, pass_fail)
+    return line | {
+        "shipped": summary["shipped"] == "tuned",
+        "questions": [field.name for field in judge.prompt.questions],
+        "seconds": round(time.perf_counter() - began, 1),
+    }
+
+
+def figure(scores: Any, rows: pd.DataFrame, pass_fail: bool) -> float:
+    """Balanced accuracy, or the mean rho of documents that people do not rate alike."""
+    if pass_fail:
+        return balanced_accuracy(verdicts(scores), rows["human"])
+    return summary_level(scores, rows["human"], rows["group"]).value
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Means over deals by cell, over all of them, and of the cell with the least gain."""
+    cells: dict[str, list[Line]] = {}
+    for line in lines:
+        cells.setdefault(f"{line['model']} | {line['dimension']}", []).append(line)
+    worst = min(cells, key=lambda cell: mean(gains(cells[cell], "seen")))
+    heads = "seen: untuned | handed over | gain | unseen: untuned | handed over | gain"
+    rows = [f"| model | dimension | {heads} | shipped | calls | dollars | questions kept |"]
+    rows.append("|---" * 12 + "|")
+    everything = {"all | mean": list(lines), f"worst: {worst}": cells[worst]}
+    for cell, here in (cells | everything).items():
+        figures = []
+        for place in ("seen", "unseen"):
+            both = (mean(line[f"{which}_{place}"] for line in here) for which in SIDES)
+            figures += [*(f"{value:.3f}" for value in both), with_error(gains(here, place))]
+        kept = Counter(name for line in here for name in line["questions"]).most_common()
+        rows.append(
+            f"| {cell} | {' | '.join(figures)} | {sum(line['shipped'] for line in here)} of "
+            f"{len(here)} | {mean(line['calls'] for line in here):.0f} | "
+            f"{mean(line['dollars'] for line in here):.3f} | "
+            f"{', '.join(f'{name} {count}' for name, count in kept)} |"
+        )
+    return "\n".join(rows)
+
+
+def gains(lines: Sequence[Line], place: str) -> list[float]:
+    return [line[f"handed_{place}"] - line[f"untuned_{place}"] for line in lines]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS)
+    parser.add_argument("--dimensions", nargs="*", default=list(QUALITIES), choices=QUALITIES)
+    parser.add_argument("--deals", nargs="*", type=int, default=list(range(10)))
+    parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
+    parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "questions.jsonl")
+    flags = parser.parse_args()
+    flags.out.parent.mkdir(parents=True, exist_ok=True)
+    lines: list[Line] = []
+    if flags.resume and flags.out.exists():
+        lines = [json.loads(line) for line in flags.out.read_text().splitlines()]
+    keys = ("model", "dimension", "deal", "pass_fail")
+    done = {tuple(line[key] for key in keys) for line in lines}
+    cells = itertools.product(flags.models, flags.dimensions, flags.deals, [flags.pass_fail])
+    with flags.out.open("a" if flags.resume else "w") as file:
+        for cell in cells:
+            if cell not in done:
+                lines.append(run(*cell, flags.shared))
+                print(json.dumps(lines[-1]), file=file, flush=True)
+                print(json.dumps(lines[-1]), file=sys.stderr)
+    print(table([line for line in lines if line["pass_fail"] == flags.pass_fail]))
+
+
+if __name__ == "__main__":
+    main()
