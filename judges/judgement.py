@@ -1,13 +1,14 @@
 """A judge's result: for one output, or for a pair."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dspy_judges.errors import JudgesError
 
 if TYPE_CHECKING:
+    from judges.prompt import Field
     from judges.questions import AnswerWeights
 
 # The largest recorded score: a larger one overflows when squared.
@@ -36,6 +37,8 @@ class Judgement:
         members: The members' own scores, by name, where the judge is a panel.
         answers: The number of each answer by its field (1 or 0 of two words; an expectation or a
             mean where there are probabilities or samples), where the judge asks several questions.
+        decided_by: The answer that counted most for the score, as "names_source = no", where the
+            answers have weights.
     """
 
     score: float
@@ -47,16 +50,21 @@ class Judgement:
     unparsable: int = 0
     members: Mapping[str, float] | None = None
     answers: Mapping[str, float] | None = None
+    decided_by: str | None = None
 
     @classmethod
     def failed(cls, reason: str, *, unparsable: int = 0) -> "Judgement":
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
-    def weighted(self, weights: "AnswerWeights | None") -> "Judgement":
-        """The judgement with its score joined from its answers; itself if it has none of them."""
+    def weighted(self, weights: "AnswerWeights | None", choices: "Sequence[Field]") -> "Judgement":
+        """The judgement with its score joined from its answers; itself if it has none of them.
+
+        `choices` are the fields that were answered.
+        """
         if weights is None or self.answers is None:
             return self
-        return replace(self, score=weights.score(self.answers))
+        decided_by = weights.decisive(self.answers, choices)
+        return replace(self, score=weights.score(self.answers), decided_by=decided_by)
 
     def at_threshold(self, threshold: float) -> "Judgement":
         """The verdict with its score moved so that `threshold` becomes .5.
@@ -82,6 +90,7 @@ class Judgement:
             "failure": self.failure,
             **({} if self.members is None else {"members": dict(self.members)}),
             **({} if self.answers is None else {"answers": dict(self.answers)}),
+            **({} if self.decided_by is None else {"decided_by": self.decided_by}),
         }
 
 
@@ -102,6 +111,8 @@ class Preference:
         answers_ab: The margin of each answer by its field when A is shown first, where the judge
             asks several questions; positive for the output shown first.
         answers_ba: The same when B is shown first.
+        decided_by: The answer that counted most over both orders, as "names_source = A", where the
+            answers have weights.
     """
 
     margin: float
@@ -115,6 +126,7 @@ class Preference:
     members: Mapping[str, float] | None = None
     answers_ab: Mapping[str, float] | None = None
     answers_ba: Mapping[str, float] | None = None
+    decided_by: str | None = None
 
     @property
     def score(self) -> float:
@@ -129,9 +141,10 @@ class Preference:
             return None
         return {name: (ab[name] - ba[name]) / 2 for name in ab}
 
-    def weighted(self, weights: "AnswerWeights | None") -> "Preference":
+    def weighted(self, weights: "AnswerWeights | None", choices: "Sequence[Field]") -> "Preference":
         """The preference with its margins joined from its answers; itself if it has none."""
-        if weights is None or self.answers_ab is None or self.answers_ba is None:
+        answers = self.answers
+        if weights is None or not answers or not self.answers_ab or not self.answers_ba:
             return self
         return Preference.of_orders(
             weights.score(self.answers_ab),
@@ -139,6 +152,7 @@ class Preference:
             comparison=self.comparison,
             answers_ab=self.answers_ab,
             answers_ba=self.answers_ba,
+            decided_by=weights.decisive(answers, choices),
         )
 
     @classmethod

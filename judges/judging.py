@@ -125,12 +125,13 @@ class Asking:
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""
+        choices = self._prompt.choices
         if isinstance(self.subject, Comparison):
-            return _preference(self._prompt, responses).weighted(self._weights)
+            return _preference(self._prompt, responses).weighted(self._weights, choices)
         (response,) = responses
         failures = response.failures or ((response.error,) if response.error else ())
         samples = cast(list[Sample], response.values)
-        judgement = score_of(self._plan, samples, failures).weighted(self._weights)
+        judgement = score_of(self._plan, samples, failures).weighted(self._weights, choices)
         is_verdict = self.subject.scale == (0, 1)
         return judgement.at_threshold(self._threshold) if is_verdict else judgement
 

@@ -43,7 +43,8 @@ class Scoring(Parameter):  # type: ignore[misc]
         """A copy of the prediction with its `score`; the original is in DSPy's trace."""
         answers = {each.name: _number(prediction[each.name], each) for each in self.choices}
         answer = self.choices[-1]
-        judgement = Judgement(score=answers[answer.name], answers=answers).weighted(self.weights)
+        judgement = Judgement(score=answers[answer.name], answers=answers)
+        judgement = judgement.weighted(self.weights, self.choices)
         if answer_range(answer) == (0, 1):
             judgement = judgement.at_threshold(self.threshold)
         scored = prediction.copy(score=judgement.score)

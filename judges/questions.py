@@ -126,9 +126,9 @@ class AnswerWeights:
         return {name: part / total for name, part in reach.items()}
 
     def decisive(self, answers: Mapping[str, float], choices: Sequence[Field]) -> str:
-        """The name of the answer that moved the score furthest towards the side where it stands.
+        """The answer that moved the score furthest to the side on which it lies: "tone = 1".
 
-        The side is the half of its range in which the score lies.
+        The side is the upper or the lower half of all scores that the weights can give.
         """
         moves = {}
         for each in choices:
@@ -136,7 +136,10 @@ class AnswerWeights:
             middle = (low + high) / 2
             moves[each.name] = self.slopes.get(each.name, 0.0) * (answers[each.name] - middle)
         side = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
-        return max(moves, key=lambda name: side * moves[name])
+        name = max(moves, key=lambda name: side * moves[name])
+        options = next(each.choices or () for each in choices if each.name == name)
+        nearest = min(options, key=lambda option: abs(number_of(option, options) - answers[name]))
+        return f"{name} = {nearest}"
 
     def problem(self, choices: Sequence[Field]) -> str | None:
         """Why these weights do not fit a prompt with these choices; None if they do.

@@ -9,7 +9,7 @@ from optimize.items import output_name
 from optimize.measuring.scored import Scored
 
 FALSE_PASS, FALSE_ALARM = "false pass", "false alarm"
-_NAMES = "miss id document_id system label verdict score comment reason output"
+_NAMES = "miss id document_id system label verdict score comment reason decided_by output"
 MISS_COLUMNS = tuple(_NAMES.split())
 
 
@@ -52,6 +52,7 @@ def said_of(scored: Scored, row: int) -> dict[str, Any]:
     return {
         "comment": scored.items.items[row].comment,
         "reason": scored.comment(row),
+        "decided_by": scored.judgements[row].decided_by or "",
         "output": texts.pop(output_name(tuple(texts)) or "", ""),
         **{f"text_{name}": text for name, text in texts.items()},
     }

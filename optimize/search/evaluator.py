@@ -220,7 +220,11 @@ class Evaluator:
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
         """The judgements of items that have all been scored, with the candidate's weights."""
         earlier = self._judgements[candidate.id]
-        return tuple(earlier[item.id].judgement.weighted(candidate.weights) for item in items.items)
+        judgements = tuple(earlier[item.id].judgement for item in items.items)
+        if candidate.weights is None:
+            return judgements
+        choices = candidate.prompt(self.untuned).choices
+        return tuple(each.weighted(candidate.weights, choices) for each in judgements)
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:

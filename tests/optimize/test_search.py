@@ -156,10 +156,10 @@ def test_rounds_propose_then_compare_forms_then_show() -> None:
         pricing=PRICING,
         options=options,
     )
-    by_round = {n: [t for t in found.of_stage("race") if t["round"] == n] for n in (1, 2, 3)}
+    by_round = {n: [t for t in found.of_stage("race") if t["round"] == n] for n in (1, 3, 4)}
     assert all(not trial["demos"] and not trial["reasoning"] for trial in by_round[1])
-    assert {trial["reasoning"] for trial in by_round[2]} == {"brief", "steps"}
-    assert {len(trial["demos"]) for trial in by_round[3]} >= {4, 8}
+    assert {trial["reasoning"] for trial in by_round[3]} == {"brief", "steps"}
+    assert {len(trial["demos"]) for trial in by_round[4]} >= {4, 8}
 
 
 def test_a_search_goes_on_to_demonstrations_where_nothing_can_be_read() -> None:
