@@ -12,6 +12,8 @@ from judges.prompt import LETTERS, NAME, Field, Value, are_words, rating_of
 MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
 # A rating of a question is one digit, so that it is one token.
 MAX_LEVELS = 10
+# Larger ones, of which no score stays on a scale, could overflow in a sum.
+MAX_SLOPE = 1e6
 # What rounding may add to a score beyond the ends of its scale.
 ROUNDING = 1e-6
 
@@ -148,9 +150,9 @@ class AnswerWeights:
         """
         ranges = {each.name: answer_range(each) for each in choices}
         if unknown := sorted(self.slopes.keys() - ranges.keys()):
-            return f"a weight for {unknown[0]!r}, which the judge does not answer"
-        if not all(0 <= slope < math.inf for slope in self.slopes.values()):
-            return "a weight that is negative or no number"
+            return f"a weight for {unknown[0][:64]!r}, which the judge does not answer"
+        if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
+            return "a weight that is negative, too large or no number"
         ends = [
             self.intercept + math.fsum(slope * ranges[n][end] for n, slope in self.slopes.items())
             for end in (0, 1)

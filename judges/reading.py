@@ -211,7 +211,7 @@ def read(
     fields = [field for field in outputs if field.choices]
     has_questions = len(fields) > 1
     if has_questions and any(field.name not in sections for field in fields):
-        sections = _labelled_sections(reply, start, end, outputs)
+        sections = _labelled_sections(reply, start, end, outputs) or sections
         if missing := [field.name for field in fields if field.name not in sections]:
             raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[start:end])}")
     lead = reply[start : headers[0].start() if headers else end].strip()

@@ -1,0 +1,325 @@
+"""Questions of a definition and of the catalogue, answered offline, and shown by the commands."""
+
+import csv
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prompts import prompted
+from question_cases import (
+    DEADLINE,
+    HELPFUL,
+    PAIR,
+    PAIRED,
+    ROW,
+    TONE,
+    WEIGHED,
+)
+
+import judges
+from judges import (
+    Dimension,
+    Judge,
+    Question,
+    catalog,
+)
+from judges.__main__ import main
+from judges.catalog import candidate_questions, siblings
+from judges.dimension import DimensionError
+from judges.embedded import EmbeddedModel
+from judges.judgement import Judgement, Preference
+from judges.loading import read_subject
+from judges.prompt import Prompt
+from judges.protocol import Sampling
+from judges.reading import read
+from judges.scoring import WEIGHTED
+
+# Defining.
+BASE = "name: a\ndefinition: d\ninputs: [x, y]\nscale: [1, 5]\nquestions:\n"
+PAIRS = "name: a\ndefinition: d\ninputs: [x]\ncandidate: y\nquestions:\n"
+
+
+def defined(folder: Path, text: str) -> tuple[Question, ...]:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return read_subject(str(path)).questions
+
+
+def test_a_definition_lists_questions_which_an_untuned_judge_does_not_ask(tmp_path: Path) -> None:
+    text = BASE + (
+        "  deadline: does it say until when\n"
+        "  tone: {text: how friendly it is, answers: [1, 3], anchors: {1: rude}}\n"
+        "  clear: {text: is it clear, answers: [clear, unclear]}\n"
+    )
+    assert defined(tmp_path, text) == (
+        Question(name="deadline", text="does it say until when"),
+        TONE,
+        Question(name="clear", text="is it clear", answers=("clear", "unclear")),
+    )
+    judge = judges.load(tmp_path / "mine.yaml")
+    assert isinstance(judge, Judge)
+    assert judge.prompt.questions == ()
+    assert candidate_questions(judge.subject, 2) == judge.subject.questions[:2]
+
+
+def test_a_comparisons_questions_are_answered_by_a_or_b(tmp_path: Path) -> None:
+    for text in ("  briefer: which one is shorter\n", "  briefer: {text: t, answers: [A, B]}\n"):
+        (question,) = defined(tmp_path, PAIRS + text)
+        assert question.answers == ("A", "B")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (BASE + "  p: {text: t, answers: [yes, no]}", r"'p': YAML takes.*write \"yes\", \"no\""),
+        (BASE + "  p: {text: t, answers: [3, 1]}", r"'p' has the answers \[3, 1\]"),
+        (BASE + "  p: {text: t, answers: [a, b, c]}", "they are two words, the good one first"),
+        (BASE + "  p: {text: t, answers: [1, 30]}", r"<= 9 - at `\$\.questions\[\.\.\.\]\.answers"),
+        (BASE + "  p: {text: t, answers: [1, 3], anchors: {5: x}}", r"'p' has anchors \[5\]"),
+        (BASE + "  p: {text: t, answers: [A, B]}", "A or B answers for a comparison"),
+        (PAIRS + "  p: {text: t, answers: [1, 3]}", "A or B answers for a comparison"),
+        (BASE + "  p: {answers: [1, 2]}", "missing required field `text`"),
+        (BASE + "  p: {text: t, colour: red}", "unknown field `colour`"),
+        (BASE + "  p: ''", "'p' has a text of 0 characters"),
+        (BASE + "  p: 5", "got `int`"),
+        (BASE + "  P q: t", r"matching regex.*`\$\.questions`"),
+        (BASE + "  x: t", "a question may not be called 'x'"),
+        (BASE + "  rating: t", "a question may not be called 'rating'"),
+        (
+            BASE + "".join(f"  p{i}: t\n" for i in range(17)),
+            "17 questions; a judge asks at most 16",
+        ),
+        (BASE.replace("questions:\n", "questions: [a, b]"), "Expected `object`, got `array`"),
+    ],
+)
+def test_a_bad_question_of_a_definition_is_one_clear_line(
+    text: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DimensionError, match=why) as caught:
+        defined(tmp_path, text)
+    assert "mine.yaml: " in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# The catalogue.
+RATED = [name for name in catalog.names() if isinstance(catalog.find(name), Dimension)]
+
+
+@pytest.mark.parametrize("name", RATED)
+def test_every_rating_judge_of_the_catalogue_has_questions_that_it_can_ask(name: str) -> None:
+    subject = catalog.find(name)
+    assert 4 <= len(subject.questions) <= 8
+    questions = candidate_questions(subject, 16)
+    assert questions == (*siblings(subject), *subject.questions)
+    judge = Judge.of(subject, questions=questions)
+    assert [field.name for field in judge.prompt.questions] == [each.name for each in questions]
+    if subject.texts == ("summary",):
+        assert not any("document" in q.text or "article" in q.text for q in questions)
+
+
+def test_no_two_questions_of_the_catalogue_share_a_name() -> None:
+    taken = [*catalog.names(), "document", "summary"]
+    taken += [question.name for name in RATED for question in catalog.find(name).questions]
+    assert len(taken) == len(set(taken))
+
+
+def test_siblings_judge_the_same_text_by_the_same_source_and_read_no_other_text() -> None:
+    def names(name: str) -> list[str]:
+        return [question.name for question in siblings(catalog.find(name))]
+
+    assert names("relevance") == ["coherence", "consistency", "fluency"]
+    # Without the document nobody can say whether it supports the summary.
+    assert names("fluency") == []
+    assert names("cod_quality") == ["cod_coherence"]
+    assert names("tldr_concise") == []
+    first = siblings(catalog.RELEVANCE)[0]
+    assert (first.text, first.answers) == (catalog.COHERENCE.definition, (1, 2, 3, 4, 5))
+    assert first.anchors == catalog.COHERENCE.anchors
+    assert siblings(HELPFUL) == siblings(replace(catalog.RELEVANCE, definition="mine")) == ()
+
+
+# The embedded model.
+DOCUMENT = (
+    "The town of Marl will close its swimming pool in May. The council said that repairs would cost"
+    " two million. Swimmers started a petition, which 900 people signed."
+)
+GOOD = "Marl will close its swimming pool in May because repairs would cost two million."
+BROKEN = "of a pool pool sells sells and [UNK] the . 700 the"
+SUMMARIES = (GOOD, BROKEN, "Swimmers started a petition.", "900 people signed it in May.")
+
+
+def offline(prompt: Prompt, summary: str) -> Judgement:
+    judge = replace(Judge.of(catalog.RELEVANCE), prompt=prompt)
+    said = judge(document=DOCUMENT, summary=summary)
+    assert isinstance(said, Judgement)
+    return said
+
+
+@pytest.mark.parametrize("reasoning", ["none", "brief"])
+@pytest.mark.parametrize("name", RATED)
+def test_the_embedded_model_answers_every_question_of_the_catalogue(
+    name: str, reasoning: Any
+) -> None:
+    subject = catalog.find(name)
+    judge = Judge.of(subject, reasoning=reasoning, questions=candidate_questions(subject, 16))
+    texts = dict(zip(subject.texts, (DOCUMENT, GOOD)[-len(subject.texts) :], strict=True))
+    sound, broken = judge(**texts), judge(**{**texts, "summary": BROKEN})
+    assert isinstance(sound, Judgement)
+    assert isinstance(broken, Judgement)
+    assert sound.answers is not None
+    assert broken.answers is not None
+    assert [*sound.answers] == [field.name for field in judge.prompt.choices]
+    assert all(sound.answers[each] >= broken.answers[each] for each in sound.answers)
+    assert sound.score == sound.answers["rating"]
+
+
+def test_the_embedded_model_hears_the_words_of_each_question() -> None:
+    grammar = Question(name="grammar", text="is the summary free of mistakes in grammar")
+    support = Question(name="support", text="does the document support every statement")
+    prompt = Judge.of(catalog.RELEVANCE, questions=[grammar, support]).prompt
+    invented = offline(prompt, "The mayor of Paris, Ada Finch, sold 300 new boats on Sunday.")
+    ragged = offline(prompt, f"{GOOD[:40]} [UNK] ''  the swimming pool in  , of the")
+    assert invented.answers is not None
+    assert ragged.answers is not None
+    assert invented.answers["grammar"] > ragged.answers["grammar"]
+    assert invented.answers["support"] < ragged.answers["support"]
+
+
+def test_questions_leave_the_embedded_models_rating_as_it_is() -> None:
+    plain = Judge.of(catalog.RELEVANCE).prompt
+    asked = Judge.of(catalog.RELEVANCE, questions=catalog.RELEVANCE.questions).prompt
+    for summary in SUMMARIES:
+        assert offline(asked, summary).score == offline(plain, summary).score
+
+
+def test_demonstrations_teach_each_question_by_its_own_answers() -> None:
+    main_point = next(q for q in catalog.RELEVANCE.questions if q.name == "main_point")
+    judge = Judge.of(catalog.RELEVANCE, questions=[main_point])
+
+    def taught(answer: str) -> Judgement:
+        demos = [
+            {"document": DOCUMENT, "summary": summary, "main_point": answer, "rating": rating}
+            for summary, rating in zip(SUMMARIES, (4, 1, 3, 3), strict=True)
+        ]
+        return offline(prompted(judge, demos=demos).prompt, GOOD)
+
+    yes, no = taught("yes"), taught("no")
+    assert yes.answers is not None
+    assert no.answers is not None
+    assert yes.answers["main_point"] > no.answers["main_point"]
+    assert yes.score == no.score
+
+
+def test_the_embedded_models_answers_to_a_pair_swap_with_the_sides() -> None:
+    judge = replace(PAIRED, plan=None)
+    said = judge(**PAIR)
+    swapped = judge(query=PAIR["query"], reply_a=PAIR["reply_b"], reply_b=PAIR["reply_a"])
+    assert isinstance(said, Preference)
+    assert isinstance(swapped, Preference)
+    assert said.answers is not None
+    assert swapped.answers == pytest.approx({name: -n for name, n in said.answers.items()})
+    assert swapped.margin == pytest.approx(-said.margin)
+
+
+def test_the_embedded_models_samples_draw_each_answer() -> None:
+    prompt = Judge.of(catalog.RELEVANCE, questions=catalog.RELEVANCE.questions).prompt
+    messages = prompt.messages({"document": DOCUMENT, "summary": GOOD})
+    sampling = Sampling(temperature=2.0, n=30, top_logprobs=20)
+    replies = EmbeddedModel().reply(messages, sampling).replies
+    values = [read(reply.text, prompt.outputs).values for reply in replies]
+    for each in prompt.choices:
+        assert len({one[each.name] for one in values}) > 1
+    for reply in replies:
+        assert "".join(token.text for token in reply.tokens) == reply.text
+        tops = [token.top for token in reply.tokens if token.top]
+        assert [len(top) for top in tops] == [len(each.choices or ()) for each in prompt.choices]
+
+
+# Showing.
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    return str(WEIGHED.with_plan(WEIGHTED).save(tmp_path / "judge.json"))
+
+
+def test_show_prints_each_answer_with_its_share_of_the_score(
+    saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Of the 4 from 1 to 5: 1 * 1, 0.5 * 2 and 0.5 * 4.
+    assert main(["show", saved]) == 0
+    shown = capsys.readouterr().out
+    assert "   25%  deadline (yes/no): does the reply say until when to ask\n" in shown
+    assert "   25%  tone (1-3): how friendly it is (1 = rude)\n" in shown
+    assert "   50%  rating (1-5): how far the reply helps\n" in shown
+    assert main(["show", saved, "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)["questions"]
+    assert first == {
+        "name": "deadline", "text": DEADLINE.text, "answers": ["yes", "no"], "share": 0.25
+    }  # fmt: skip
+    assert (second["answers"], second["share"]) == ([1, 2, 3], 0.25)
+    assert main(["show", "relevance", "--json"]) == 0
+    assert "questions" not in json.loads(capsys.readouterr().out)
+
+
+def test_export_asks_all_questions_and_names_the_weights_that_it_leaves_out(
+    saved: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", saved]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["messages"] == WEIGHED.template()
+    assert "joined by weights, which are in its file" in printed.err
+
+
+def table(path: Path, rows: Sequence[Mapping[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_score_writes_the_answers_into_json_lines_and_on_request_into_columns(
+    saved: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = table(tmp_path / "rows.jsonl", [ROW, {"query": "When?", "reply": " "}])
+    outs = [tmp_path / name for name in ("out.jsonl", "out.csv", "plain.csv")]
+    for out, flags in zip(outs, ([], ["--answers"], []), strict=True):
+        assert main(["score", saved, "--data", str(data), "--out", str(out), *flags]) == 0
+    first, second = map(json.loads, outs[0].read_text(encoding="utf-8").splitlines())
+    answers = first["judgements"]["helpful"]["answers"]
+    assert [*answers] == ["deadline", "tone", "rating"]
+    assert "answers" not in second["judgements"]["helpful"]
+    with outs[1].open(encoding="utf-8") as file:
+        row, failed = csv.DictReader(file)
+    new = ["helpful", "helpful_failure", "helpful_deadline", "helpful_tone", "helpful_rationale"]
+    assert [*row][-5:] == new
+    assert float(row["helpful_tone"]) == round(answers["tone"], 3)
+    assert (failed["helpful_tone"], failed["helpful_failure"]) == ("", "reply is empty")
+    with outs[2].open(encoding="utf-8") as file:
+        assert not {"helpful_deadline", "helpful_tone"} & {*next(csv.reader(file))}
+
+
+def test_winrate_writes_the_answers_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    judge = str(replace(PAIRED, plan=WEIGHTED).save(tmp_path / "judge.json"))
+    data = table(tmp_path / "pairs.jsonl", [PAIR])
+    outs = [tmp_path / name for name in ("out.jsonl", "out.csv")]
+    for out in outs:
+        words = ["winrate", judge, "--data", str(data), "--out", str(out), "--answers"]
+        assert main(words) == 0
+    answers = json.loads(outs[0].read_text(encoding="utf-8"))["verdict"]["answers"]
+    assert [*answers] == ["briefer", "preferred"]
+    with outs[1].open(encoding="utf-8") as file:
+        (row,) = csv.DictReader(file)
+    assert float(row["verdict_briefer"]) == round(answers["briefer"], 3)
+
+
+def test_in_python_a_score_is_a_series_and_each_judgement_has_its_answers() -> None:
+    pandas = pytest.importorskip("pandas")
+    judge = WEIGHED.with_plan(WEIGHTED)
+    series = judge.score(pandas.DataFrame([ROW]))
+    with judge.open() as judge_rows:
+        (said,) = judge_rows([ROW])
+    assert isinstance(said, Judgement)
+    assert said.answers is not None
+    assert series.tolist() == [said.score]
+    assert [*itertools.islice(said.answers, 2)] == ["deadline", "tone"]
