@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from judges.prompt import Value
 from optimize.figures.as_json import FLAT, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
@@ -15,7 +16,7 @@ from optimize.statistics.intervals import Figure
 JudgeName = Literal["seed", "tuned"]
 # What stands in summary.json before the figures, and what stands last.
 FIRST = ["dimension", "lm", "optimizer", "seed", "level", "objective", "data"]
-LAST = ["request_changes", "tuned_file"]
+LAST = ["request_changes", "tuned_file", "answers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,21 @@ class SplitResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerShare:
+    """One of the tuned judge's answers: to a question of its own, or (the last) its rating.
+
+    `share` is its part of the weights, in [0, 1]. `loss` is by how much the judge's figure on the
+    labels that teach would be lower without the question; None for the rating.
+    """
+
+    name: str
+    text: str
+    answers: Sequence[Value]
+    share: float
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuningResult:
     """A finished run. Calls, tokens and dollars are of the whole run, over all its starts.
 
@@ -54,7 +70,7 @@ class TuningResult:
     run. `last_round` is the mean of both halves' searches. `spending` has tokens and dollars as
     summary.json does. `request_changes` is what the endpoints did not take as it was asked for.
     `max_cost` is the cap in dollars, None where no model is paid. `tuned_file` holds a tuned judge
-    that did not ship.
+    that did not ship. `answers` are those of a tuned judge that asks questions.
     """
 
     dimension: str
@@ -81,6 +97,7 @@ class TuningResult:
     cost_per_1000_rows: Mapping[str, float] | None = None
     request_changes: Sequence[str] | None = None
     tuned_file: str | None = None
+    answers: Sequence[AnswerShare] | None = None
 
     @property
     def cost_usd(self) -> float | None:

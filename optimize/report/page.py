@@ -330,6 +330,8 @@ def _case(scored: Scored, row: int, gap: float = 0) -> Case:
         places = int((~np.isnan(scored.scores[rivals])).sum()) - 1
         side = f"{abs(gap) * places:g} of {places:,} places too {'high' if gap > 0 else 'low'}, "
     lines = [f"Judge: {scored.comment(row)}"] if scored.comment(row) else []
+    if answer := scored.judgements[row].decided_by:
+        lines.append(f"Decided by: {answer}")
     return Case(
         title=(
             f"{item.system or item.id} on {item.document_id}: {side}"
@@ -444,6 +446,7 @@ def _judge(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
     return Section(
         title="The tuned judge",
         titled=facts,
+        tables=_answers(result),
         texts=[("instruction", word_difference(untuned.instruction, tuned.instruction))],
         cases=[
             Case(
@@ -453,6 +456,29 @@ def _judge(result: TuningResult, prompts: Mapping[str, Prompt]) -> Section:
             for number, demo in enumerate(tuned.demos[:MAX_DEMOS], start=1)
         ],
     )
+
+
+def _answers(result: TuningResult) -> list[Table]:
+    """What the tuned judge asks, what each answer counts, and what it would lose without it."""
+    if not result.answers:
+        return []
+    rows = [
+        (
+            each.name,
+            each.text,
+            " or ".join(map(str, each.answers)),
+            f"{each.share:.0%}",
+            "" if each.loss is None else number_text(-each.loss, signed=True),
+        )
+        for each in result.answers
+    ]
+    head = ("answer", "asks", "answers", "share of the score", "without it")
+    figure = "balanced accuracy" if result.objective == "balanced" else "rho"
+    caption = (
+        "What it answers in one reply. People's labels taught the shares; the last column is what "
+        f"{figure} would change by without the question, on the labels that teach."
+    )
+    return [Table(head=head, rows=rows, caption=caption)]
 
 
 def word_difference(before: str, after: str) -> Markup:

@@ -66,7 +66,16 @@ def run_answer(result: TuningResult) -> list[Titled]:
     answer += _failures(result.test)
     answer += _unseen(result)
     answer += [] if card.two_values else as_one_annotator(card.people)
+    answer += _asks(result)
     return [*answer, ("Gain", gain_sentence(result)), ("Cost", _cost(result))]
+
+
+def _asks(result: TuningResult) -> Iterator[Titled]:
+    """Yield what a tuned judge that ships asks besides its rating, and what each answer counts."""
+    if result.answers and result.shipped == "tuned":
+        *questions, own = result.answers
+        shares = [f"{each.name} ({each.share:.0%})" for each in questions]
+        yield "Asks", f"{', '.join(shares)}, beside its own {own.name} ({own.share:.0%})."
 
 
 def _failures(test: SplitResult) -> Iterator[Titled]:
@@ -121,8 +130,16 @@ def gain_sentence(result: TuningResult) -> str:
         tells = f"So the tuned judge is worse: these {documents} had no part in tuning."
     return (
         f"On test {name} is {untuned} untuned and {tuned} tuned: "
-        f"{figure_text(gain, signed=True)}{_gain_unseen(result)}. {tells}"
+        f"{figure_text(gain, signed=True)}{_gain_unseen(result)}{_dearer(result)}. {tells}"
     )
+
+
+def _dearer(result: TuningResult) -> str:
+    """What 1,000 rows cost with each judge, as a clause."""
+    if not (costs := result.cost_per_1000_rows):
+        return ""
+    untuned, tuned = (cost_text(costs[f"{name}_judge"]) for name in ("seed", "tuned"))
+    return f", for {tuned} per 1,000 rows, {untuned} untuned"
 
 
 def _gain_unseen(result: TuningResult) -> str:
@@ -162,10 +179,7 @@ def _cost(result: TuningResult) -> str:
     cost = f"{cost_text(result.cost_usd)}{most}, {calls} in {result.seconds:,.0f} s."
     if not (costs := result.cost_per_1000_rows):
         return cost
-    shipped, untuned, beside = costs[f"{result.shipped}_judge"], costs["seed_judge"], ""
-    if result.shipped == "tuned":
-        beside = f", {shipped / untuned:.1f} times the untuned judge's {cost_text(untuned)}"
-    return f"{cost} 1,000 rows will cost {cost_text(shipped)}{beside}."
+    return f"{cost} 1,000 rows will cost {cost_text(costs[f'{result.shipped}_judge'])}."
 
 
 def search_end(result: TuningResult) -> Iterator[Titled]:

@@ -16,7 +16,7 @@ from judges.prompt import LETTERS, Field, Prompt
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem
+from optimize.search.evaluator import Goal, SearchProblem, objective
 from optimize.statistics.correlations import Codes, Mask
 from optimize.statistics.intervals import Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
@@ -156,6 +156,22 @@ def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items)
     judgements = problem.evaluator.judgements(candidate, scored) if len(scored) else ()
     prompt = candidate.prompt(problem.evaluator.untuned)
     return LabelledAnswers.of(prompt, scored, judgements, problem.goal)
+
+
+def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
+    """What the candidate's figure on these items would lose without each of its questions.
+
+    Scores are by weights from other documents. Only items that it has been scored on count.
+    """
+    answers = labelled_answers(problem, candidate, items)
+    items = problem.evaluator.scored_items(candidate, items)
+    whole = objective(answers.scores(), items, problem.goal)
+    questions = answers.fields[:-1]
+    others = {q.name: [each for each in questions if each != q] for q in questions}
+    return {
+        name: whole - objective(answers.of_questions(rest).scores(), items, problem.goal)
+        for name, rest in others.items()
+    }
 
 
 def with_weights(problem: SearchProblem, candidate: Candidate, items: Items) -> Candidate:

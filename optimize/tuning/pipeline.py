@@ -28,7 +28,8 @@ from optimize.items import DataCounts, n_tied_of, tuned_keys
 from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
-from optimize.measuring.tuning_result import JudgeName, SplitResult, TuningResult
+from optimize.measuring.tuning_result import AnswerShare, JudgeName, SplitResult, TuningResult
+from optimize.search.answers import losses
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -230,10 +231,11 @@ class ActiveRun:
             pricing=self.budget.pricing,
         )
 
-    def search(self) -> SearchResult:
-        """What the optimizer of the settings finds on train, and the gate's decision."""
+    @cached_property
+    def problem(self) -> SearchProblem:
+        """The task of the optimizer."""
         prepared = self.prepared
-        problem = SearchProblem(
+        return SearchProblem(
             evaluator=self.evaluator,
             proposer=self.models.language_proposer,
             questions=self._questions(),
@@ -244,7 +246,11 @@ class ActiveRun:
             record_trial=self.trials.record,
             print_line=self.print_line,
         )
-        result = search_halves(find_optimizer(prepared.settings.optimizer), problem)
+
+    def search(self) -> SearchResult:
+        """What the optimizer of the settings finds on train, and the gate's decision."""
+        prepared = self.prepared
+        result = search_halves(find_optimizer(prepared.settings.optimizer), self.problem)
         if prepared.settings.ship == "tuned" and result.tuned.id != result.untuned.id:
             result = replace(result, decision=ship_anyway(result.decision))
         return result
@@ -383,7 +389,27 @@ def summarize(
         if is_paid
         else None,
         request_changes=list(dict.fromkeys(changes)) or None,
+        answers=_answers(run, result.tuned),
     )
+
+
+def _answers(run: ActiveRun, candidate: Candidate) -> list[AnswerShare] | None:
+    """The answers of a candidate that asks questions, by their weights; None for any other."""
+    if not (candidate.questions and candidate.weights):
+        return None
+    choices = candidate.prompt(run.judge.prompt).choices
+    shares = candidate.weights.shares(choices)
+    loss = losses(run.problem, candidate, run.prepared.labels.learned)
+    return [
+        AnswerShare(
+            name=field.name,
+            text=field.description,
+            answers=field.choices or (),
+            share=shares[field.name],
+            loss=loss.get(field.name),
+        )
+        for field in choices
+    ]
 
 
 def _last_round(rounds: Sequence[LastRound]) -> LastRound | None:
