@@ -161,7 +161,7 @@ class World:
                 contrasts.append(
                     [contrast_judges(tuned, untuned, human, *places, level=self.level)]
                 )
-            decisions.append(decision_on(contrasts, self.level, rng, risk))
+            decisions.append(decision_on([contrasts], self.level, rng, risk))
         return decisions
 
 
@@ -208,7 +208,7 @@ def row_of_two_values(
                 human, untuned, tuned = (side.ravel() for side in drawn)
                 document = np.arange(human.size) // outputs
                 halves.append([balanced_contrast(tuned, untuned, human, document)])
-            choices.append(decision_on(halves, "balanced", rng, risk))
+            choices.append(decision_on([halves], "balanced", rng, risk))
         cells.append(f"{shipped(choices):.3f}")
     return f"| {fails:.2f} | {word} | {gain:.2f} | {' | '.join(cells)} |"
 

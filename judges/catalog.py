@@ -317,8 +317,8 @@ def find(name: str) -> Subject:
 def siblings(subject: Subject) -> tuple[Question, ...]:
     """The other rating judges of its source that judge the same text, as questions to its judge.
 
-    A judge that reads a text which the subject's judge does not is left out, since its question
-    could not be answered. Empty for a comparison, and for a subject that is not in the catalogue.
+    A judge that reads fewer texts is asked all the same: people's labels tell what its answers are
+    worth. Empty for a comparison, and for a subject that is not in the catalogue.
     """
     if JUDGES.get(subject.name) != subject or isinstance(subject, Comparison):
         return ()
@@ -327,7 +327,6 @@ def siblings(subject: Subject) -> tuple[Question, ...]:
         for j in JUDGES.values()
         if isinstance(j, Dimension)
         and (j.source, j.texts[-1]) == (subject.source, subject.texts[-1])
-        and {*j.texts} <= {*subject.texts}
         and j != subject
     )
 

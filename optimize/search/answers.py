@@ -6,7 +6,7 @@ to the judge's own rating, verdict or choice alone (`optimize.statistics.joining
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,14 +69,12 @@ class LabelledAnswers:
     def compares(self) -> bool:
         return self.fields[-1].choices == LETTERS
 
-    def weights(self, rows: Mask | None = None) -> AnswerWeights:
-        """The weights that these rows teach, all by default.
+    def weights(self) -> AnswerWeights:
+        """The weights that these rows teach.
 
         Scores have people's mean and spread as far as they stay on the scale.
         """
         known: Mask = np.asarray(~np.isnan(self.answers).any(axis=1))
-        if rows is not None:
-            known &= rows
         slopes = self._slopes(known)
         low, high = np.array([answer_range(field) for field in self.fields]).T
         lowest, highest = low[-1], high[-1]
@@ -117,17 +115,29 @@ class LabelledAnswers:
         slopes: Vector = np.divide(weights, spread, out=np.zeros_like(weights), where=used)
         return slopes
 
+    def joined(self, weights: AnswerWeights) -> Vector:
+        """The scores of all rows by these weights; NaN where a judgement failed."""
+        slopes = np.array([weights.slopes.get(field.name, 0.0) for field in self.fields])
+        scores: Vector = np.round(weights.intercept + self.answers @ slopes, 12)
+        return scores
+
     def scores(self) -> Vector:
         """Scores in the rows' order, each by weights from documents of the other folds."""
         scores = np.full(len(self.human), np.nan)
-        for own in self._folds():
-            weights = self.weights(~own)
-            slopes = np.array([weights.slopes.get(field.name, 0.0) for field in self.fields])
-            scores[own] = np.round(weights.intercept + self.answers[own] @ slopes, 12)
+        for fold in set(self.fold.tolist()):
+            own = self.fold == fold
+            scores[own] = self.joined(self.of_rows(~own).weights())[own]
         return scores
 
-    def _folds(self) -> Iterator[Mask]:
-        return (self.fold == fold for fold in set(self.fold.tolist()))
+    def of_rows(self, rows: Mask) -> "LabelledAnswers":
+        """The same of these rows alone."""
+        return LabelledAnswers(
+            answers=self.answers[rows],
+            human=self.human[rows],
+            group=self.group[rows],
+            fold=self.fold[rows],
+            fields=self.fields,
+        )
 
     def of_questions(self, questions: Sequence[Field]) -> "LabelledAnswers":
         """The same with the answers to these questions alone, beside the judge's own answer."""

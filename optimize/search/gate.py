@@ -7,14 +7,16 @@ that a search finds are no better than the untuned one, swapping the two judges 
 likely to raise the gain as to lower it. The test rests on that (`optimize.statistics.intervals`).
 
 There is one test, of the mean gain of the finalists of both halves: the mean is more certain than
-the gain of any one finalist, and since none is chosen, no correction is needed. Test labels take no
-part.
+the gain of any one finalist, and since none is chosen, no correction is needed. Judges that ask
+questions are a second kind, with a mean of their own. The test is then of the larger of the two
+means, and each swap of judges gives the larger mean of that swap. Test labels take no part.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +29,8 @@ from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
 
+# The contrasts of both halves' finalists with the untuned judge; they have no document in common.
+Halves = Sequence[Sequence[Contrast]]
 SWAPS = 2000
 # The ranks of a rho over all outputs depend on the documents as well, which swaps ignore. Without
 # this correction up to .136 of judges that are no better ship at a risk of .10.
@@ -59,16 +63,30 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionTest:
+    """A judge that asks questions, and its test on either half of the labels.
+
+    `candidate` has the useful questions and weights from all labels. `finalists` are scored by
+    questions and weights that their documents did not teach.
+    """
+
+    candidate: Candidate
+    finalists: tuple[Finalist, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
     """The gain of a judge over another, with an interval.
 
-    The interval lies above zero exactly if the test says that the gain is real.
+    The interval lies above zero exactly if the test says that the gain is real. `kind` is the place
+    of the kind of change that gained most among those tested.
     """
 
     value: float
     low: float
     high: float
     n_documents: int
+    kind: int = 0
 
     @property
     def is_clear(self) -> bool:
@@ -94,29 +112,39 @@ def decide(
     halves: Sequence[Sequence[Finalist]],
     n_tried: int,
     fallback: ShipDecision | None = None,
+    questions: QuestionTest | None = None,
 ) -> tuple[Candidate, ShipDecision]:
     """Choose the tuned judge among the finalists of both halves, and decide whether it ships.
 
     The reliable finalists are tested, unless the budget has prevented the test: then `fallback` is
-    the decision. The tuned judge is the finalist with a gain that is worth most for its cost, and
-    it ships only if its gain over the untuned judge is worth its cost as well, because every later
-    row pays for it again.
+    the decision. The tuned judge is the one that asks questions if these gain most, else the
+    finalist with a gain that is worth most for its cost. It ships only if its gain over the untuned
+    judge is worth its cost as well, because every later row pays for it again.
     """
     goal, options = problem.goal, problem.options
     reliable = [[each for each in half if each.is_reliable] for half in halves]
     finalists = list(chain(*reliable))
-    if not finalists:
+    asking = [[each] * each.is_reliable for each in questions.finalists] if questions else []
+    if any(asking) and (fallback or not finalists):
+        # Questions have been tested, whatever became of other candidates.
+        reliable, finalists, fallback = asking, [], None
+    if not finalists and not any(asking):
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.untuned, fallback or ShipDecision(ship=False, why=why)
     rng = stream(options.seed, "gate")
-    contrasts = [[each.gain(goal) for each in half] for half in reliable]
+    kinds = [reliable, asking] if any(asking) and finalists else [reliable]
+    contrasts = [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
     decision = fallback or decision_on(contrasts, goal, rng, options.risk)
-    gains = mean_gains(finalists, goal)
-    candidates = [each.candidate for each in finalists]
-    gainers = [candidate for candidate in candidates if gains[candidate.id] > 0]
-    tuned = worth_most(problem, gainers or candidates)
+    if questions and asking and decision.gain and kinds[decision.gain.kind] is asking:
+        tuned, gain_of_tuned = questions.candidate, decision.gain.value
+    else:
+        gains = mean_gains(finalists, goal)
+        candidates = [each.candidate for each in finalists]
+        gainers = [candidate for candidate in candidates if gains[candidate.id] > 0]
+        tuned = worth_most(problem, gainers or candidates)
+        gain_of_tuned = gains[tuned.id]
     if decision.ship:
-        decision = _weigh_cost(problem, decision, tuned, gains[tuned.id])
+        decision = _weigh_cost(problem, decision, tuned, gain_of_tuned)
     if gain := decision.gain:
         problem.record(
             "gate",
@@ -157,14 +185,14 @@ def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
 
 
 def decision_on(
-    halves: Sequence[Sequence[Contrast]], goal: Goal, rng: np.random.Generator, risk: float = RISK
+    kinds: Sequence[Halves], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> ShipDecision:
     """Whether judges that learned nothing from these documents beat the untuned judge on them.
 
-    `halves` have no document in common, and a contrast with the untuned judge for each finalist.
-    `risk` is the chance, in (0, 1), that the judges ship although they are no better.
+    `kinds` are the kinds of change, each with its halves. `risk` is the chance, in (0, 1), that a
+    judge ships although none of them is better.
     """
-    gain = gain_of(halves, rng, risk)
+    gain = gain_of(kinds, rng, risk)
     fewest = max(fewest_documents(risk), FEWEST_UNTIED if goal == "dataset" else 0)
     prompts = (
         "Prompts tuned the same way, each tried on documents that it was tuned without "
@@ -257,34 +285,60 @@ def ship_anyway(decision: ShipDecision) -> ShipDecision:
     return replace(decision, ship=True, why=why)
 
 
-def gain_of(
-    halves: Sequence[Sequence[Contrast]], rng: np.random.Generator, risk: float = RISK
-) -> Gain:
-    """The mean gain over halves with different documents, each weighted by its documents.
+def gain_of(kinds: Sequence[Halves], rng: np.random.Generator, risk: float = RISK) -> Gain:
+    """The largest mean gain of a kind of change over its halves, each weighted by its documents.
 
     A half's gain is the mean of its contrasts. The low end of the interval lies above zero if fewer
     than `risk` of the swaps reach the gain. The interval is infinite for fewer than two documents,
     and for a rho over all outputs that rests on too few untied documents.
     """
-    defined = ([each for each in half if each.documents] for half in halves)
-    means = [_mean_contrast(half) for half in defined if half]
-    sizes = np.array([len(mean.documents) for mean in means])
-    n, half_width = int(sizes.sum()), np.inf
-    if not n:
+    # Of each kind the mean contrast of each half that has one, by the half's place.
+    means = [
+        {
+            place: _mean_contrast(half)
+            for place, contrasts in enumerate(kind)
+            if (half := [each for each in contrasts if each.documents])
+        }
+        for kind in kinds
+    ]
+    values = [_weighted({n: mean.value for n, mean in kind.items()}, kind) for kind in means]
+    if np.isnan(values).all():
         return Gain(value=np.nan, low=np.nan, high=np.nan, n_documents=0)
-    shares = sizes / n
-    value = float(shares @ [mean.value for mean in means])
-    untied = sum(mean.n_untied for mean in means)
+    best = int(np.nanargmax(values))
+    value, half_width = values[best], np.inf
+    n = sum(len(mean.documents) for mean in means[best].values())
+    untied = min(sum(mean.n_untied for mean in kind.values()) for kind in means if kind)
     if n > 1 and untied >= FEWEST_UNTIED:
-        signs = (rng.choice([-1.0, 1.0], (SWAPS, size)) for size in sizes)
-        swaps = [mean.swapped(draw) for mean, draw in zip(means, signs, strict=True)]
+        swaps = _swaps([kind for kind in means if kind], rng)
         # The documents as they are count as one of the draws.
-        draws = np.sort([value, *(shares @ swaps)])[::-1]
+        draws = np.sort([value, *np.max(swaps, axis=0)])[::-1]
         # A little larger, so that a draw that equals the gain but for rounding does not exceed it.
         # At a risk of .5 the draw is about 0 and may be negative.
         half_width = max(0.0, float(draws[int(risk * len(draws))])) * (1 + 1e-9)
         half_width *= 1 + RANKS_LEARNED / (untied - RANKS_LEARNED)
-    return Gain(value=value, low=value - half_width, high=value + half_width, n_documents=n)
+    low, high = value - half_width, value + half_width
+    return Gain(value=value, low=low, high=high, n_documents=n, kind=best)
+
+
+def _swaps(kinds: Sequence[Mapping[int, Contrast]], rng: np.random.Generator) -> list[Vector]:
+    """The gain of each kind in each swap; swapping a document's judges swaps them for all kinds."""
+    by_half: list[dict[int, Vector]] = [{} for _ in kinds]
+    for place in sorted({place for kind in kinds for place in kind}):
+        halves = [kind[place] for kind in kinds if place in kind]
+        documents = sorted({name for half in halves for name in half.documents})
+        signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
+        for kind, swaps in zip(kinds, by_half, strict=True):
+            if half := kind.get(place):
+                swaps[place] = half.swapped(signs[:, np.searchsorted(documents, half.documents)])
+    return [_weighted(swaps, kind) for swaps, kind in zip(by_half, kinds, strict=True)]
+
+
+def _weighted(values: Mapping[int, Any], halves: Mapping[int, Contrast]) -> Any:
+    """The mean of what each half has, weighted by its documents; NaN without any half."""
+    if not halves:
+        return math.nan
+    sizes = np.array([len(half.documents) for half in halves.values()])
+    return sizes / sizes.sum() @ np.array([values[place] for place in halves])
 
 
 def _mean_contrast(contrasts: Sequence[Contrast]) -> Contrast:

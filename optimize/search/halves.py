@@ -1,4 +1,4 @@
-"""The search on each half of the labels, with a test of its finalists on the other half."""
+"""The search on each half of the labels, with tests of what it finds on the other half."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from judges.client import BudgetSpentError
 from optimize.items import Items, Vector
-from optimize.search.answers import with_weights
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     Evaluator,
@@ -18,7 +17,10 @@ from optimize.search.evaluator import (
 )
 from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
 from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer
+from optimize.search.questions import asking_cost, test_questions
 from optimize.statistics.balanced import best_threshold, verdicts
+
+SPENT = BudgetSpentError, SearchBudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +39,33 @@ class SearchResult:
 
 
 def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
-    """Run the optimizer on each half of the labels, and decide which judge ships."""
+    """Run the optimizer on each half of the labels, ask questions, and decide which judge ships."""
     budget = problem.evaluator.budget
     limit = budget.limit
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
-    with suppress(BudgetSpentError, SearchBudgetSpentError):
+    with budget.reserving(asking_cost(problem)), suppress(*SPENT):
+        most = budget.limit
         for half in halves:
-            budget.limit = limit if explorations else budget.total_cost + budget.remaining / 2
+            budget.limit = most if explorations else budget.total_cost + budget.remaining / 2
             explorations.append(optimizer(half))
-            budget.limit = limit
+            budget.limit = most
             finalists.append(score_finalists(half, explorations[-1]))
             if explorations[-1].cross_fit:
                 break
     budget.limit = limit
+    questions = None
+    if not any(each.cross_fit for each in explorations):
+        nothing = Exploration(finalists=(), candidate_ids=())
+        found = [*explorations, nothing, nothing][: len(halves)]
+        with suppress(*SPENT):
+            questions = test_questions(halves, found)
     ids = {name for each in explorations for name in each.candidate_ids}
     n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
+    n_tried += len({each.candidate.id for each in questions.finalists}) if questions else 0
     fallback = _untested(explorations, finalists, n_tried)
-    tuned, decision = decide(problem, finalists, n_tried, fallback)
-    tuned = _taught_by_all(problem, tuned)
+    tuned, decision = decide(problem, finalists, n_tried, fallback, questions)
     items = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(
@@ -66,14 +75,6 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
         n_tried=n_tried,
         last_rounds=[each.last_round for each in explorations if each.last_round],
     )
-
-
-def _taught_by_all(problem: SearchProblem, candidate: Candidate) -> Candidate:
-    """A candidate that asks questions, with weights and threshold from all labels that teach."""
-    if not candidate.questions:
-        return candidate
-    candidate = with_weights(problem, candidate, problem.labelled)
-    return replace(candidate, threshold=problem.threshold(candidate, problem.labelled))
 
 
 def _untested(
@@ -110,7 +111,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
 
     remaining = evaluator.budget.remaining - cost(problem.untuned)
     affordable: list[Candidate] = []
-    for candidate in (with_weights(problem, each, problem.train) for each in exploration.finalists):
+    for candidate in exploration.finalists:
         if cost(candidate) <= remaining or not affordable:
             affordable.append(candidate)
             remaining -= cost(candidate)

@@ -12,7 +12,7 @@ from importlib import import_module
 
 import numpy as np
 
-from judges.prompt import Prompt
+from judges.prompt import Field, Prompt
 from optimize.inputs.flags import SettingsError
 from optimize.items import Items, Vector
 from optimize.search.candidates import EVERYTHING, Candidate, DemoSet, draw_demo_set
@@ -107,6 +107,7 @@ class Exploration:
         cross_fit: For a finalist that shows labels of dev as well, the versions to test instead.
         n_too_dear: How many candidates beat the untuned judge on train, but cost too much.
         last_round: The last round, if the optimizer counts rounds.
+        questions: Questions that the proposer would ask, having seen train.
     """
 
     finalists: Sequence[Candidate]
@@ -114,6 +115,7 @@ class Exploration:
     cross_fit: CrossFit | None = None
     n_too_dear: int = 0
     last_round: LastRound | None = None
+    questions: Sequence[Field] = ()
 
 
 Optimizer = Callable[[SearchProblem], Exploration]

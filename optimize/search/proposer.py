@@ -147,10 +147,10 @@ Proposal = str | NoScoreError
 class Proposer:
     """Asks a language model for instructions and questions, and checks them.
 
-    Without a client it proposes nothing. `questions` are those proposed so far, by name.
+    `questions` are those proposed so far, by name.
     """
 
-    def __init__(self, problem: SearchProblem, client: Client | None) -> None:
+    def __init__(self, problem: SearchProblem, client: Client) -> None:
         self.questions: dict[str, Field] = {}
         self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
@@ -184,7 +184,7 @@ class Proposer:
         Raises:
             SearchBudgetSpentError: The requests cost more than the budget has left.
         """
-        if not lessons or not self._client or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
+        if not lessons or self._n_fruitless_rounds == FRUITLESS_ROUNDS:
             return []
         budget = self._problem.evaluator.budget
         budget.check(budget.proposal * len(lessons))
@@ -224,7 +224,6 @@ class Proposer:
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield the text of the reply to each prompt, or why there is none."""
-        assert self._client is not None
         sampling = Sampling(temperature=1.0, max_tokens=REPLY_TOKENS)
         requests = [
             Request(messages, replace(sampling, seed=seed + place), whole_text)

@@ -1,9 +1,9 @@
-"""The rank search: races of instructions, questions, forms of reasoning and demonstrations.
+"""The rank search: races of new instructions, forms of reasoning and sets of demonstrations.
 
 A round's budget depends on what the labels cost to judge, and each round has twice the budget of
 the one before. The search ends with the limit, or when a round gains less than a standard error.
-Instructions, questions and forms of reasoning race first, without demonstrations, because they cost
-least; small sets of demonstrations come before large ones. A race is successive halving
+Instructions and forms of reasoning race first, without demonstrations, because they cost least;
+small sets of demonstrations come before large ones. A race is successive halving
 (arXiv:1502.07943): it drops half of the candidates again and again, and the others are scored on
 about twice as many documents each time.
 
@@ -22,9 +22,8 @@ from functools import partial
 from itertools import zip_longest
 
 from judges.client import BudgetSpentError
-from judges.prompt import LETTERS, Field, Reasoning
-from optimize.items import Items, Vector
-from optimize.search.answers import labelled_answers
+from judges.prompt import LETTERS, Reasoning
+from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
 from optimize.search.evaluator import (
     MAX_RACE_DOCUMENTS,
@@ -56,12 +55,9 @@ MIN_ROUND_SHARE, MIN_RACE_SHARE = 0.15, 0.5
 # The fewest documents of a round, since chance decides on fewer, and the fewest before a candidate
 # is dropped (or half of all documents, if that is less).
 FEWEST_DOCUMENTS, MIN_RACE_DOCUMENTS = 6, 20
-# The rounds that ask questions and that compare forms of reasoning, each with the best candidate of
-# the rounds before.
-QUESTIONS_ROUND, REASONING_ROUND = 2, 3
-# How many questions are asked at once to find out which are worth asking.
-MOST_QUESTIONS = 12
-# The sizes of the first sets of demonstrations, which race after these rounds, and the share of
+# The round that compares forms of reasoning, with the best instruction of the first round.
+REASONING_ROUND = 2
+# The sizes of the first sets of demonstrations, which race in the third round, and the share of
 # train that they come from. Later sets are as large as the best so far, or twice as large.
 FIRST_DEMO_SIZES, DEMO_DOCUMENTS_SHARE = (4, 8), 0.5
 # How many leaders race again in the next round, and how many instructions a proposer sees.
@@ -69,19 +65,19 @@ N_LEADERS, HISTORY_LENGTH = 2, 5
 # How many leaders are compared on the same documents before the finalists are chosen.
 LEADERS_MEASURED = 4
 # After this many rounds each kind of change has been tried, and a further round has to pay.
-FEWEST_ROUNDS = 4
+FEWEST_ROUNDS = 3
 # Shrinkage prior of a kind's mean gain, in documents.
 PRIOR_DOCUMENTS = 30
 # Standard deviation of the gains of candidates of one kind: sets of demonstrations of one size do
-# about the same, proposed instructions and questions differ widely.
+# about the same, proposed instructions differ widely.
 DEMO_SPREAD, PROPOSED_SPREAD = 0.03, 0.08
 # Upper bound on dev's share of the limit, and the cost of a finalist relative to the untuned judge.
 DEV_SHARE, FINALIST_COST = 0.5, 1.2
 
 
 def explore(problem: SearchProblem) -> Exploration:
-    """Run the rank search on train; with nothing to try, show all labels instead."""
-    if problem.proposer is None and not problem.questions:
+    """Run the rank search on train; without a proposer, show all labels instead."""
+    if problem.proposer is None:
         return show_labels(problem)
     return RankSearch(problem, Proposer(problem, problem.proposer)).explore()
 
@@ -118,7 +114,6 @@ class Race:
 
     def __init__(self, problem: SearchProblem) -> None:
         self.evaluator, self.goal, self._untuned = problem.evaluator, problem.goal, problem.untuned
-        self._problem = problem
         train, names = problem.train, problem.train.documents
         order = stream(problem.options.seed, "order").permutation(len(names))
         shuffled = [names[place] for place in order]
@@ -152,7 +147,7 @@ class Race:
         """Score a candidate and `base` (else the untuned judge) on `size` documents."""
         items = self.items(self.documents(candidate, size))
         judges = candidate, base or self._untuned
-        scores, base_scores = (self.scores(each, items) for each in judges)
+        scores, base_scores = (self.evaluator.scores(each, items) for each in judges)
         difference = contrast(scores, base_scores, items, self.goal)
         return RaceResult(
             candidate=candidate,
@@ -162,13 +157,6 @@ class Race:
             n_documents=len(items.documents),
             reliable=is_reliable(scores, base_scores),
         )
-
-    def scores(self, candidate: Candidate, items: Items) -> Vector:
-        """The candidate's scores; where it asks questions, with weights from other documents."""
-        scores = self.evaluator.scores(candidate, items)
-        if candidate.questions:
-            scores = labelled_answers(self._problem, candidate, items).scores()
-        return scores
 
     def run(self, candidates: Sequence[Candidate], limit: float) -> list[RaceResult]:
         """Race the candidates within a limit on the cost, and return their results, best first.
@@ -216,15 +204,13 @@ class RankSearch:
     """A rank search, which tries in each round to improve on the best candidate so far.
 
     `results` has each candidate's result in its last race, by id. `best_reasoning` is the best form
-    of reasoning so far, None for the untuned judge's own, and `best_questions` are the questions
-    that were worth asking, None if none was.
+    of reasoning so far, None for the untuned judge's own.
     """
 
     def __init__(self, problem: SearchProblem, proposer: Proposer) -> None:
         self.problem, self.proposer = problem, proposer
         self.results: dict[str, RaceResult] = {}
         self.best_reasoning: Reasoning | None = None
-        self.best_questions: tuple[Field, ...] | None = None
         self.last_round: LastRound | None = None
         self.n_rounds = 0
         self.race = Race(problem)
@@ -243,6 +229,7 @@ class RankSearch:
             candidate_ids=self.results.keys(),
             n_too_dear=sum(not self._is_affordable(each) for each in self._above_untuned()),
             last_round=self.last_round,
+            questions=tuple(self.proposer.questions.values()),
         )
 
     def _run_rounds(self) -> None:
@@ -292,11 +279,10 @@ class RankSearch:
         return min(self.max_dev_cost, max(current, usual) * len(self.problem.dev))
 
     def _run_round(self, number: int) -> bool:
-        """Ask questions, compare forms of reasoning, or race; False if nothing could race."""
+        """Compare forms of reasoning, or race new candidates; False if nothing could race."""
         budget, race = self.problem.evaluator.budget, self.race
-        # The first rounds have the same budget, and later ones twice that of the one before.
-        doublings = 0 if number <= REASONING_ROUND else number - 2
-        full = self.first_round_budget * 2**doublings
+        # A round has twice the budget of the one before; the one on reasoning has the first's.
+        full = self.first_round_budget * (1 if number == REASONING_ROUND else 2 ** (number - 1))
         share = min(full, budget.remaining)
         end = budget.total_cost + share
         # The untuned judge comes first, on its share of the round.
@@ -304,9 +290,6 @@ class RankSearch:
         if share < MIN_ROUND_SHARE * full or size < min(FEWEST_DOCUMENTS, len(race.order)):
             return False
         race.compare(self.problem.untuned, size)
-        if number == QUESTIONS_ROUND:
-            self._ask_questions(number, end)
-            return True
         if number == REASONING_ROUND and self.problem.options.reasoning:
             self._compare_reasoning(number, end)
             return True
@@ -360,32 +343,8 @@ class RankSearch:
             lessons,
             history,
             number,
-            ask_questions=number < QUESTIONS_ROUND and len(self._bank()) < MOST_QUESTIONS,
+            ask_questions=number == 1,
         )
-
-    def _bank(self) -> tuple[Field, ...]:
-        """The questions to ask at once: those of the problem, then those proposed."""
-        bank = {field.name: field for field in self.problem.questions} | self.proposer.questions
-        return tuple(bank.values())[:MOST_QUESTIONS]
-
-    def _ask_questions(self, number: int, end: float) -> None:
-        """Ask the leader all questions at once, and then those alone that are worth asking."""
-        if not (bank := self._bank()):
-            return
-        race, budget = self.race, self.problem.evaluator.budget
-        asks_all = replace(self._parent(), questions=bank)
-        # Half of the round is for asking again without the questions that carry no weight.
-        limit = (end - budget.total_cost) / 2
-        size = min(MAX_RACE_DOCUMENTS, race.affordable(partial(race.cost, [asks_all]), limit))
-        if size < min(race.fewest, FEWEST_DOCUMENTS) or not self._is_affordable(asks_all):
-            return
-        self._record(number, race.compare(asks_all, size))
-        useful = labelled_answers(self.problem, asks_all, self.problem.train).useful()
-        if not useful:
-            return
-        self.best_questions = useful
-        if len(useful) < len(bank):
-            self._record(number, race.compare(replace(asks_all, questions=useful), size))
 
     def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:
         """Demonstration sets for this round, none before the third."""
@@ -414,23 +373,20 @@ class RankSearch:
     def _candidates(
         self, number: int, parent: Candidate, instructions: Sequence[str], sets: Sequence[DemoSet]
     ) -> list[Candidate]:
-        """The parent without demonstrations, then each kind of change to it.
+        """The parent without demonstrations, then new instructions, reasoning, demonstrations.
 
-        The kinds alternate, so that a small budget tries some of each.
+        The three kinds alternate, so that a small budget tries some of each.
         """
         # Instructions race without demonstrations, to show what they do by themselves.
         base = replace(parent, demo_set=DemoSet())
-        asked = [q for q in (None, self.best_questions) if q != parent.questions]
         forms: list[Reasoning | None] = [None, self.best_reasoning]
         if self.best_reasoning == "steps" and "questions" in self.problem.options.reasoning:
             # Sub-questions resemble steps, so they are tried if steps have done best.
             forms.append("questions")
         turns = zip_longest(
             [replace(base, instruction=text, round=number) for text in instructions],
-            [replace(base, questions=questions) for questions in asked],
             [replace(parent, reasoning=form) for form in forms if form != parent.reasoning],
-            # Nobody has answered the questions for demonstrations.
-            [replace(parent, questions=None, demo_set=demo_set) for demo_set in sets],
+            [replace(parent, demo_set=demo_set) for demo_set in sets],
         )
         candidates = [base, *(each for turn in turns for each in turn if each is not None)]
         return self._affordable(candidates, self.results.keys() | {self.problem.untuned.id})
@@ -469,16 +425,15 @@ class RankSearch:
     def _finalists(self) -> list[Candidate]:
         """The leader, its cheaper versions, and the next leaders.
 
-        The cheaper versions have no demonstrations, with and without the best form of reasoning,
-        and no questions: every row pays for these again, so dev has to show what they are worth.
+        The cheaper versions have no demonstrations, with and without the best form of reasoning:
+        every row pays for these again, so dev has to show what they are worth.
         """
         leaders = list(filter(self._is_affordable, self._above_untuned()))
         if not leaders:
             return []
         alone = replace(leaders[0], demo_set=DemoSet(), reasoning=None)
         with_form = replace(alone, reasoning=self.best_reasoning)
-        single = replace(alone, questions=None)
-        finalists = [leaders[0], alone, with_form, single, *leaders[1:]]
+        finalists = [leaders[0], alone, with_form, *leaders[1:]]
         return self._affordable(finalists, {self.problem.untuned.id})[:N_FINALISTS]
 
 
@@ -495,17 +450,15 @@ def gains_by_kind(results: Iterable[RaceResult]) -> dict[str, float]:
 def expected_gain(result: RaceResult, gains: Mapping[str, float]) -> float:
     """A candidate's gain, shrunk towards the mean gain of its kind by its error."""
     kind_gain = gains[kind_of(result.candidate)]
-    differs = result.candidate.round or result.candidate.questions
-    spread = PROPOSED_SPREAD if differs else DEMO_SPREAD
+    spread = PROPOSED_SPREAD if result.candidate.round else DEMO_SPREAD
     weight = spread**2 / (spread**2 + result.error**2)
     return kind_gain + weight * (result.gain - kind_gain)
 
 
 def kind_of(candidate: Candidate) -> str:
-    """The kind of a candidate: how its instruction, demonstrations, reasoning, questions came."""
+    """The kind of a candidate: its instruction, its set of demonstrations, its reasoning."""
     proposed = "proposed" if candidate.round else "untuned"
-    asks = "questions" if candidate.questions else "one question"
-    return f"{proposed}, {candidate.demo_set.kind}, {candidate.reasoning}, {asks}"
+    return f"{proposed}, {candidate.demo_set.kind}, {candidate.reasoning}"
 
 
 def right_reasons(evaluator: Evaluator, candidate: Candidate, items: Items) -> dict[str, str]:

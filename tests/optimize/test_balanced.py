@@ -112,7 +112,7 @@ def test_judges_that_are_no_better_ship_about_as_rarely_as_the_risk_says(documen
     rng, half = stream(0, "null", documents), documents // 2
     shipped = sum(
         gate.decision_on(
-            [[finalist(rng, half, 0.7, first).gain("balanced")] for first in (0, half)],
+            [[[finalist(rng, half, 0.7, first).gain("balanced")] for first in (0, half)]],
             "balanced",
             rng,
             RISK,

@@ -81,7 +81,7 @@ def halves(
 def verdict(
     finalists: Sequence[Finalist], goal: Goal, rng: np.random.Generator, risk: float = RISK
 ) -> gate.ShipDecision:
-    return gate.decision_on([[each.gain(goal)] for each in finalists], goal, rng, risk)
+    return gate.decision_on([[[each.gain(goal)] for each in finalists]], goal, rng, risk)
 
 
 @pytest.mark.parametrize("risk", [RISK, 0.3])
@@ -120,7 +120,7 @@ def test_a_judge_whose_scores_tie_more_is_not_taken_for_a_worse_one() -> None:
             human, *judges = tied_world(rng, 60)
             document = np.arange(human.size) // 4
             contrasts.append([contrast_judges(*judges, human, document, level="dataset")])
-        choice = gate.decision_on(contrasts, "dataset", rng)
+        choice = gate.decision_on([contrasts], "dataset", rng)
         assert choice.gain is not None
         shipped, gains = shipped + choice.ship, [*gains, choice.gain.value]
     assert shipped <= RUNS * RISK + 3.1 * (RUNS * RISK * (1 - RISK)) ** 0.5 + 1
@@ -133,7 +133,7 @@ def test_the_gain_on_both_halves_weighs_each_by_its_documents() -> None:
         [mean_of_differences(np.array(terms), [str(number) for number in range(len(terms))])]
         for terms in ([0.4], [0.0, 0.1, 0.5], [np.nan])
     ]
-    gain = gate.gain_of(contrasts, stream(0))
+    gain = gate.gain_of([contrasts], stream(0))
     assert (gain.value, gain.n_documents) == (pytest.approx(0.25), 4)
 
 
@@ -143,7 +143,7 @@ def test_the_gain_of_several_finalists_is_their_mean_and_each_documents_are_swap
     """Either finalist's mean: (.2 + .4) / 2 and .6; the second has no figure on document b."""
     both = mean_of_differences(np.array([0.2, 0.4]), ["a", "b"])
     first = mean_of_differences(np.array([0.6, np.nan]), ["a", "b"])
-    gain = gate.gain_of([[both, first]], stream(0), 0.3)
+    gain = gate.gain_of([[[both, first]]], stream(0), 0.3)
     assert (gain.value, gain.n_documents) == (pytest.approx((0.3 + 0.6) / 2), 2)
     # Document a adds .35 and b .1, so the four swaps are .45, .25, -.25 and -.45: a quarter is
     # .45, and the next one .25.
@@ -157,7 +157,7 @@ def test_labels_of_which_nearly_all_are_one_are_too_alike_to_compare_judges_over
         noise = stream(0).normal(size=30)
         sides = (human + 0.001 * noise, noise, human, np.arange(30))
         choice = gate.decision_on(
-            [[contrast_judges(*sides, level="dataset")]] * 2, "dataset", stream(1)
+            [[[contrast_judges(*sides, level="dataset")]] * 2], "dataset", stream(1)
         )
         assert choice.ship == ships
         assert ("too alike to compare" in choice.why) != ships
@@ -169,7 +169,7 @@ def test_at_a_risk_of_a_half_half_of_the_judges_ship_and_intervals_have_their_en
 ) -> None:
     rng, names = stream(0, "half"), [str(number) for number in range(documents)]
     gains = [
-        gate.gain_of([[mean_of_differences(rng.normal(size=documents), names)]], rng, 0.5)
+        gate.gain_of([[[mean_of_differences(rng.normal(size=documents), names)]]], rng, 0.5)
         for _ in range(400)
     ]
     assert all(gain.low <= gain.high for gain in gains)
@@ -222,7 +222,7 @@ def test_three_gains_and_zeros_else_are_clear_at_no_risk_below_an_eighth(documen
 
     def is_clear(risk: float) -> bool:
         return gate.gain_of(
-            [[mean_of_differences(row, names)]], stream(0, documents), risk
+            [[[mean_of_differences(row, names)]]], stream(0, documents), risk
         ).is_clear
 
     assert not is_clear(RISK)
@@ -238,7 +238,7 @@ def test_the_low_end_lies_above_zero_exactly_where_few_swaps_do_as_well() -> Non
         names = [f"d{number:03}" for number in range(20)]
         one = mean_of_differences(rng.normal(0.08, 0.2, 20), names)
         signs = np.vstack([np.ones(20), stream(7).choice([-1.0, 1.0], (gate.SWAPS, 20))])
-        own, gain = one.swapped(np.ones((1, 20)))[0], gate.gain_of([[one]], stream(7), 0.1)
+        own, gain = one.swapped(np.ones((1, 20)))[0], gate.gain_of([[[one]]], stream(7), 0.1)
         p_value = float((one.swapped(signs) >= own * (1 - 1e-9)).mean())
         assert (gain.low > 0) == (p_value <= 0.1)
 
@@ -247,7 +247,9 @@ def test_the_power_is_that_of_the_simulated_decision() -> None:
     """Rho differences of a document with standard deviation 1 / sqrt(3), as of four outputs."""
     rng, names = stream(0, "power"), [f"d{number}" for number in range(60)]
     rows = rng.normal(0.1, SPREAD / 3**0.5, (RUNS, 60))
-    clear = [gate.gain_of([[mean_of_differences(row, names)]], rng, RISK).is_clear for row in rows]
+    clear = [
+        gate.gain_of([[[mean_of_differences(row, names)]]], rng, RISK).is_clear for row in rows
+    ]
     # Three binomial standard errors of 120 draws are at most .137.
     assert power(60, 3, 0.1) == pytest.approx(np.mean(clear), abs=0.137)
 

@@ -1,0 +1,160 @@
+"""Which questions a judge is to ask beside its rating, and whether they help.
+
+All candidate questions are asked at once, of every labelled output. Each document is then scored by
+questions, weights and a threshold that the other documents teach. Questions that were written for
+labels of one half are tested on the other half, with the instruction that was found without it. So
+the gate can compare these scores with the untuned judge's as it does for every other change.
+
+What ships is a prompt with the useful questions alone, asked again, with weights from all labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from judges.prompt import Field
+from optimize.items import Items, Vector
+from optimize.search.answers import LabelledAnswers, labelled_answers, with_weights
+from optimize.search.candidates import Candidate, DemoSet
+from optimize.search.evaluator import (
+    Goal,
+    SearchProblem,
+    contrast,
+    informative_documents,
+    objective,
+)
+from optimize.search.gate import Finalist, QuestionTest
+from optimize.search.optimizer import Exploration
+from optimize.statistics.balanced import best_threshold, verdicts
+from optimize.statistics.correlations import Mask
+
+# How many questions are asked at once.
+MOST_QUESTIONS = 12
+# How many outputs of each half are asked about: more teach weights hardly better.
+MOST_OUTPUTS = 300
+# What asking costs, as a multiple of judging these outputs once with the untuned judge: all
+# questions with the instruction of either half, then the useful ones. And the largest share of the
+# search's budget that is reserved for it.
+ASKING_COST, ASKING_SHARE = 4.5, 0.35
+
+
+def asking_cost(problem: SearchProblem) -> float:
+    """What to reserve for asking questions, in the budget's unit; 0 if there are none to ask."""
+    if problem.proposer is None and not problem.questions:
+        return 0.0
+    n_outputs = sum(len(_outputs(half, problem.goal)) for half in (problem.train, problem.dev))
+    cost = ASKING_COST * n_outputs * problem.evaluator.item_cost(problem.untuned)
+    return min(cost, ASKING_SHARE * problem.evaluator.budget.remaining)
+
+
+def test_questions(
+    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
+) -> QuestionTest | None:
+    """Ask questions, and score the judges that ask them on documents that did not teach them.
+
+    Args:
+        halves: The search's task on each half of the labels; what is found on one's `train` is
+            tested on its `dev`.
+        explorations: What the optimizer found for each of them.
+
+    Returns:
+        The test, or None if there is nothing to ask, or no question is worth asking.
+
+    Raises:
+        SearchBudgetSpentError: The budget does not reach for it.
+    """
+    problem = halves[0]
+    parts = [_outputs(half.dev, problem.goal) for half in halves]
+    items = Items(tuple(item for part in parts for item in part.items))
+    problem.evaluator.scores(problem.untuned, items)
+    tests: list[tuple[Finalist, LabelledAnswers]] = []
+    for half, exploration, part in zip(halves, explorations, parts, strict=True):
+        asks_all = _with_questions(half, exploration)
+        if asks_all is None:
+            return None
+        problem.evaluator.scores(asks_all, items)
+        answers = labelled_answers(problem, asks_all, items)
+        tested = np.isin(items.document_ids, part.documents)
+        finalist = Finalist(
+            candidate=asks_all,
+            items=part,
+            scores=held_out_scores(answers, tested, problem.goal)[tested],
+            untuned=_untuned_scores(half, items, part),
+        )
+        tests.append((finalist, answers))
+        _record(half, finalist)
+    best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
+    if not (useful := answers.useful()):
+        return None
+    candidate = replace(best.candidate, questions=useful)
+    problem.evaluator.scores(candidate, items)
+    candidate = with_weights(problem, candidate, items)
+    candidate = replace(candidate, threshold=problem.threshold(candidate, items))
+    return QuestionTest(candidate=candidate, finalists=tuple(each for each, _ in tests))
+
+
+def held_out_scores(answers: LabelledAnswers, tested: Mask, goal: Goal) -> Vector:
+    """Scores of the tested rows, NaN for the others; of two values verdicts.
+
+    Each fold of the tested documents is scored by questions, weights and a threshold that all other
+    rows teach.
+    """
+    scores = np.full(len(answers.human), np.nan)
+    for fold in set(answers.fold[tested].tolist()):
+        own = tested & (answers.fold == fold)
+        others = answers.of_rows(~own)
+        weights = others.of_questions(others.useful()).weights()
+        joined = answers.joined(weights)
+        if goal == "balanced":
+            joined = verdicts(joined, best_threshold(joined[~own], answers.human[~own]))
+        scores[own] = joined[own]
+    return scores
+
+
+def _outputs(items: Items, goal: Goal) -> Items:
+    """The items to ask about: of the most informative documents first, up to a bound."""
+    documents: list[str] = []
+    n_outputs = 0
+    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
+        n_outputs += len(items.document_rows[document])
+        if documents and n_outputs > MOST_OUTPUTS:
+            break
+        documents.append(document)
+    return items.of_documents(documents)
+
+
+def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate | None:
+    """The half's best candidate without demonstrations, with all questions; None without any.
+
+    Demonstrations are left out because nobody has answered the questions for them.
+    """
+    bank: dict[str, Field] = {field.name: field for field in half.questions}
+    for field in exploration.questions:
+        bank.setdefault(field.name, field)
+    if not bank:
+        return None
+    leaders = (each for each in exploration.finalists if not each.demo_set.demos)
+    leader = replace(next(leaders, half.untuned), demo_set=DemoSet())
+    return replace(leader, questions=tuple(bank.values())[:MOST_QUESTIONS])
+
+
+def _untuned_scores(half: SearchProblem, items: Items, part: Items) -> Vector:
+    """The untuned judge's scores of a part; of two values verdicts, by the rest's threshold."""
+    scores = half.evaluator.scores(half.untuned, part)
+    if half.goal != "balanced":
+        return scores
+    rest = items.of_documents(set(items.documents) - set(part.documents))
+    return verdicts(scores, half.threshold(half.untuned, rest))
+
+
+def _record(half: SearchProblem, finalist: Finalist) -> None:
+    gain = contrast(finalist.scores, finalist.untuned, finalist.items, half.goal)
+    half.record_candidate(
+        "questions",
+        finalist.candidate,
+        value=objective(finalist.scores, finalist.items, half.goal),
+        gain=gain.value,
+        error=gain.error,
+        n_documents=len(finalist.items.documents),
+    )
