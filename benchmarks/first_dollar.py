@@ -327,8 +327,8 @@ def main() -> None:
     flags.out.parent.mkdir(parents=True, exist_ok=True)
     done: dict[tuple[object, ...], Line] = {}
     if flags.resume and flags.out.exists():
-        lines = map(json.loads, flags.out.read_text().splitlines())
-        done = {tuple(line[key] for key in KEYS): line for line in lines}
+        kept = map(json.loads, flags.out.read_text().splitlines())
+        done = {tuple(line[key] for key in KEYS): line for line in kept}
     definitions = {"no": [False], "yes": [True], "both": [False, True]}[flags.definition]
     # All others need the labels, the dollars or the untuned judge of `ours`.
     arms = dict.fromkeys(["ours", *flags.arms])
@@ -339,16 +339,12 @@ def main() -> None:
                 line = done[key] = run(*key, done.get(ours, {}))
                 print(json.dumps(line), file=file, flush=True)
                 print(json.dumps(line | {"learned": None}), file=sys.stderr)
-    here = [
-        line for key, line in done.items() if key[1] in flags.seeds and key[3] == flags.qualities
-    ]
+    lines = (line for line in done.values() if line["qualities"] == flags.qualities)
+    here = [line for line in lines if line["seed"] in flags.seeds]
     print(table(here))
-    if tuned := [line for line in here if line.get("questions")]:
-        kept, true = (mean(line[name] for line in tuned) for name in ("questions", "true_asked"))
-        print(
-            f"{len(tuned)} judges ask {kept:.1f} questions each, on {true:.1f} of "
-            f"{flags.qualities} true qualities"
-        )
+    if asking := [line for line in here if line.get("questions")]:
+        n, true = (mean(line[name] for line in asking) for name in ("questions", "true_asked"))
+        print(f"{len(asking)} judges ask {n:.1f} questions, on {true:.1f} true qualities")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import json
 import random
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -65,29 +64,25 @@ class RecordedServer(ModelServer):
     def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
         system, last = (body["messages"][place]["content"] for place in (0, -1))
         choices = {name: answers for name, answers, _ in outputs_of(system)}
-        if "instruction" in choices:
-            values = dict.fromkeys(choices, "People go by several qualities.")
-            values["instruction"] = f"Rate the summary as a careful reader would, {body['seed']}."
-            values["questions"] = "\n".join(VAIN)
-        else:
+        if any(choices.values()):
             summary = last.partition("[[ ## summary ## ]]\n")[2].partition("\n\nReply with ")[0]
-            values = {name: self.answer_to(name, of, summary) for name, of in choices.items()}
+            values = {name: self.said(name, of, summary) for name, of in choices.items()}
+        else:
+            values = dict.fromkeys(choices, f"Rate it as a careful reader would, {body['seed']}.")
+            values["questions"] = "\n".join(VAIN)
         blocks = [f"[[ ## {name} ## ]]\n{values[name]}" for name in choices]
-        alone = [str(values[name]) for name in choices] if len(choices) == 1 else None
-        text = "\n\n".join(alone or [*blocks, "[[ ## completed ## ]]"])
-        return [text] * int(body.get("n") or 1), 0
+        text = "\n\n".join([*blocks, "[[ ## completed ## ]]"])
+        alone = "".join(values.values())
+        return [text if len(choices) > 1 else alone] * int(body.get("n") or 1), 0
 
-    def answer_to(self, name: str, choices: Sequence[str], summary: str) -> str:
+    def said(self, name: str, choices: Sequence[str], summary: str) -> str:
         """The recorded rating, moved to these choices; of anything else one of them at random."""
-        if summary not in self.ratings:
-            raise ValueError("the summary was not recorded")
-        if not choices:
-            return "It reads like this."
-        quality = self.dimension if name in ("rating", "verdict") else name
-        if quality not in self.ratings[summary]:
-            return random.Random(f"{name} {summary}").choice(choices)
-        share = (self.ratings[summary][quality] - 1) / 4
-        return ascending(choices)[round(share * (len(choices) - 1))]
+        rating = self.ratings[summary].get(
+            self.dimension if name in ("rating", "verdict") else name
+        )
+        if rating is None or not choices:
+            return random.Random(f"{name} {summary}").choice(choices or ["It reads well."])
+        return ascending(choices)[round((rating - 1) / 4 * (len(choices) - 1))]
 
 
 def recorded(shared: Path, model: str) -> dict[str, dict[str, int]]:
@@ -111,7 +106,7 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
     human = rows["human"].map({1.0: "pass", 0.0: "fail"}) if pass_fail else rows["human"]
     labels[dimension] = human[taught & seen]
     line = {"model": model, "dimension": dimension, "deal": deal, "pass_fail": pass_fail}
-    server, began = RecordedServer(recorded(shared, model), dimension), time.perf_counter()
+    server = RecordedServer(recorded(shared, model), dimension)
     with tempfile.TemporaryDirectory() as name, serving(server):
         folder = Path(name)
         labels.to_json(folder / "labels.jsonl", orient="records", lines=True)
@@ -128,23 +123,19 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
             fresh = rows[~taught & systems]
             for which, each in zip(SIDES, (untuned, judge), strict=True):
                 scores = server.scores(each, fresh.to_dict("records"))
-                line[f"{which}_{place}"] = figure(scores, fresh, pass_fail)
+                line[f"{which}_{place}"] = (
+                    balanced_accuracy(verdicts(scores), fresh["human"])
+                    if pass_fail
+                    else summary_level(scores, fresh["human"], fresh["group"]).value
+                )
     return line | {
         "shipped": summary["shipped"] == "tuned",
         "questions": [field.name for field in judge.prompt.questions],
-        "seconds": round(time.perf_counter() - began, 1),
     }
 
 
-def figure(scores: Any, rows: pd.DataFrame, pass_fail: bool) -> float:
-    """Balanced accuracy, or the mean rho of documents that people do not rate alike."""
-    if pass_fail:
-        return balanced_accuracy(verdicts(scores), rows["human"])
-    return summary_level(scores, rows["human"], rows["group"]).value
-
-
 def table(lines: Sequence[Line]) -> str:
-    """Means over deals by cell, over all of them, and of the cell with the least gain."""
+    """Means over deals by cell, over all of them, and of the cell with the least gain on "seen"."""
     cells: dict[str, list[Line]] = {}
     for line in lines:
         cells.setdefault(f"{line['model']} | {line['dimension']}", []).append(line)
@@ -158,13 +149,12 @@ def table(lines: Sequence[Line]) -> str:
         for place in ("seen", "unseen"):
             both = (mean(line[f"{which}_{place}"] for line in here) for which in SIDES)
             figures += [*(f"{value:.3f}" for value in both), with_error(gains(here, place))]
+        calls, dollars = (mean(line[name] for line in here) for name in ("calls", "dollars"))
+        shipped = sum(line["shipped"] for line in here)
         kept = Counter(name for line in here for name in line["questions"]).most_common()
-        rows.append(
-            f"| {cell} | {' | '.join(figures)} | {sum(line['shipped'] for line in here)} of "
-            f"{len(here)} | {mean(line['calls'] for line in here):.0f} | "
-            f"{mean(line['dollars'] for line in here):.3f} | "
-            f"{', '.join(f'{name} {count}' for name, count in kept)} |"
-        )
+        figures += [f"{shipped} of {len(here)}", f"{calls:.0f}", f"{dollars:.3f}"]
+        figures.append(", ".join(f"{name} {count}" for name, count in kept))
+        rows.append(f"| {cell} | {' | '.join(figures)} |")
     return "\n".join(rows)
 
 
