@@ -319,8 +319,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     about = "whether the user types what earns a pass"
     parser.add_argument("--definition", choices=("no", "yes", "both"), default="both", help=about)
-    about = "how many qualities people go by"
-    parser.add_argument("--qualities", type=int, default=World.n_true, help=about)
+    parser.add_argument("--qualities", type=int, default=World.n_true, help="people go by them")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "first_dollar.jsonl")
     flags = parser.parse_args()
@@ -339,8 +338,7 @@ def main() -> None:
                 line = done[key] = run(*key, done.get(ours, {}))
                 print(json.dumps(line), file=file, flush=True)
                 print(json.dumps(line | {"learned": None}), file=sys.stderr)
-    lines = (line for line in done.values() if line["qualities"] == flags.qualities)
-    here = [line for line in lines if line["seed"] in flags.seeds]
+    here = [done[key] for key in done if key[1] in flags.seeds and key[3] == flags.qualities]
     print(table(here))
     if asking := [line for line in here if line.get("questions")]:
         n, true = (mean(line[name] for line in asking) for name in ("questions", "true_asked"))

@@ -1,15 +1,10 @@
 """What a judge gains by questions: recorded models, SummEval: python benchmarks/questions.py.
 
-A model here is what it was once recorded to answer: a rating of each summary's coherence,
-consistency, fluency and relevance, one reply each. A local server answers a judge with the recorded
-rating of the dimension, a question that is named like a quality with the rating of that, and any
-other question at random. Its proposer's instructions change nothing, and its questions are such
-others.
-
-`dspy-judges tune` gets the labels of 25 documents by 12 of 16 systems, dealt anew by each deal.
-Printed is what it hands over beside the untuned judge on the other 75 documents: the mean Spearman
-within documents, or with --pass-fail (a mean of 4 or more is a pass) the balanced accuracy. Each
-run is a line of --out as soon as it is done; --resume keeps them.
+`dspy-judges tune` gets the labels of 25 documents by 12 of 16 systems, dealt anew by each deal, and
+a local server answers as a model was once recorded to (README.md). Printed is what is handed over,
+beside the untuned judge, on the other 75 documents: the mean Spearman within documents, or with
+--pass-fail the balanced accuracy. Each run is a line of --out as soon as it is done; --resume keeps
+them.
 """
 
 import argparse
@@ -42,15 +37,9 @@ QUALITIES = ("coherence", "consistency", "fluency", "relevance")
 N_DOCUMENTS, N_SYSTEMS = 25, 12
 # Of gpt-4o-mini, for a million tokens.
 PRICE = "0.15,0.60"
-PASS = 4.0
 SIDES = ("untuned", "handed")
 # What a proposer may ask in vain.
-VAIN = (
-    "names_people: does the summary name a person",
-    "states_date: does the summary say when it happened",
-    "quotes: does the summary quote what somebody said",
-    "starts_with_topic: does the first sentence name the topic",
-)
+VAIN = ("names_people", "states_date", "quotes", "starts_with_topic")
 Line = Mapping[str, Any]
 
 
@@ -69,7 +58,7 @@ class RecordedServer(ModelServer):
             values = {name: self.said(name, of, summary) for name, of in choices.items()}
         else:
             values = dict.fromkeys(choices, f"Rate it as a careful reader would, {body['seed']}.")
-            values["questions"] = "\n".join(VAIN)
+            values["questions"] = "\n".join(f"{name}: does the summary do this" for name in VAIN)
         blocks = [f"[[ ## {name} ## ]]\n{values[name]}" for name in choices]
         text = "\n\n".join([*blocks, "[[ ## completed ## ]]"])
         alone = "".join(values.values())
@@ -77,9 +66,8 @@ class RecordedServer(ModelServer):
 
     def said(self, name: str, choices: Sequence[str], summary: str) -> str:
         """The recorded rating, moved to these choices; of anything else one of them at random."""
-        rating = self.ratings[summary].get(
-            self.dimension if name in ("rating", "verdict") else name
-        )
+        quality = self.dimension if name in ("rating", "verdict") else name
+        rating = self.ratings[summary].get(quality)
         if rating is None or not choices:
             return random.Random(f"{name} {summary}").choice(choices or ["It reads well."])
         return ascending(choices)[round((rating - 1) / 4 * (len(choices) - 1))]
@@ -93,12 +81,25 @@ def recorded(shared: Path, model: str) -> dict[str, dict[str, int]]:
     return {text: by_id[id] for id, text in zip(texts["id"], texts["summary"], strict=True)}
 
 
+def verdict(dimension: str, path: Path) -> Path:
+    """The dimension as pass or fail, in a file with questions for ratings of the qualities."""
+    subject = judges.load(dimension).subject
+    questions = {
+        other.name: {"text": other.definition, "answers": [1, 5]}
+        for other in (judges.load(name).subject for name in QUALITIES)
+        if {*other.texts} <= {*subject.texts}
+    }
+    about = {"name": dimension, "definition": subject.definition, "inputs": dict(subject.inputs)}
+    path.write_text(json.dumps({**about, "scale": ["pass", "fail"], "questions": questions}))
+    return path
+
+
 def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) -> Line:
     """Tune as a user would, then measure what is handed over where nothing was learned."""
     rows = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True)
     rows["human"] = [ratings[dimension] for ratings in rows["ratings"]]
     if pass_fail:
-        rows["human"] = (rows["human"] >= PASS).astype(float)
+        rows["human"] = (rows["human"] >= 4).astype(float)
     rng = np.random.default_rng(deal)
     taught = rows["group"].isin(rng.permutation(rows["group"].unique())[:N_DOCUMENTS])
     seen = rows["system"].isin(rng.permutation(rows["system"].unique())[:N_SYSTEMS])
@@ -110,8 +111,7 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
     with tempfile.TemporaryDirectory() as name, serving(server):
         folder = Path(name)
         labels.to_json(folder / "labels.jsonl", orient="records", lines=True)
-        definition = judges.load(dimension).subject.definition
-        subject = f"{dimension}={definition}" if pass_fail else dimension
+        subject = str(verdict(dimension, folder / "verdict.yaml")) if pass_fail else dimension
         command = ["-m", "dspy_judges", "tune", "--dimension", subject, "--seed", str(deal)]
         command += ["--data", str(folder / "labels.jsonl"), "--lm", f"openai/{model}"]
         command += ["--api-base", server.url, "--price", PRICE]
