@@ -270,7 +270,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         # A program keeps its fields, so that its saved state can be loaded into another.
         settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
-        if program.questions:
+        if len(program.answers) > 1:
             settings["max_demos"] = 0
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
@@ -381,10 +381,9 @@ class Program:
         self.text_names = tuple(self.signature.input_fields)
         outputs = self.signature.output_fields.items()
         typed = [_answer(name, info.annotation) for name, info in outputs]
-        self.questions = tuple(
-            each for each in typed if each and each.values and each.name != self.answer.name
-        )
-        self.answers = {each.name: each for each in (*self.questions, self.answer)}
+        asked = [each for each in typed if each and each.values and each.name != self.answer.name]
+        # The questions, then the answer.
+        self.answers = {each.name: each for each in (*asked, self.answer)}
         # A field written beside the answers, such as the reasoning of ChainOfThought.
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self._inputs: dict[str, Mapping[str, Any]] = {}
@@ -485,7 +484,7 @@ class Program:
             judgement = Judgement(
                 score=numbers[self.answer.name],
                 rationale=reason or None,
-                answers=numbers if self.questions else None,
+                answers=numbers if len(numbers) > 1 else None,
             ).weighted(self.weights)
         except ProgramError:
             raise
