@@ -319,16 +319,15 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     about = "whether the user types what earns a pass"
     parser.add_argument("--definition", choices=("no", "yes", "both"), default="both", help=about)
-    about = "how many qualities people go by"
-    parser.add_argument("--qualities", type=int, default=World.n_true, help=about)
+    parser.add_argument("--qualities", type=int, default=World.n_true, help="people go by them")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "first_dollar.jsonl")
     flags = parser.parse_args()
     flags.out.parent.mkdir(parents=True, exist_ok=True)
     done: dict[tuple[object, ...], Line] = {}
     if flags.resume and flags.out.exists():
-        lines = map(json.loads, flags.out.read_text().splitlines())
-        done = {tuple(line[key] for key in KEYS): line for line in lines}
+        kept = map(json.loads, flags.out.read_text().splitlines())
+        done = {tuple(line[key] for key in KEYS): line for line in kept}
     definitions = {"no": [False], "yes": [True], "both": [False, True]}[flags.definition]
     # All others need the labels, the dollars or the untuned judge of `ours`.
     arms = dict.fromkeys(["ours", *flags.arms])
@@ -339,16 +338,11 @@ def main() -> None:
                 line = done[key] = run(*key, done.get(ours, {}))
                 print(json.dumps(line), file=file, flush=True)
                 print(json.dumps(line | {"learned": None}), file=sys.stderr)
-    here = [
-        line for key, line in done.items() if key[1] in flags.seeds and key[3] == flags.qualities
-    ]
+    here = [done[key] for key in done if key[1] in flags.seeds and key[3] == flags.qualities]
     print(table(here))
-    if tuned := [line for line in here if line.get("questions")]:
-        kept, true = (mean(line[name] for line in tuned) for name in ("questions", "true_asked"))
-        print(
-            f"{len(tuned)} judges ask {kept:.1f} questions each, on {true:.1f} of "
-            f"{flags.qualities} true qualities"
-        )
+    if asking := [line for line in here if line.get("questions")]:
+        n, true = (mean(line[name] for line in asking) for name in ("questions", "true_asked"))
+        print(f"{len(asking)} judges ask {n:.1f} questions, on {true:.1f} true qualities")
 
 
 if __name__ == "__main__":

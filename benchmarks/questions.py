@@ -1,15 +1,10 @@
 """What a judge gains by questions: recorded models, SummEval: python benchmarks/questions.py.
 
-A model here is what it was once recorded to answer: a rating of each summary's coherence,
-consistency, fluency and relevance, one reply each. A local server answers a judge with the recorded
-rating of the dimension, a question that is named like a quality with the rating of that, and any
-other question at random. Its proposer's instructions change nothing, and its questions are such
-others.
-
-`dspy-judges tune` gets the labels of 25 documents by 12 of 16 systems, dealt anew by each deal.
-Printed is what it hands over beside the untuned judge on the other 75 documents: the mean Spearman
-within documents, or with --pass-fail (a mean of 4 or more is a pass) the balanced accuracy. Each
-run is a line of --out as soon as it is done; --resume keeps them.
+`dspy-judges tune` gets the labels of 25 documents by 12 of 16 systems, dealt anew by each deal, and
+a local server answers as a model was once recorded to (README.md). Printed is what is handed over,
+beside the untuned judge, on the other 75 documents: the mean Spearman within documents, or with
+--pass-fail the balanced accuracy. Each run is a line of --out as soon as it is done; --resume keeps
+them.
 """
 
 import argparse
@@ -18,7 +13,6 @@ import json
 import random
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,15 +37,9 @@ QUALITIES = ("coherence", "consistency", "fluency", "relevance")
 N_DOCUMENTS, N_SYSTEMS = 25, 12
 # Of gpt-4o-mini, for a million tokens.
 PRICE = "0.15,0.60"
-PASS = 4.0
 SIDES = ("untuned", "handed")
 # What a proposer may ask in vain.
-VAIN = (
-    "names_people: does the summary name a person",
-    "states_date: does the summary say when it happened",
-    "quotes: does the summary quote what somebody said",
-    "starts_with_topic: does the first sentence name the topic",
-)
+VAIN = ("names_people", "states_date", "quotes", "starts_with_topic")
 Line = Mapping[str, Any]
 
 
@@ -65,29 +53,24 @@ class RecordedServer(ModelServer):
     def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
         system, last = (body["messages"][place]["content"] for place in (0, -1))
         choices = {name: answers for name, answers, _ in outputs_of(system)}
-        if "instruction" in choices:
-            values = dict.fromkeys(choices, "People go by several qualities.")
-            values["instruction"] = f"Rate the summary as a careful reader would, {body['seed']}."
-            values["questions"] = "\n".join(VAIN)
-        else:
+        if any(choices.values()):
             summary = last.partition("[[ ## summary ## ]]\n")[2].partition("\n\nReply with ")[0]
-            values = {name: self.answer_to(name, of, summary) for name, of in choices.items()}
+            values = {name: self.said(name, of, summary) for name, of in choices.items()}
+        else:
+            values = dict.fromkeys(choices, f"Rate it as a careful reader would, {body['seed']}.")
+            values["questions"] = "\n".join(f"{name}: does the summary do this" for name in VAIN)
         blocks = [f"[[ ## {name} ## ]]\n{values[name]}" for name in choices]
-        alone = [str(values[name]) for name in choices] if len(choices) == 1 else None
-        text = "\n\n".join(alone or [*blocks, "[[ ## completed ## ]]"])
-        return [text] * int(body.get("n") or 1), 0
+        text = "\n\n".join([*blocks, "[[ ## completed ## ]]"])
+        alone = "".join(values.values())
+        return [text if len(choices) > 1 else alone] * int(body.get("n") or 1), 0
 
-    def answer_to(self, name: str, choices: Sequence[str], summary: str) -> str:
+    def said(self, name: str, choices: Sequence[str], summary: str) -> str:
         """The recorded rating, moved to these choices; of anything else one of them at random."""
-        if summary not in self.ratings:
-            raise ValueError("the summary was not recorded")
-        if not choices:
-            return "It reads like this."
         quality = self.dimension if name in ("rating", "verdict") else name
-        if quality not in self.ratings[summary]:
-            return random.Random(f"{name} {summary}").choice(choices)
-        share = (self.ratings[summary][quality] - 1) / 4
-        return ascending(choices)[round(share * (len(choices) - 1))]
+        rating = self.ratings[summary].get(quality)
+        if rating is None or not choices:
+            return random.Random(f"{name} {summary}").choice(choices or ["It reads well."])
+        return ascending(choices)[round((rating - 1) / 4 * (len(choices) - 1))]
 
 
 def recorded(shared: Path, model: str) -> dict[str, dict[str, int]]:
@@ -98,12 +81,25 @@ def recorded(shared: Path, model: str) -> dict[str, dict[str, int]]:
     return {text: by_id[id] for id, text in zip(texts["id"], texts["summary"], strict=True)}
 
 
+def verdict(dimension: str, path: Path) -> Path:
+    """The dimension as pass or fail, in a file with questions for ratings of the qualities."""
+    subject = judges.load(dimension).subject
+    questions = {
+        other.name: {"text": other.definition, "answers": [1, 5]}
+        for other in (judges.load(name).subject for name in QUALITIES)
+        if {*other.texts} <= {*subject.texts}
+    }
+    about = {"name": dimension, "definition": subject.definition, "inputs": dict(subject.inputs)}
+    path.write_text(json.dumps({**about, "scale": ["pass", "fail"], "questions": questions}))
+    return path
+
+
 def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) -> Line:
     """Tune as a user would, then measure what is handed over where nothing was learned."""
     rows = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True)
     rows["human"] = [ratings[dimension] for ratings in rows["ratings"]]
     if pass_fail:
-        rows["human"] = (rows["human"] >= PASS).astype(float)
+        rows["human"] = (rows["human"] >= 4).astype(float)
     rng = np.random.default_rng(deal)
     taught = rows["group"].isin(rng.permutation(rows["group"].unique())[:N_DOCUMENTS])
     seen = rows["system"].isin(rng.permutation(rows["system"].unique())[:N_SYSTEMS])
@@ -111,12 +107,11 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
     human = rows["human"].map({1.0: "pass", 0.0: "fail"}) if pass_fail else rows["human"]
     labels[dimension] = human[taught & seen]
     line = {"model": model, "dimension": dimension, "deal": deal, "pass_fail": pass_fail}
-    server, began = RecordedServer(recorded(shared, model), dimension), time.perf_counter()
+    server = RecordedServer(recorded(shared, model), dimension)
     with tempfile.TemporaryDirectory() as name, serving(server):
         folder = Path(name)
         labels.to_json(folder / "labels.jsonl", orient="records", lines=True)
-        definition = judges.load(dimension).subject.definition
-        subject = f"{dimension}={definition}" if pass_fail else dimension
+        subject = str(verdict(dimension, folder / "verdict.yaml")) if pass_fail else dimension
         command = ["-m", "dspy_judges", "tune", "--dimension", subject, "--seed", str(deal)]
         command += ["--data", str(folder / "labels.jsonl"), "--lm", f"openai/{model}"]
         command += ["--api-base", server.url, "--price", PRICE]
@@ -128,23 +123,19 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
             fresh = rows[~taught & systems]
             for which, each in zip(SIDES, (untuned, judge), strict=True):
                 scores = server.scores(each, fresh.to_dict("records"))
-                line[f"{which}_{place}"] = figure(scores, fresh, pass_fail)
+                line[f"{which}_{place}"] = (
+                    balanced_accuracy(verdicts(scores), fresh["human"])
+                    if pass_fail
+                    else summary_level(scores, fresh["human"], fresh["group"]).value
+                )
     return line | {
         "shipped": summary["shipped"] == "tuned",
         "questions": [field.name for field in judge.prompt.questions],
-        "seconds": round(time.perf_counter() - began, 1),
     }
 
 
-def figure(scores: Any, rows: pd.DataFrame, pass_fail: bool) -> float:
-    """Balanced accuracy, or the mean rho of documents that people do not rate alike."""
-    if pass_fail:
-        return balanced_accuracy(verdicts(scores), rows["human"])
-    return summary_level(scores, rows["human"], rows["group"]).value
-
-
 def table(lines: Sequence[Line]) -> str:
-    """Means over deals by cell, over all of them, and of the cell with the least gain."""
+    """Means over deals by cell, over all of them, and of the cell with the least gain on "seen"."""
     cells: dict[str, list[Line]] = {}
     for line in lines:
         cells.setdefault(f"{line['model']} | {line['dimension']}", []).append(line)
@@ -158,13 +149,12 @@ def table(lines: Sequence[Line]) -> str:
         for place in ("seen", "unseen"):
             both = (mean(line[f"{which}_{place}"] for line in here) for which in SIDES)
             figures += [*(f"{value:.3f}" for value in both), with_error(gains(here, place))]
+        calls, dollars = (mean(line[name] for line in here) for name in ("calls", "dollars"))
+        shipped = sum(line["shipped"] for line in here)
         kept = Counter(name for line in here for name in line["questions"]).most_common()
-        rows.append(
-            f"| {cell} | {' | '.join(figures)} | {sum(line['shipped'] for line in here)} of "
-            f"{len(here)} | {mean(line['calls'] for line in here):.0f} | "
-            f"{mean(line['dollars'] for line in here):.3f} | "
-            f"{', '.join(f'{name} {count}' for name, count in kept)} |"
-        )
+        figures += [f"{shipped} of {len(here)}", f"{calls:.0f}", f"{dollars:.3f}"]
+        figures.append(", ".join(f"{name} {count}" for name, count in kept))
+        rows.append(f"| {cell} | {' | '.join(figures)} |")
     return "\n".join(rows)
 
 

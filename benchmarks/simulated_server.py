@@ -69,7 +69,7 @@ class ModelServer:
         body = json.loads(await request.read())
         try:
             return web.json_response(self.answer(body))
-        except ValueError:
+        except (KeyError, ValueError):
             said = "the simulated models know the texts of their own labels alone, in their folder"
             error = {"message": said, "type": "invalid_request_error"}
             return web.json_response({"error": error}, status=400)

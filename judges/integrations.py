@@ -101,8 +101,8 @@ def inspect_scorer(judge: AnyJudge, **options: Unpack[Options]) -> Any:
             if judgement.failure is not None:
                 why = {"reason": "grader_failed", "explanation": judgement.failure}
                 return scoring.Score.unscored(answer=output, **why)
-            reasons = judgement.rationale
-            return scoring.Score(value=judgement.score, answer=output, explanation=reasons)
+            notes = {"explanation": judgement.rationale, "metadata": judgement.answers}
+            return scoring.Score(value=judgement.score, answer=output, **notes)
 
         return score
 
@@ -150,7 +150,7 @@ def dspy_metric(
 
     Texts may be in the prediction or, else, in the example. Where an optimizer selects
     demonstrations (it passes a `trace`), the metric is whether the score is `threshold` or more,
-    which a failed judgement never is. GEPA gets the judge's reasons as feedback.
+    which a failed judgement never is. GEPA gets the judge's reasons and answers as feedback.
     """
     import dspy
 
@@ -164,6 +164,8 @@ def dspy_metric(
         score = judgement.score
         if pred_name is not None:
             feedback = judgement.failure or judgement.rationale or f"score {score:.2f}"
+            for name, number in (judgement.answers or {}).items():
+                feedback += f"; {name} {number:g}"
             return dspy.Prediction(score=score, feedback=feedback)
         return score if trace is None else score >= threshold
 

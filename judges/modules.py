@@ -31,11 +31,7 @@ class Scoring(Parameter):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        choices: Sequence[Field],
-        *,
-        weights: AnswerWeights | None = None,
-        threshold: float = 0.5,
+        self, choices: Sequence[Field], weights: AnswerWeights | None = None, threshold: float = 0.5
     ) -> None:
         self.choices, self.weights, self.threshold = choices, weights, threshold
 

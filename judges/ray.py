@@ -10,6 +10,7 @@ Ray is not imported here: any engine works that pickles a callable and calls it 
 come from each worker's own environment.
 """
 
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any, Unpack
@@ -20,12 +21,14 @@ from dspy_judges.errors import OptionError
 from judges.base_judge import RowJudge
 from judges.client import Options, read_options
 from judges.client.open import check_limits
+from judges.judge import Judge
 from judges.panel import AnyJudge
 
 
 class JudgeBatch:
     """Adds the columns NAME (NaN where a judgement failed) and NAME_failure to a batch.
 
+    A judge that asks questions also adds NAME_QUESTION for each answer, its own among them.
     Each of `workers` processes gets an equal share of `max_calls` and `max_cost`. Rows after its
     share is spent are failed judgements that say so. The options are those of `Judge.score`.
     """
@@ -43,7 +46,7 @@ class JudgeBatch:
         self._judge_rows: RowJudge | None = None
 
     def __call__(self, batch: Any) -> Any:
-        """The batch, a dict of columns or a DataFrame, with the two columns added."""
+        """The batch, a dict of columns or a DataFrame, with the columns added."""
         name = self.judge.name
         if name in batch:
             raise OptionError(f"the batch has a column {name!r} already; rename it")
@@ -58,6 +61,11 @@ class JudgeBatch:
             name: np.array([each.score for each in judgements], dtype=float),
             f"{name}_failure": np.array([each.failure for each in judgements], dtype=object),
         }
+        if isinstance(self.judge, Judge) and self.judge.prompt.questions:
+            answers = [each.answers or {} for each in judgements]
+            for field in self.judge.prompt.choices:
+                numbers = [each.get(field.name, math.nan) for each in answers]
+                new_columns[f"{name}_{field.name}"] = np.array(numbers, dtype=float)
         if isinstance(batch, Mapping):
             return {**batch, **new_columns}
         return batch.assign(**new_columns)

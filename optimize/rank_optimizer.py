@@ -36,8 +36,9 @@ from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
-from judges.modules import prompt_of
-from judges.prompt import LETTERS, Prompt, encodable
+from judges.modules import ScoredProgram, Scoring, prompt_of, scoring_of
+from judges.prompt import LETTERS, Field, Prompt, encodable
+from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
 from judges.terminal import print_error
 from optimize.inputs.flags import RISK
@@ -106,6 +107,10 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     The program is any dspy.Module with one predictor whose output is a rating (int, float, a
     Literal of numbers) or one of two labels. Examples are dspy.Examples or dicts.
 
+    Other outputs of the predictor that are a Literal of numbers, one of two labels or a bool are
+    questions: they stay, and a program with weights for its answers is scored by them. A program
+    that asks questions gets no new demonstrations, because no example answers the questions.
+
     Args:
         lm: The model's name or a dspy.LM. By default the predictor's own, else the one that DSPy
             is configured with, else the embedded model.
@@ -114,7 +119,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             the program writes.
         group: The examples' field that names the document, or a text that documents have in
             common, as in group="document". By default "document_id", else "group".
-        output: The program's field to tune, if several are ratings or choices.
+        output: The field of people's ratings, if several are ratings or choices. By default the
+            answer of a judge's own program.
         level: "summary", "dataset", "system", or "auto" to choose by the examples.
         max_calls: Upper bound on the calls to both models.
         max_cost: Upper bound on US dollars.
@@ -264,6 +270,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         # A program keeps its fields, so that its saved state can be loaded into another.
         settings: dict[str, Any] = {"dimension": slug(program.answer.name), "reasoning": "none"}
         settings |= self.settings
+        if len(program.answers) > 1:
+            settings["max_demos"] = 0
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
@@ -329,6 +337,16 @@ class Answer:
         low, high = math.floor(items.human.min()), math.ceil(items.human.max())
         return tuple(range(low, max(high, low + 1) + 1, max(1, (high - low) // MAX_LEVELS)))
 
+    def field(self, field: Field, items: Items) -> Field:
+        """The program's field with the numbers that the search works with as its choices."""
+        meaning = " (1 = {}, 0 = {})".format(*self.values) if self.is_choice else ""
+        description = f"{field.description}{meaning}"
+        return replace(field, description=description, choices=self.scale(items))
+
+    def own_field(self, field: Field) -> Field:
+        """The search's field with the labels of the program as its choices."""
+        return replace(field, choices=self.values) if self.is_choice else field
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramJudge(Judge):
@@ -355,11 +373,19 @@ class Program:
         self.module = module
         ((self.path, self.predictor),) = predictors
         self.signature = self.predictor.signature
+        scoring = scoring_of(module)
+        if output is None and scoring is not None:
+            output = scoring.choices[-1].name
         self.answer = answer_of(name, self.signature, output)
+        self.weights = scoring and scoring.weights
         self.text_names = tuple(self.signature.input_fields)
-        # A field written beside the answer, such as the reasoning of ChainOfThought.
-        others = (name for name in self.signature.output_fields if name != self.answer.name)
-        self.reason = next(others, None)
+        outputs = self.signature.output_fields.items()
+        typed = [_answer(name, info.annotation) for name, info in outputs]
+        asked = [each for each in typed if each and each.values and each.name != self.answer.name]
+        # The questions, then the answer.
+        self.answers = {each.name: each for each in (*asked, self.answer)}
+        # A field written beside the answers, such as the reasoning of ChainOfThought.
+        self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self._inputs: dict[str, Mapping[str, Any]] = {}
 
     def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
@@ -398,10 +424,8 @@ class Program:
     def describe(self, items: Items) -> Judge:
         """The program as a judge, which the search tunes."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
-        scale, meaning = self.answer.scale(items), fields[self.answer.name].description
-        if self.answer.is_choice:
-            meaning += " (1 = {}, 0 = {})".format(*self.answer.values)
-        answer = replace(fields[self.answer.name], description=meaning, choices=scale)
+        choices = [each.field(fields[each.name], items) for each in self.answers.values()]
+        meaning, scale = choices[-1].description, self.answer.scale(items)
         inputs = [fields[name] for name in self.text_names]
         reasons = [fields[self.reason]] if self.reason else []
         subject = Dimension(
@@ -411,7 +435,8 @@ class Program:
             anchors=dict.fromkeys(scale, ""),
             instruction=self.signature.instructions,
         )
-        prompt = Prompt(instruction=self.signature.instructions, fields=(*inputs, *reasons, answer))
+        shown = (*inputs, *reasons, *choices)
+        prompt = Prompt(instruction=self.signature.instructions, fields=shown)
         return ProgramJudge(subject=subject, prompt=prompt)
 
     def scorer(self, models: RunModels, settings: Settings) -> JudgeItems:
@@ -455,8 +480,12 @@ class Program:
                 raise ProgramError(f"{type(module).__name__} did not call its predictor")
             prediction = trace[-1][2]
             reason = _text(prediction.get(self.reason)) if self.reason else None
-            score = self.answer.score(prediction[self.answer.name])
-            judgement = Judgement(score=score, rationale=reason or None)
+            numbers = {name: each.score(prediction[name]) for name, each in self.answers.items()}
+            judgement = Judgement(
+                score=numbers[self.answer.name],
+                rationale=reason or None,
+                answers=numbers if len(numbers) > 1 else None,
+            ).weighted(self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything
@@ -469,21 +498,36 @@ class Program:
         tokens = (sum(each.get(name, 0) for each in totals) for name in names)
         return ItemJudgement(judgement, *tokens)
 
-    def tuned(self, prompt: Prompt) -> dspy.Module:
-        """A copy of the program with the prompt's instruction and demonstrations."""
+    def tuned(
+        self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float = 0.5
+    ) -> dspy.Module:
+        """A copy of the program with the prompt's instruction and demonstrations.
+
+        With `weights` its predictions have the `score` of all answers, moved by the threshold.
+        """
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
         predictor.signature = predictor.signature.with_instructions(prompt.instruction)
         # If the search shows no demonstrations, the program keeps its own.
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
+        if weights is None:
+            return compiled
+        scoring = scoring_of(compiled)
+        if scoring is None:
+            scoring = Scoring([self.answers[each.name].own_field(each) for each in prompt.choices])
+            compiled = ScoredProgram(compiled, scoring)
+        if self.answer.values == LETTERS:  # a margin has no intercept
+            weights = replace(weights, intercept=0.0)
+        scoring.weights, scoring.threshold = weights, threshold
         return compiled
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
         """A demonstration of the search in the program's own types."""
         inputs = self._inputs[_key({name: str(demo[name]) for name in self.text_names})]
-        values = {**inputs, self.answer.name: self.answer.value(int(demo[self.answer.name]))}
-        return dspy.Example(**values).with_inputs(*self.text_names)
+        answers = {name: each for name, each in self.answers.items() if name in demo}
+        values = {name: each.value(int(demo[name])) for name, each in answers.items()}
+        return dspy.Example(**inputs, **values).with_inputs(*self.text_names)
 
 
 def answer_of(program: str, signature: Any, output: str | None = None) -> Answer:

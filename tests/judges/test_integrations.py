@@ -23,6 +23,7 @@ from judges.integrations import (
     mlflow_scorer,
 )
 from judges.judge import Judge
+from judges.questions import Question
 from judges.scoring import SamplingPlan
 
 Rows = Sequence[Mapping[str, str]]
@@ -189,6 +190,14 @@ def test_a_failed_judgement_is_nan_for_dspy_and_no_demonstration() -> None:
     gepa = metric(*blank, None, "judge", None)
     assert math.isnan(gepa.score)
     assert gepa.feedback == "summary is empty"
+
+
+def test_gepa_gets_the_answers_to_a_judge_s_questions(openai_server: OpenAIServer) -> None:
+    openai_server.judge = lambda body: "[[ ## short ## ]]\nno\n\n[[ ## rating ## ]]\n4"
+    question = Question(name="short", text="is it short")
+    metric = dspy_metric(Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question]))
+    gepa = metric(record(document="A text."), record(summary="A."), None, "judge", None)
+    assert (gepa.score, gepa.feedback) == (4.0, "score 4.00; short 0; rating 4")
 
 
 @pytest.mark.skipif(find_spec("mlflow") is None, reason="mlflow is not installed")

@@ -11,6 +11,7 @@ from openai_server import OpenAIServer
 
 import judges
 from dspy_judges.errors import OptionError
+from judges.catalog import RELEVANCE
 from judges.ray import JudgeBatch
 
 ROWS: list[dict[str, Any]] = [
@@ -47,6 +48,18 @@ def test_each_worker_spends_its_share_and_the_rows_left_say_so(openai_server: Op
     assert "the budget of 3 calls is spent" in judged["relevance_failure"].iloc[4]
     assert math.isnan(call(frame)["relevance"].iloc[0])
     assert JudgeBatch(judge, workers=4, max_cost=8.0).share == {"max_cost": 2.0}
+
+
+def test_a_judge_that_asks_questions_adds_a_column_for_each_answer(
+    openai_server: OpenAIServer,
+) -> None:
+    openai_server.judge = lambda body: "[[ ## short ## ]]\nyes\n\n[[ ## rating ## ]]\n4"
+    question = judges.Question(name="short", text="is it short")
+    judge = judges.Judge.of(RELEVANCE, lm="openai/judge-1", questions=[question])
+    judged = JudgeBatch(judge, workers=1)(pd.DataFrame(ROWS[6:8]))
+    added = judged[["relevance", "relevance_short", "relevance_rating"]]
+    assert added.iloc[0].tolist() == [4.0, 1.0, 4.0]
+    assert added.iloc[1].isna().all()
 
 
 @pytest.mark.parametrize(

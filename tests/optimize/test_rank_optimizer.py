@@ -3,11 +3,14 @@
 import re
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
+from dspy_engine import Engine
+from dspy_engine import lm_of as lm_in_process
 from openai_server import OpenAIServer
 
 import judges
@@ -55,7 +58,7 @@ def opinion(body: dict[str, Any]) -> str:
     rating = 1 + zlib.crc32(last.encode()) % 5
     if match and "stated" in system:
         rating = int(match[1])
-    values = {"rating": str(rating), "better": "AB"[rating < 3]}
+    values = {"rating": str(rating), "better": "AB"[rating < 3], "short": "yes"}
     if "json" in last.rpartition("\n\n")[2].lower():
         return f'{{"reasoning": "Because.", "rating": {rating}}}'
     blocks = [f"[[ ## {name} ## ]]\n{values.get(name, 'Because.')}" for name in asked]
@@ -243,6 +246,82 @@ def test_a_module_with_a_forward_of_its_own_stays_what_it_is(server: OpenAIServe
     with dspy.context(lm=lm_of(server)):
         prediction = tuned(document="A document.", summary="A summary of quality 2.")
     assert (prediction.rating, prediction.length) == ("2", 23)
+
+
+def test_the_other_choices_of_a_program_are_questions_that_stay(server: OpenAIServer) -> None:
+    program = dspy.Predict("document, summary -> short: Literal['yes', 'no'], rating: int")
+    optimizer = RankOptimizer(
+        lm=lm_of(server), label="score", group="source", output="rating", max_calls=800, quiet=True
+    )
+    tuned = optimizer.compile(program, trainset=EXAMPLES)
+    result = tuned.detailed_results
+    assert result.summary["shipped"] == "tuned", str(result)
+    # No example answers the question, so none is a demonstration.
+    assert not any(trial.get("demos") for trial in result.trials)
+    with dspy.context(lm=lm_of(server)):
+        prediction = tuned(document="A document.", summary="A summary of quality 2.")
+    assert (prediction.rating, prediction.short) == (2, "yes")
+
+
+def test_a_judge_that_asks_questions_is_tuned_with_its_weights(server: OpenAIServer) -> None:
+    question = judges.Question(name="short", text="is it short")
+    weights = judges.AnswerWeights(intercept=0.5, slopes={"rating": 0.5, "short": 1.0})
+    judge = replace(
+        judges.Judge.of(judges.load("relevance").subject, questions=[question]), weights=weights
+    )
+    optimizer = RankOptimizer(
+        lm=lm_of(server), label="score", group="source", max_calls=800, quiet=True
+    )
+    tuned = optimizer.compile(judge.program(), trainset=EXAMPLES)
+    result = tuned.detailed_results
+    assert result.summary["shipped"] == "tuned", str(result)
+    again = judges.Judge.from_program(tuned, judge.subject)
+    assert (again.prompt.questions, again.weights) == (judge.prompt.questions, weights)
+    with dspy.context(lm=lm_of(server)):
+        prediction = tuned(document="A document.", summary="A summary of quality 2.")
+    assert (prediction.rating, prediction.score) == (2, 0.5 + 0.5 * 2 + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "answers", "weights", "score"),
+    [
+        (
+            "short: Literal['yes', 'no'], rating: Literal['1', '2', '3']",
+            {"short": "no", "rating": "2"},
+            judges.AnswerWeights(intercept=0.5, slopes={"short": 0.5, "rating": 0.5}),
+            0.5 + 0.5 * 2,
+        ),
+        (
+            "polite: bool, tone: Literal[1, 2, 3], rating: float",
+            {"polite": True, "tone": 3, "rating": 2.5},
+            judges.AnswerWeights(intercept=0.5, slopes={"polite": 0.5, "tone": 0.1, "rating": 0.4}),
+            0.5 + 0.5 + 0.1 * 3 + 0.4 * 2.5,
+        ),
+        (
+            "shorter: Literal['A', 'B'], rating: Literal['A', 'B']",
+            {"shorter": "B", "rating": "A"},
+            # Of 1 and 0 in the search, where .25 keeps the score in [0, 1].
+            judges.AnswerWeights(intercept=0.25, slopes={"shorter": 0.25, "rating": 0.5}),
+            0.5 - 0.25,
+        ),
+    ],
+)
+def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
+    outputs: str, answers: dict[str, Any], weights: judges.AnswerWeights, score: float
+) -> None:
+    program = Program(dspy.Predict(f"text -> {outputs}"), "rating")
+    items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
+    prompt = program.describe(items).prompt
+    assert [field.name for field in prompt.choices] == list(answers)
+    blocks = [f"[[ ## {name} ## ]]\n{value}" for name, value in answers.items()]
+    model = Engine(lambda _: "\n\n".join([*blocks, "[[ ## completed ## ]]"]))
+    with dspy.context(lm=lm_in_process(model)):
+        prediction = program.tuned(prompt, weights)(text="A text.")
+    assert prediction.score == pytest.approx(score)
+    assert {name: prediction[name] for name in answers} == answers
+    # It can be tuned again: the answer is known and the weights are its own.
+    again = Program(program.tuned(prompt, weights))
+    assert (again.answer, again.weights.slopes) == (program.answer, weights.slopes)
 
 
 def test_the_page_on_dspy_runs_as_it_stands(
