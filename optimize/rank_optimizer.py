@@ -221,12 +221,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                         trials=trials,
                         scorer=program.scorer(models, settings),
                         print_line=print_line,
+                        new_questions=False,
                     )
                     result = run.search()
                 outcome = summarize(run, result, {}, time.monotonic() - start)
         compiled = student.deepcopy()
         if result.decision.ship:
-            compiled = program.tuned(result.tuned.prompt(judge.prompt))
+            tuned = result.tuned
+            compiled = program.tuned(tuned.prompt(judge.prompt), tuned.weights, tuned.threshold)
         compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
         return compiled
 
@@ -386,6 +388,7 @@ class Program:
         self.answers = {each.name: each for each in (*asked, self.answer)}
         # A field written beside the answers, such as the reasoning of ChainOfThought.
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
+        self.choices: tuple[Field, ...] = ()
         self._inputs: dict[str, Mapping[str, Any]] = {}
 
     def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
@@ -425,6 +428,7 @@ class Program:
         """The program as a judge, which the search tunes."""
         fields = {field.name: field for field in prompt_of(self.signature).fields}
         choices = [each.field(fields[each.name], items) for each in self.answers.values()]
+        self.choices = tuple(choices)
         meaning, scale = choices[-1].description, self.answer.scale(items)
         inputs = [fields[name] for name in self.text_names]
         reasons = [fields[self.reason]] if self.reason else []
@@ -485,7 +489,7 @@ class Program:
                 score=numbers[self.answer.name],
                 rationale=reason or None,
                 answers=numbers if len(numbers) > 1 else None,
-            ).weighted(self.weights)
+            ).weighted(self.weights, self.choices)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything

@@ -311,6 +311,7 @@ class SearchProblem:
         evaluator: Judges items with candidates, within its budget.
         proposer: The language model that writes instructions; None if there is none.
         questions: Questions that candidates may ask, the likeliest to help first.
+        new_questions: Whether candidates may ask others than the untuned judge does.
         goal: What to maximise.
         record_trial: Takes each trial's fields when it is made.
         print_line: Takes a line for the user.
@@ -319,6 +320,7 @@ class SearchProblem:
     evaluator: Evaluator
     proposer: Client | None = None
     questions: tuple[Field, ...] = ()
+    new_questions: bool = True
     train: Items
     dev: Items
     goal: Goal

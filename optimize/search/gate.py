@@ -305,7 +305,7 @@ def gain_of(kinds: Sequence[Halves], rng: np.random.Generator, risk: float = RIS
     if np.isnan(values).all():
         return Gain(value=np.nan, low=np.nan, high=np.nan, n_documents=0)
     best = int(np.nanargmax(values))
-    value, half_width = values[best], np.inf
+    value, half_width = float(values[best]), np.inf
     n = sum(len(mean.documents) for mean in means[best].values())
     untied = min(sum(mean.n_untied for mean in kind.values()) for kind in means if kind)
     if n > 1 and untied >= FEWEST_UNTIED:

@@ -41,7 +41,8 @@ ASKING_COST, ASKING_SHARE = 4.5, 0.35
 
 def asking_cost(problem: SearchProblem) -> float:
     """What to reserve for asking questions, in the budget's unit; 0 if there are none to ask."""
-    if problem.proposer is None and not problem.questions:
+    own = problem.evaluator.untuned.questions
+    if not (problem.questions or own or (problem.proposer and problem.new_questions)):
         return 0.0
     n_outputs = sum(len(_outputs(half, problem.goal)) for half in (problem.train, problem.dev))
     cost = ASKING_COST * n_outputs * problem.evaluator.item_cost(problem.untuned)
@@ -79,13 +80,13 @@ def test_questions(
         finalist = Finalist(
             candidate=asks_all,
             items=part,
-            scores=held_out_scores(answers, tested, problem.goal)[tested],
+            scores=held_out_scores(answers, tested, problem)[tested],
             untuned=_untuned_scores(half, items, part),
         )
         tests.append((finalist, answers))
         _record(half, finalist)
     best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
-    if not (useful := answers.useful()):
+    if not (useful := _useful(answers, problem)):
         return None
     candidate = replace(best.candidate, questions=useful)
     problem.evaluator.scores(candidate, items)
@@ -94,7 +95,7 @@ def test_questions(
     return QuestionTest(candidate=candidate, finalists=tuple(each for each, _ in tests))
 
 
-def held_out_scores(answers: LabelledAnswers, tested: Mask, goal: Goal) -> Vector:
+def held_out_scores(answers: LabelledAnswers, tested: Mask, problem: SearchProblem) -> Vector:
     """Scores of the tested rows, NaN for the others; of two values verdicts.
 
     Each fold of the tested documents is scored by questions, weights and a threshold that all other
@@ -104,12 +105,17 @@ def held_out_scores(answers: LabelledAnswers, tested: Mask, goal: Goal) -> Vecto
     for fold in set(answers.fold[tested].tolist()):
         own = tested & (answers.fold == fold)
         others = answers.of_rows(~own)
-        weights = others.of_questions(others.useful()).weights()
+        weights = others.of_questions(_useful(others, problem)).weights()
         joined = answers.joined(weights)
-        if goal == "balanced":
+        if problem.goal == "balanced":
             joined = verdicts(joined, best_threshold(joined[~own], answers.human[~own]))
         scores[own] = joined[own]
     return scores
+
+
+def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ...]:
+    """The questions worth asking, or all of them if the judge's questions are fixed."""
+    return answers.useful() if problem.new_questions else answers.fields[:-1]
 
 
 def _outputs(items: Items, goal: Goal) -> Items:
@@ -129,8 +135,11 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate 
 
     Demonstrations are left out because nobody has answered the questions for them.
     """
-    bank: dict[str, Field] = {field.name: field for field in half.questions}
-    for field in exploration.questions:
+    questions = half.evaluator.untuned.questions
+    if half.new_questions:
+        questions = (*questions, *half.questions, *exploration.questions)
+    bank: dict[str, Field] = {}
+    for field in questions:
         bank.setdefault(field.name, field)
     if not bank:
         return None

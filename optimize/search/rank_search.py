@@ -343,7 +343,7 @@ class RankSearch:
             lessons,
             history,
             number,
-            ask_questions=number == 1,
+            ask_questions=number == 1 and self.problem.new_questions,
         )
 
     def _demo_sets(self, number: int, parent: Candidate) -> list[DemoSet]:

@@ -169,7 +169,10 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """A run while its models are open; `scorer` judges items with any prompt of the search's."""
+    """A run while its models are open; `scorer` judges items with any prompt of the search's.
+
+    Without `new_questions` candidates ask what the untuned judge asks.
+    """
 
     prepared: PreparedRun
     folder: Path
@@ -178,6 +181,7 @@ class ActiveRun:
     trials: Trials
     scorer: JudgeItems
     print_line: PrintLine
+    new_questions: bool = True
 
     @property
     def judge(self) -> Judge:
@@ -194,6 +198,7 @@ class ActiveRun:
         trials: Trials,
         scorer: JudgeItems,
         print_line: PrintLine,
+        new_questions: bool = True,
     ) -> "ActiveRun":
         """Plan the budget and return the run.
 
@@ -219,6 +224,7 @@ class ActiveRun:
             trials=trials,
             scorer=scorer,
             print_line=print_line,
+            new_questions=new_questions,
         )
 
     @cached_property
@@ -238,7 +244,8 @@ class ActiveRun:
         return SearchProblem(
             evaluator=self.evaluator,
             proposer=self.models.language_proposer,
-            questions=self._questions(),
+            questions=self._questions() if self.new_questions else (),
+            new_questions=self.new_questions,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
             goal="balanced" if prepared.objective == "balanced" else prepared.level,
