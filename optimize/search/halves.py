@@ -16,7 +16,13 @@ from optimize.search.evaluator import (
     objective,
 )
 from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
-from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer
+from optimize.search.optimizer import (
+    CrossFit,
+    Exploration,
+    LastRound,
+    Optimizer,
+    find_optimizer,
+)
 from optimize.search.questions import asking_cost, test_questions
 from optimize.statistics.balanced import best_threshold, verdicts
 
@@ -45,7 +51,8 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     explorations: list[Exploration] = []
     finalists: list[list[Finalist]] = []
-    with budget.reserving(asking_cost(problem)), suppress(*SPENT):
+    reserve = asking_cost(problem, proposes=optimizer is find_optimizer("rank"))
+    with budget.reserving(reserve), suppress(*SPENT):
         most = budget.limit
         for half in halves:
             budget.limit = most if explorations else budget.total_cost + budget.remaining / 2

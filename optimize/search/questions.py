@@ -39,10 +39,13 @@ MOST_OUTPUTS = 300
 ASKING_COST, ASKING_SHARE = 4.5, 0.35
 
 
-def asking_cost(problem: SearchProblem) -> float:
-    """What to reserve for asking questions, in the budget's unit; 0 if there are none to ask."""
-    own = problem.evaluator.untuned.questions
-    if not (problem.questions or own or (problem.proposer and problem.new_questions)):
+def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
+    """What to reserve for asking questions, in the budget's unit; 0 if there are none to ask.
+
+    `proposes` says that the optimizer has a proposer write questions.
+    """
+    proposes = proposes and problem.new_questions and problem.proposer is not None
+    if not (problem.questions or problem.evaluator.untuned.questions or proposes):
         return 0.0
     n_outputs = sum(len(_outputs(half, problem.goal)) for half in (problem.train, problem.dev))
     cost = ASKING_COST * n_outputs * problem.evaluator.item_cost(problem.untuned)
