@@ -284,8 +284,9 @@ def test_a_score_never_leaves_the_scale(parts: list[float], numbers: tuple[float
 
 def test_the_decisive_answer_is_the_one_that_moved_the_score_furthest_to_its_side() -> None:
     # From the middles .5, 2 and 3: 1 * .5, 0.5 * 1 * -1 and 0.5 * 2 sum to 1, the upper side.
-    assert WEIGHTS.decisive({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating"
-    assert WEIGHTS.decisive({"deadline": 0, "tone": 1.5, "rating": 3}, CHOICES) == "deadline"
+    assert WEIGHTS.decisive({"deadline": 1, "tone": 1, "rating": 5}, CHOICES) == "rating = 5"
+    answers = {"deadline": 0, "tone": 1.5, "rating": 3}
+    assert WEIGHTS.decisive(answers, CHOICES) == "deadline = no"
 
 
 BAD_WEIGHTS: list[tuple[dict[str, float], float, str]] = [
