@@ -38,6 +38,9 @@ RANKS_LEARNED = 3
 # The gain that a judge needs for each further multiple of the untuned judge's price: at 2.5 times
 # the price it needs .03.
 GAIN_FOR_COST = 0.02
+# The chance of a difference between the rates that is called clear, and how many times a clear fall
+# of one rate the other has to rise.
+CLEARLY, RISE_FOR_FALL = 0.05, 2.0
 UNTUNED = "Shipped: the untuned judge."
 GOES_ON = "The same command again with a larger limit goes on from there."
 
@@ -145,6 +148,9 @@ def decide(
         gain_of_tuned = gains[tuned.id]
     if decision.ship:
         decision = _weigh_cost(problem, decision, tuned, gain_of_tuned)
+    if decision.ship and goal == "balanced":
+        own = [each for each in finalists if each.candidate.id == tuned.id]
+        decision = weigh_rates(decision, own or list(chain(*asking)))
     if gain := decision.gain:
         problem.record(
             "gate",
@@ -172,6 +178,40 @@ def _weigh_cost(
         f"that ({GAIN_FOR_COST:g} for each further multiple). --ship tuned ships it all the same."
     )
     return replace(decision, ship=False, why=why)
+
+
+def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecision:
+    """The decision to ship, reversed if fails or passes are judged clearly worse for too little.
+
+    A judge may gain on the average by raising false alarms. So a rate that falls clearly, by a sign
+    test of the outputs on which the judges differ, has to be paid for twice by the other rate.
+    """
+    from scipy.stats import binomtest
+
+    human = np.concatenate([each.items.human for each in tested])
+    tuned, untuned = (
+        np.concatenate([getattr(each, side) for each in tested]) for side in ("scores", "untuned")
+    )
+    known = ~np.isnan(tuned) & ~np.isnan(untuned)
+    changes: Vector = (tuned == human).astype(float) - (untuned == human)
+    rates = {
+        word: changes[known & (human == label)] for word, label in (("fails", 0), ("passes", 1))
+    }
+    for word, other in (("fails", "passes"), ("passes", "fails")):
+        n_worse, n_better = int((rates[word] < 0).sum()), int((rates[word] > 0).sum())
+        if not (n_worse > n_better and rates[other].size):
+            continue
+        fall, rise = -rates[word].mean(), rates[other].mean()
+        test = binomtest(n_worse, n_worse + n_better, alternative="greater")
+        if test.pvalue < CLEARLY and rise < RISE_FOR_FALL * fall:
+            why = (
+                f"{UNTUNED} Tuning passed the test, but of {rates[word].size} {word} the tuned "
+                f"judge gets {n_worse} wrong that the untuned judge gets right, and {n_better} "
+                f"the other way round. For that the {other} would have to gain twice as much as "
+                f"the {word} lose. --ship tuned ships it all the same."
+            )
+            return replace(decision, ship=False, why=why)
+    return decision
 
 
 def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:

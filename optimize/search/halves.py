@@ -23,7 +23,7 @@ from optimize.search.optimizer import (
     Optimizer,
     find_optimizer,
 )
-from optimize.search.questions import asking_cost, test_questions
+from optimize.search.questions import ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
 SPENT = BudgetSpentError, SearchBudgetSpentError
@@ -67,7 +67,7 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
         nothing = Exploration(finalists=(), candidate_ids=())
         found = [*explorations, nothing, nothing][: len(halves)]
         with suppress(*SPENT):
-            questions = test_questions(halves, found)
+            questions = ask_questions(halves, found)
     ids = {name for each in explorations for name in each.candidate_ids}
     n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
     n_tried += len({each.candidate.id for each in questions.finalists}) if questions else 0

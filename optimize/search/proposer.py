@@ -137,7 +137,9 @@ VERDICT_PROPOSER = replace(
     ),
 )
 _HEADER = re.compile(rf"^[ \t*]*{FIELD_HEADER.pattern}[*:]*", re.MULTILINE)
-_QUESTION = re.compile(r"^\W*(?P<name>[A-Za-z][\w -]{0,60}?)[\s*_`]*:[\s*_`]*(?P<text>\S.*)$")
+_QUESTION = re.compile(
+    r"^\W*(?:\d+\W+)?(?P<name>[A-Za-z][\w -]{0,60}?)[\s*_`]*:[\s*_`]*(?P<text>\S.*)$"
+)
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 
 # A reply or an instruction, or why there is none.

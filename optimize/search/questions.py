@@ -52,7 +52,7 @@ def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
     return min(cost, ASKING_SHARE * problem.evaluator.budget.remaining)
 
 
-def test_questions(
+def ask_questions(
     halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
 ) -> QuestionTest | None:
     """Ask questions, and score the judges that ask them on documents that did not teach them.

@@ -40,6 +40,7 @@ from optimize.search.evaluator import (
 )
 from optimize.search.optimizer import N_FINALISTS
 from optimize.search.power import chance_of_gain
+from optimize.search.questions import ASKING_COST, MOST_OUTPUTS
 from optimize.tuning.models import PROBES, PROPOSALS, PURPOSES, SEARCH, TEST, check_prices
 from optimize.tuning.parts import Labels, PreparedRun
 from optimize.tuning.settings import Settings
@@ -266,7 +267,8 @@ def plan_budget(
         n_judged = (search.limit - n_proposals * proposal_cost) / item_cost
         if settings.optimizer == "rank":
             raced = min(1.0, MAX_RACE_DOCUMENTS / len(labels.train.documents)) * len(labels.train)
-            usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned
+            n_asked = min(n_learned, 2 * MOST_OUTPUTS)
+            usual = USUAL_RACES * raced + (1 + N_FINALISTS) * n_learned + ASKING_COST * n_asked
             price_ratio = min(USUAL_DEARER, max(1.0, n_judged / usual))
             n_judged = min(usual, n_judged / price_ratio)
     counts = {SEARCH: n_judged, TEST: 2 * n_measured, PROBES: n_probes}
@@ -302,7 +304,8 @@ def _limit(
         least += len(labels.dev) * item_cost
         least = (1 + FINALISTS_AT_LEAST) * least + LEAST_SEARCH * raced
         least += LEAST_PROPOSALS * proposal_cost
-        default = least + DEFAULT_SEARCH * raced
+        asking = ASKING_COST * min(len(labels.learned), 2 * MOST_OUTPUTS) * item_cost
+        default = least + DEFAULT_SEARCH * raced + asking
     # Of each flag its value, what one of it buys in the unit less the margin, and its decimals.
     max_cost = settings.max_cost if unit == "dollars" else None
     flags = (

@@ -509,6 +509,9 @@ def _freeze(
         "candidates_tried": result.n_tried,
         "budget": {name: summary[name] for name in ("lm_calls", "proposer_calls", "cost_usd")},
     }
+    answers = {"answers": summary["answers"]} if "answers" in summary else {}
+    if outcome.shipped == "tuned":
+        provenance |= answers
     provenance |= _tested(measured[outcome.shipped]["test"])
     run.frozen(_shipped(result), provenance).save(run.folder / JUDGE, overwrite=True)
     (run.folder / TUNED).unlink(missing_ok=True)
@@ -517,7 +520,7 @@ def _freeze(
     why = f"tuned, but not shipped: {untuned_reason(result.decision)}"
     # "seed" would say that it learned from no labels.
     tuned = {name: value for name, value in provenance.items() if name != "shipped"}
-    tuned |= {"why": why, **_tested(measured["tuned"]["test"])}
+    tuned |= {"why": why, **answers, **_tested(measured["tuned"]["test"])}
     run.frozen(result.tuned, tuned).save(run.folder / TUNED, overwrite=True)
     return replace(outcome, tuned_file=TUNED)
 

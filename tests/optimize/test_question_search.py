@@ -1,0 +1,311 @@
+"""What a judge is to ask: weights from labels, questions worth asking, and how they are tested."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from behaving_model import Model
+from hypothesis import given
+from hypothesis import strategies as st
+from search_world import SEED, Searched, problem_of, shuffled, world
+
+from judges import Question
+from judges.judgement import Judgement
+from judges.prompt import LETTERS, Field, Prompt
+from optimize.items import Items
+from optimize.search import gate
+from optimize.search.answers import LabelledAnswers
+from optimize.search.candidates import Candidate
+from optimize.search.evaluator import ItemJudgement, SearchBudgetSpentError, SearchProblem
+from optimize.search.halves import search_halves
+from optimize.search.optimizer import Exploration, find_optimizer
+from optimize.search.proposer import Proposer
+from optimize.search.questions import ask_questions, held_out_scores
+from optimize.statistics.intervals import mean_of_differences, stream
+
+NOTHING = Exploration(finalists=(), candidate_ids=())
+# People value kindness and candour alone (`search_world.world`).
+TRUE = {"kind", "candid"}
+NOISE = ("rhymes", "long")
+QUESTIONS = tuple(
+    Question(name=name, text=f"is it {name}", answers=(1, 2, 3, 4, 5)).field
+    for name in (*NOISE, *sorted(TRUE))
+)
+
+
+def answers_to(fields: Sequence[Field], values: Sequence[float], item_id: str) -> dict[str, float]:
+    """A true answer to the true questions, with some noise, and noise to the others."""
+    qualities = {"kind": values[0], "candid": values[4], "rating": float(np.mean(values))}
+    drawn = {
+        field.name: stream(0, field.name, item_id).normal(qualities.get(field.name, 0.5), 0.1)
+        for field in fields
+    }
+    return {name: float(np.clip(1 + 4 * value, 1, 5)) for name, value in drawn.items()}
+
+
+def judge(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
+    """Rates by all six qualities, and answers what it is asked."""
+    judged = []
+    for item in items:
+        values = [float(part.split("=")[1]) for part in item.texts["text"].split()]
+        answers = answers_to(prompt.choices, values, item.id)
+        judged.append(
+            ItemJudgement(
+                Judgement(score=answers["rating"], answers=answers if prompt.questions else None)
+            )
+        )
+    return judged
+
+
+def searched(
+    train: Items, dev: Items, questions: tuple[Field, ...] = QUESTIONS, **settings: Any
+) -> Searched:
+    trials: list[dict[str, Any]] = []
+    problem = problem_of(train, dev, by=judge, trials=trials, **settings)
+    problem = replace(problem, questions=questions)
+    return Searched(search_halves(find_optimizer("rank"), problem), trials, problem.evaluator)
+
+
+def halves_of(problem: SearchProblem) -> tuple[SearchProblem, SearchProblem]:
+    return problem, replace(problem, train=problem.dev, dev=problem.train)
+
+
+def labelled(
+    columns: dict[str, Any], human: Any, documents: Any, choices: tuple[Any, ...] = (1, 2, 3, 4, 5)
+) -> LabelledAnswers:
+    fields = tuple(
+        Field(name=name, description=name, role="output", choices=choices) for name in columns
+    )
+    documents = np.asarray(documents)
+    return LabelledAnswers(
+        answers=np.column_stack(list(columns.values())).astype(float),
+        human=np.asarray(human, float),
+        group=documents,
+        fold=documents % 5,
+        fields=fields,
+    )
+
+
+# --- weights
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    choices=st.sampled_from([(1, 2, 3, 4, 5), ("yes", "no"), LETTERS]),
+    reverse=st.booleans(),
+)
+def test_weights_are_never_negative_and_their_scores_stay_on_the_scale(
+    seed: int, choices: tuple[Any, ...], reverse: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    low, high = {1: (1, 5), "yes": (0, 1), "A": (-1, 1)}[choices[0]]
+    columns = {name: rng.uniform(low, high, 40) for name in ("first", "second", "own")}
+    human = rng.uniform(low, high, 40) + (-1 if reverse else 1) * columns["first"]
+    answers = labelled(columns, human, np.repeat(np.arange(10), 4), choices)
+    weights = answers.weights()
+    assert weights.problem(answers.fields) is None
+    assert all(slope > 0 for slope in weights.slopes.values())
+    joined = answers.joined(weights)
+    assert np.clip(joined, low, high) == pytest.approx(joined, abs=1e-6)
+
+
+def test_an_answer_that_decides_for_people_gets_most_of_the_weight_and_noise_is_not_asked() -> None:
+    rng, documents = np.random.default_rng(0), np.repeat(np.arange(25), 8)
+    truth, own = rng.normal(3, 0.8, 200), rng.normal(3, 0.8, 200)
+    noise = {f"noise_{n}": rng.integers(1, 6, 200) for n in range(6)}
+    columns = {"true": truth, **noise, "own": own}
+    answers = labelled(columns, truth + 0.5 * own + rng.normal(0, 0.3, 200), documents)
+    assert [field.name for field in answers.useful()] == ["true"]
+    shares = (
+        answers.of_questions(answers.useful())
+        .weights()
+        .shares(answers.of_questions(answers.useful()).fields)
+    )
+    # The labels are made of twice as much of the true answer as of the judge's own.
+    assert shares["true"] == pytest.approx(2 / 3, abs=0.1)
+
+
+def test_where_nothing_is_known_the_own_rating_counts_alone() -> None:
+    rng = np.random.default_rng(1)
+    columns = {"other": rng.uniform(1, 5, 40), "own": rng.uniform(1, 5, 40)}
+    flat = labelled(columns, np.full(40, 3.0), np.repeat(np.arange(10), 4))
+    assert set(flat.weights().slopes) == {"own"}
+    assert flat.useful() == ()
+    failed = labelled({"other": [np.nan] * 4, "own": [1, 2, 3, 4]}, [1, 2, 3, 4], [0, 0, 1, 1])
+    assert failed.weights().slopes == {"own": 1.0}
+    assert np.isnan(failed.joined(failed.weights())).all()
+
+
+def test_a_documents_own_labels_have_no_part_in_its_scores() -> None:
+    items = world(20)
+    prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
+    judgements = [one.judgement for one in judge(prompt, items.items)]
+    answers = LabelledAnswers.of(prompt, items, judgements, "summary")
+    problem = problem_of(items, items, by=judge)
+    everything = np.ones(len(items), bool)
+    scores = held_out_scores(answers, everything, problem)
+    for fold in range(5):
+        own = answers.fold == fold
+        changed = replace(answers, human=np.where(own, 6 - answers.human, answers.human))
+        assert held_out_scores(changed, everything, problem)[own] == pytest.approx(scores[own])
+
+
+# --- the search
+
+
+def test_questions_that_decide_for_people_are_found_weighed_and_ship() -> None:
+    found = searched(world(20), world(20, first=100))
+    tuned = found.result.tuned
+    assert {field.name for field in tuned.questions or ()} == TRUE
+    assert tuned.weights is not None
+    assert set(tuned.weights.slopes) == {*TRUE, "rating"}
+    assert found.result.decision.ship
+    assert [len(trial["questions"]) for trial in found.of_stage("questions")] == [4, 4]
+
+
+def test_each_question_is_asked_once_of_an_output() -> None:
+    asked: list[tuple[tuple[str, ...], str]] = []
+
+    def watch(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
+        names = tuple(field.name for field in prompt.questions)
+        asked.extend((names, item.id) for item in items)
+        return judge(prompt, items)
+
+    problem = replace(problem_of(world(6), world(6, first=50), by=watch), questions=QUESTIONS)
+    test = ask_questions(
+        (problem, replace(problem, train=problem.dev, dev=problem.train)), [NOTHING] * 2
+    )
+    assert test is not None
+    assert len(asked) == len(set(asked)) == 3 * 12 * 8  # untuned, all questions, the useful ones
+
+
+def test_shuffled_labels_ship_no_questions() -> None:
+    shipped = sum(
+        searched(
+            shuffled(world(12, seed=n), n), shuffled(world(12, first=50, seed=n), n)
+        ).result.decision.ship
+        for n in range(20)
+    )
+    assert shipped <= 6  # the risk is .10; chance exceeds this once in 400
+
+
+def test_a_budget_that_does_not_reach_for_questions_leaves_the_rest_of_the_search() -> None:
+    problem = replace(
+        problem_of(world(8), world(8, first=50), by=judge, calls=200), questions=QUESTIONS
+    )
+    halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
+    with pytest.raises(SearchBudgetSpentError):
+        ask_questions(halves, [NOTHING] * 2)
+    found = searched(world(8), world(8, first=50), calls=200)
+    assert not found.result.decision.ship
+    assert found.result.tuned.questions is None
+
+
+def test_a_judge_whose_questions_are_fixed_keeps_them_all() -> None:
+    prompt = replace(SEED, fields=(*SEED.inputs, *QUESTIONS, SEED.answer))
+    problem = problem_of(world(20), world(20, first=100), by=judge)
+    problem = replace(
+        problem, evaluator=replace(problem.evaluator, untuned=prompt), new_questions=False
+    )
+    found = search_halves(find_optimizer("rank"), problem)
+    assert found.tuned.questions == QUESTIONS
+    assert found.decision.ship
+    assert found.tuned.weights
+
+
+# --- the gate
+
+
+def test_of_two_kinds_the_better_is_tested_and_a_second_that_is_equal_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    names = [f"d{n}" for n in range(30)]
+    weak, strong = (mean_of_differences(rng.normal(mean, 0.2, 30), names) for mean in (0, 0.2))
+    alone = gate.gain_of([[[strong]]], stream(0))
+    assert gate.gain_of([[[strong]], [[strong]]], stream(0)) == alone
+    both = gate.gain_of([[[weak]], [[strong]]], stream(0))
+    assert (both.kind, both.value) == (1, alone.value)
+    # The larger of two means is larger by chance as well, so the interval is wider.
+    assert both.low <= alone.low
+
+
+def verdict_test(worse: int, better: int, gained: int) -> gate.ShipDecision:
+    """Of 40 fails so many get worse or better, and so many of 40 passes better."""
+    human = np.repeat([0.0, 1.0], 40)
+    items = world(80, 1)
+    items = Items(
+        tuple(replace(item, human=float(h)) for item, h in zip(items.items, human, strict=True))
+    )
+    untuned, tuned = human.copy(), human.copy()
+    tuned[:worse] = 1
+    untuned[worse : worse + better] = 1
+    untuned[40 : 40 + gained] = 0
+    finalist = gate.Finalist(
+        candidate=Candidate(instruction="x"), items=items, scores=tuned, untuned=untuned
+    )
+    return gate.weigh_rates(gate.ShipDecision(ship=True, why=""), [finalist])
+
+
+@pytest.mark.parametrize(
+    ("worse", "better", "gained", "ships"),
+    [
+        (0, 5, 0, True),
+        (4, 0, 4, True),  # four of four one way: chance .0625
+        (5, 0, 5, False),  # .03, and the passes gain as much as the fails lose
+        (5, 0, 9, False),
+        (5, 0, 10, True),  # twice as much
+        (9, 6, 0, True),
+    ],
+)
+def test_a_rate_that_falls_clearly_is_paid_for_twice_by_the_other(
+    worse: int, better: int, gained: int, ships: bool
+) -> None:
+    decision = verdict_test(worse, better, gained)
+    assert decision.ship == ships
+    assert ships or f"of 40 fails the tuned judge gets {worse} wrong" in decision.why
+
+
+# --- the proposer's questions
+
+
+def proposed_questions(lines: str, **settings: Any) -> dict[str, Field]:
+    reply = f"[[ ## instruction ## ]]\nRate the kindness.\n\n[[ ## questions ## ]]\n{lines}"
+    problem = problem_of(world(4), world(4, first=9), proposer=Model(lambda *_: reply), **settings)
+    assert problem.proposer
+    proposer = Proposer(problem, problem.proposer)
+    proposer.propose("Rate.", ["a lesson"], [], 1, ask_questions=True)
+    return proposer.questions
+
+
+def test_a_proposers_questions_are_read_line_by_line() -> None:
+    questions = proposed_questions(
+        "- **kind words**: does it use kind words?\n2. Candid: is it candid?\nno question here\n"
+        "text: is the text good\nfifth: is beyond the fourth line"
+    )
+    assert {name: field.description for name, field in questions.items()} == {
+        "kind_words": "does it use kind words?",
+        "candid": "is it candid?",
+    }
+    assert {field.choices for field in questions.values()} == {("yes", "no")}
+
+
+def test_a_question_that_copies_a_labelled_text_is_not_kept() -> None:
+    words = " ".join(world(4).items[0].texts["text"].replace("=", " ").split()[:12])
+    assert proposed_questions(f"copied: does it say {words}") == {}
+
+
+def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added() -> None:
+    asked: list[str] = []
+
+    def write(prompt: str, *_: Any) -> str:
+        asked.append(prompt)
+        return "[[ ## instruction ## ]]\nRate the kindness."
+
+    problem = problem_of(world(12), world(12, first=50), by=judge, proposer=Model(write))
+    search_halves(find_optimizer("rank"), problem)
+    assert any("[[ ## questions ## ]]" in prompt for prompt in asked)
+    asked.clear()
+    search_halves(find_optimizer("rank"), replace(problem, new_questions=False))
+    assert asked
+    assert not any("[[ ## questions ## ]]" in prompt for prompt in asked)
