@@ -94,19 +94,28 @@ def verdict(dimension: str, path: Path) -> Path:
     return path
 
 
-def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) -> Line:
+def run(
+    model: str,
+    dimension: str,
+    deal: int,
+    pass_fail: bool,
+    n_documents: int,
+    n_systems: int,
+    shared: Path,
+) -> Line:
     """Tune as a user would, then measure what is handed over where nothing was learned."""
     rows = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True)
     rows["human"] = [ratings[dimension] for ratings in rows["ratings"]]
     if pass_fail:
         rows["human"] = (rows["human"] >= 4).astype(float)
     rng = np.random.default_rng(deal)
-    taught = rows["group"].isin(rng.permutation(rows["group"].unique())[:N_DOCUMENTS])
-    seen = rows["system"].isin(rng.permutation(rows["system"].unique())[:N_SYSTEMS])
+    taught = rows["group"].isin(rng.permutation(rows["group"].unique())[:n_documents])
+    seen = rows["system"].isin(rng.permutation(rows["system"].unique())[:n_systems])
     labels = rows[taught & seen][["id", "group", "system", "document", "summary"]]
     human = rows["human"].map({1.0: "pass", 0.0: "fail"}) if pass_fail else rows["human"]
     labels[dimension] = human[taught & seen]
-    line = {"model": model, "dimension": dimension, "deal": deal, "pass_fail": pass_fail}
+    line: dict[str, Any] = {"model": model, "dimension": dimension, "deal": deal}
+    line |= {"pass_fail": pass_fail, "documents": n_documents, "systems": n_systems}
     server = RecordedServer(recorded(shared, model), dimension)
     with tempfile.TemporaryDirectory() as name, serving(server):
         folder = Path(name)
@@ -119,6 +128,9 @@ def run(model: str, dimension: str, deal: int, pass_fail: bool, shared: Path) ->
         line |= {"calls": server.n_requests.total(), "dollars": summary["cost_usd"]}
         judge = judges.load(str(folder / "run"))
         untuned = replace(judges.Judge.of(judge.subject, lm=judge.lm), plan=judge.plan)
+        if seen.all():  # new systems are then those that tuning itself has held out
+            split = json.loads((folder / "run" / "splits.json").read_text())
+            seen = ~rows["system"].isin(split["held_out_systems"])
         for place, systems in (("seen", seen), ("unseen", ~seen)):
             fresh = rows[~taught & systems]
             for which, each in zip(SIDES, (untuned, judge), strict=True):
@@ -167,6 +179,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=MODELS)
     parser.add_argument("--dimensions", nargs="*", default=list(QUALITIES), choices=QUALITIES)
     parser.add_argument("--deals", nargs="*", type=int, default=list(range(10)))
+    parser.add_argument("--documents", type=int, default=N_DOCUMENTS)
+    parser.add_argument("--systems", type=int, default=N_SYSTEMS)
     parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
@@ -176,9 +190,10 @@ def main() -> None:
     lines: list[Line] = []
     if flags.resume and flags.out.exists():
         lines = [json.loads(line) for line in flags.out.read_text().splitlines()]
-    keys = ("model", "dimension", "deal", "pass_fail")
+    keys = ("model", "dimension", "deal", "pass_fail", "documents", "systems")
     done = {tuple(line[key] for key in keys) for line in lines}
-    cells = itertools.product(flags.models, flags.dimensions, flags.deals, [flags.pass_fail])
+    size = [flags.pass_fail], [flags.documents], [flags.systems]
+    cells = itertools.product(flags.models, flags.dimensions, flags.deals, *size)
     with flags.out.open("a" if flags.resume else "w") as file:
         for cell in cells:
             if cell not in done:
