@@ -79,6 +79,8 @@ def ask_questions(
             return None
         problem.evaluator.scores(asks_all, items)
         answers = labelled_answers(problem, asks_all, items)
+        if not _useful(answers, problem):
+            return None
         tested = np.isin(items.document_ids, part.documents)
         finalist = Finalist(
             candidate=asks_all,
@@ -89,9 +91,7 @@ def ask_questions(
         tests.append((finalist, answers))
         _record(half, finalist)
     best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
-    if not (useful := _useful(answers, problem)):
-        return None
-    candidate = replace(best.candidate, questions=useful)
+    candidate = replace(best.candidate, questions=_useful(answers, problem))
     problem.evaluator.scores(candidate, items)
     candidate = with_weights(problem, candidate, items)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))
