@@ -85,6 +85,13 @@ class _Data(_Split):
     constructed: bool = False
 
 
+class _Answer(Struct):
+    """One answer of a tuned judge, and what its figure would lose without the question."""
+
+    name: Word
+    loss: float | None = None
+
+
 _Count = Annotated[int, Meta(ge=0, le=2**31)]
 
 
@@ -98,6 +105,7 @@ class _Provenance(Struct, kw_only=True):
     versions: dict[str, str] = {}
     seed_judge: Plain = {}
     tuned_judge: Plain = {}
+    answers: list[_Answer] = []
     tested: list[tuple[_Count, _Count, _Count, _Count, _Count]] = []
 
 

@@ -54,10 +54,14 @@ def show_judge(args: argparse.Namespace) -> int:
         return 0
     lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
     if answers:
-        lines.append("answers, with the share of each in the score:")
+        about = "answers, with the share of each in the score"
+        if any("loss" in each for each in answers):
+            about += ", and what the judge's figure would lose without it"
+        lines += textwrap.wrap(f"{about}:", 79)
     for each in answers:
         name = f"{each['name']} ({_range(each['answers'])})"
-        text = f"  {each['share']:4.0%}  {name}: {each['text']}"
+        loss = f" (-{each['loss']:.3f})" if "loss" in each else ""
+        text = f"  {each['share']:4.0%}  {name}{loss}: {each['text']}"
         lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
@@ -94,12 +98,15 @@ def _answers_of(judge: AnyJudge) -> list[dict[str, Any]]:
         return []
     own = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
     shares = (judge.weights or own).shares(judge.prompt.choices)
+    tuned: Any = (judge.provenance or {}).get("answers", ())
+    losses = {each["name"]: {"loss": each["loss"]} for each in tuned if each.get("loss")}
     return [
         {
             "name": field.name,
             "text": field.description,
             "answers": [*(field.choices or ())],
             "share": round(shares[field.name], 3),
+            **losses.get(field.name, {}),
         }
         for field in judge.prompt.choices
     ]
