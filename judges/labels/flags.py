@@ -17,6 +17,8 @@ from judges.tables.text import read_yaml_file
 
 # Keys of a mapping file beside our names: what words count, and the scale.
 VALUES, SCALE = "values", "scale"
+# An entry of a mapping: columns (those of a data frame may be numbers), or what words count.
+MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
@@ -51,13 +53,13 @@ class Parser(argparse.ArgumentParser):
         return " ".join(message.split())
 
 
-def read_mapping(words: Iterable[str]) -> dict[str, Any]:
+def read_mapping(words: Iterable[str]) -> dict[str, MapEntry]:
     """Return the columns by our names, from NAME=COLUMN words and mapping files.
 
     A name may have several columns, and NAME=COLUMN replaces the file's. A file's values are under
     `values`. Raises ValueError for other words.
     """
-    of_files: dict[str, Any] = {}
+    of_files: dict[str, MapEntry] = {}
     columns: dict[str, list[str]] = {}
     for word in words:
         name, equals, column = word.partition("=")
@@ -70,7 +72,7 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
     return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
 
 
-def read_map_file(path: str | Path) -> dict[str, Any]:
+def read_map_file(path: str | Path) -> dict[str, MapEntry]:
     """Return a mapping file's columns, `values` and `scale`; raises ValueError."""
     try:
         # As written, since no, 1 and null may be labels.
@@ -81,25 +83,33 @@ def read_map_file(path: str | Path) -> dict[str, Any]:
         raise LabelError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise LabelError(f"{path}: write one `name: column` a line, as in document: article")
-    for name, columns in content.items():
-        parts = columns if isinstance(columns, list) and columns else [columns]
-        is_values = name == VALUES and isinstance(columns, dict)
-        if not is_values and not all(isinstance(column, str) for column in parts):
+    for name, entry in content.items():
+        if not _is_entry(name, entry):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
     return content
 
 
+def _is_entry(name: str, entry: object) -> bool:
+    """Whether an entry of a mapping file is a column, a list of columns, or `values`."""
+    if isinstance(entry, list):
+        return bool(entry) and all(isinstance(column, str) for column in entry)
+    return isinstance(entry, str) or (name == VALUES and isinstance(entry, dict))
+
+
 def split_mapping(
-    mapping: Mapping[str, Any] | str | Path | None, values: Values | None
+    mapping: Mapping[str, MapEntry] | str | Path | None, values: Values | None
 ) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
     """Return columns and words of a mapping or its file, with `values` first; raises ValueError."""
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
-    # The columns of a data frame may be numbers.
-    pairs = (mapping or {}).items()
-    columns = {str(name): str(c) if isinstance(c, int) else c for name, c in pairs}
-    own = columns.pop(VALUES) if isinstance(columns.get(VALUES), Mapping) else {}
-    return columns, {**read_values(own), **read_values(values or {})}
+    columns: dict[str, ColumnNames] = {}
+    words: dict[str, float | Vote | None] = {}
+    for name, entry in (mapping or {}).items():
+        if isinstance(entry, Mapping):
+            words = read_values(entry)
+        else:
+            columns[str(name)] = str(entry) if isinstance(entry, int) else entry
+    return columns, words | read_values(values or {})
 
 
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:

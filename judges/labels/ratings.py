@@ -1,9 +1,11 @@
 """Ratings in a table: a column a dimension (wide), or a row an annotator and dimension (long)."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +29,6 @@ from judges.labels.columns import (
     map_flag,
     tokens,
 )
-from judges.labels.rows import FOOTER, item_key
 from judges.labels.values import (
     VERDICTS,
     RatingCells,
@@ -51,9 +52,15 @@ _MARKED = re.compile(
 _MARKS = frozenset({"note", "noten", "schulnote", "zensur"})
 _GERMAN = frozenset({"frage", "anfrage", "antwort", "eingabe", "ausgabe", "zusammenfassung"})
 # Words for a label in a column's name, and words that may stand beside them.
-_LABELS = """label verdict rating grade score judgement judgment correct pass passed ok thumbs truth
-accepted approved bewertung urteil étiquette etiqueta"""
-_OF_LABELS = "ground human expert gold golden true annotator manual final overall is quality"
+_LABELS = {
+    *("label", "verdict", "rating", "grade", "score", "judgement", "judgment", "correct", "pass"),
+    *("passed", "ok", "thumbs", "truth", "accepted", "approved", "bewertung", "urteil"),
+    *("étiquette", "etiqueta"),
+}
+_OF_LABELS = {
+    *("ground", "human", "expert", "gold", "golden", "true", "annotator", "manual", "final"),
+    *("overall", "is", "quality"),
+}
 # Names of dimensions on which yes is probably bad.
 _BAD = re.compile(
     r"(?!.*\b(?:no|not|non|free|without|keine?)\b).*\b(?:bad\b|bugs?\b|harm(?!less)|halluc|toxi|"
@@ -64,6 +71,8 @@ _BAD = re.compile(
 _THUMBS = {"1": 1.0, "1.0": 1.0, "+1": 1.0, "-1": 0.0, "-1.0": 0.0}
 # The upper end of usual scales; fewer rows may well have no two equal ratings.
 _MAX_RATING, _MIN_ROWS = 100, 6
+
+_PLAIN_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 # The names of columns.
 Headers = tuple[str, ...]
@@ -96,19 +105,21 @@ class ReadOptions:
         return self.scales.get(dimension, self.scales.get("*"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RatingColumns:
     """Where a table keeps its ratings; `nested` is in rising order of precedence.
 
     A dimension in several flat columns has one annotator in each; `groups` are those that show in
-    the columns' names. `guesses` are columns of numbers that nobody named, `candidates` are all.
+    the columns' names. `guesses` are columns of numbers that nobody named, `candidates` are all,
+    and `keys` are the names inside nested columns.
     """
 
-    nested: Headers
-    flat: Mapping[str, Headers]
-    groups: Mapping[str, Headers]
-    guesses: Headers
-    candidates: Headers
+    nested: Headers = ()
+    keys: Headers = ()
+    flat: Mapping[str, Headers] = field(default_factory=dict)
+    groups: Mapping[str, Headers] = field(default_factory=dict)
+    guesses: Headers = ()
+    candidates: Headers = ()
 
     def all(self) -> set[str]:
         return {*self.nested}.union(*self.flat.values())
@@ -121,83 +132,107 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     column mapped to a name of the user's own is a text only if its cells read as one.
     """
     if columns.is_long:
-        return RatingColumns((), {}, {}, (), ())
+        return RatingColumns()
     nested, others = columns.find_all(NESTED), columns.used(_RESERVED)
-    unused = (column for column in columns.table.columns if column not in others)
+    unused = [column for column in columns.table.columns if column not in others]
     candidates = tuple(column for column in unused if columns.kind(column) == "rating")
-    groups = _annotator_groups(candidates)
-    flat, guesses = _mapped_ratings(columns, dimensions), Headers()
-    if dimensions is None and not (flat or nested):
+    groups, flat, guesses = _annotator_groups(candidates), dict[str, Headers](), Headers()
+    if dimensions is not None:
+        headers = {name: _headers_of(columns, name, groups, candidates) for name in dimensions}
+        flat = {name: names for name, names in headers.items() if names}
+    elif mapped := _mapped_ratings(columns):
+        flat = mapped
+    elif not nested:
         guesses = _guess_ratings(columns, candidates, groups)
         flat = {**groups, **{column: (column,) for column in guesses}}
-    for name in dimensions or ():
-        headers = flat.get(name) or _headers_of(columns, name, groups)
-        labels = [] if headers or nested else _label_columns(columns, name, candidates)
-        if headers or len(labels) == 1:
-            flat[name] = headers or tuple(labels)
-    return RatingColumns(nested, flat, groups, guesses, candidates)
+    leaves = [name for name in columns.nested_names if columns.root_of(name) in nested]
+    return RatingColumns(
+        nested=nested,
+        keys=tuple(leaf.partition(DOT)[2] for leaf in leaves if leaf not in columns.comments),
+        flat=flat,
+        groups=groups,
+        guesses=guesses,
+        candidates=candidates,
+    )
 
 
-def _mapped_ratings(columns: Columns, dimensions: Collection[str] | None) -> dict[str, Headers]:
-    """The mapping of these dimensions to columns, or of all names whose cells may be ratings."""
-    flat = {}
-    for name, headers in columns.mapping.items():
-        is_read = dimensions is None or name in dimensions
-        is_rated = dimensions is not None or _are_ratings(columns, name, headers)
-        if name not in _RESERVED and is_read and is_rated and all(map(columns.has, headers)):
-            flat[name] = headers
-    return flat
+def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
+    """The mapping of all names whose columns may hold ratings, sound or faulty."""
+    others = {*_RESERVED, *VOTES}
+    mapping = {name: columns.mapping[name] for name in columns.mapping if name not in others}
+    return {
+        name: headers
+        for name, headers in mapping.items()
+        if not is_known_text(name) and (len(headers) > 1 or columns.kind(headers[0]) != "text")
+    }
 
 
-def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> Headers:
-    """The column called like a dimension, or else the columns of its annotators, if any."""
+def _headers_of(
+    columns: Columns, name: str, groups: Mapping[str, Headers], candidates: Headers
+) -> Headers:
+    """The columns mapped to a dimension, called like it or like its annotators', or of labels."""
+    if name in columns.mapping:
+        return columns.mapping[name]
     column = columns.own_name(name)
-    if columns.has(column) and column not in columns.mapping:
+    if columns.has(column):
         return (column,)
-    return {name_key(group): headers for group, headers in groups.items()}.get(name_key(name), ())
+    by_key = {name_key(group): headers for group, headers in groups.items()}
+    if (headers := by_key.get(name_key(name))) or columns.find_all(NESTED):
+        return headers or ()
+    labels = _label_columns(columns, name, candidates)
+    return tuple(labels) if len(labels) == 1 else ()
 
 
 def _guess_ratings(columns: Columns, numbers: Headers, groups: Mapping[str, Headers]) -> Headers:
     """The one column that is called a label or looks like ratings, else all columns of numbers."""
-    members = {column for group in groups.values() for column in group}
+    members = set[str]().union(*groups.values())
     guesses = tuple(column for column in numbers if column not in members)
-    labels = tuple(c for c in _label_columns(columns, "label", ()) if c in guesses)
-    likely = labels or tuple(c for c in guesses if _are_like_ratings(columns, c))
+    labels = tuple(filter(guesses.__contains__, _label_columns(columns, "label")))
+    likely = labels or tuple(column for column in guesses if _are_like_ratings(columns, column))
     return likely if len(likely) == 1 else guesses
 
 
-def _label_columns(
-    columns: Columns, dimension: str, candidates: Iterable[str], others: Sequence[str] = ()
-) -> list[str]:
+def _label_columns(columns: Columns, dimension: str, numbers: Iterable[str] = ()) -> list[str]:
     """The columns that may hold the labels on a dimension when no column is called like it.
 
-    Their names have a word for labels or one of the dimension's; if there are none, it is `others`.
+    Their names have a word for labels or one of the dimension's. If there are none, they are the
+    columns of `numbers` with all words of a dimension that is not in the catalogue.
     """
-    own, reserved = {*tokens(dimension), *_LABELS.split()}, columns.used((*NOT_RATED, *VOTES))
-    labels = []
-    for column in (*columns.table.columns, *columns.nested_names):
-        words = {*tokens(column.rpartition(DOT)[2])}
-        fits = words & own and words <= own | {*_OF_LABELS.split()}
-        if fits and column not in reserved and columns.kind(column) in ("rating", "label"):
-            labels.append(column)
+    words, reserved = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
+    free = [c for c in (*columns.table.columns, *columns.nested_names) if c not in reserved]
+    called = [column for column in free if _is_called(column, words)]
+    labels = [column for column in called if columns.kind(column) in ("rating", "label")]
+    if _is_misspelled(columns, dimension, labels):
+        return []
+    return labels if labels or dimension in catalog.names() else _named_after(dimension, numbers)
+
+
+def _is_called(column: str, words: set[str]) -> bool:
+    """Whether a column, or a key inside one, has one of these words and none of another sense."""
+    own = {*tokens(column.rpartition(DOT)[2])}
+    return not own.isdisjoint(words) and own <= words | _OF_LABELS
+
+
+def _is_misspelled(columns: Columns, dimension: str, labels: Collection[str]) -> bool:
+    """Whether a name is nearly that of the catalogue or of a column beside the labels."""
     names = catalog.names()
     headers = [*names, *(column for column in columns.table.columns if column not in labels)]
-    if dimension not in names and get_close_matches(dimension, headers, 1, 0.85):
-        return []  # The name is misspelled.
-    # Several columns with the dimension's words may hold one annotator each.
-    similar = [column for column in candidates if {*tokens(dimension)} <= {*tokens(column)}]
-    if not labels and (len(similar) > 1 or dimension in names):
-        return []
-    return labels or similar or [column for column in others if column.casefold() not in names]
+    return dimension not in names and bool(get_close_matches(dimension, headers, 1, 0.85))
 
 
-def _annotator_groups(candidates: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def _named_after(dimension: str, candidates: Iterable[str]) -> list[str]:
+    """The columns whose names have all words of a dimension."""
+    words = {*tokens(dimension)}
+    return [column for column in candidates if words and words <= {*tokens(column)}]
+
+
+def _annotator_groups(candidates: Iterable[str]) -> dict[str, Headers]:
     """Columns such as `relevance (annotator 1)` by their dimension, where there are several."""
-    groups: dict[str, list[re.Match[str]]] = {}
+    groups: dict[str, list[re.Match[str]]] = defaultdict(list)
     for match in filter(None, map(_MARKED.fullmatch, candidates)):
-        groups.setdefault(name_key(match[1]), []).append(match)
-    many = [group for group in groups.values() if len(group) > 1]
-    return {group[0][1]: tuple(match[0] for match in group) for group in many}
+        groups[name_key(match[1])].append(match)
+    several = [group for group in groups.values() if len(group) > 1]
+    return {group[0][1]: tuple(match[0] for match in group) for group in several}
 
 
 def check_ratings(
@@ -224,19 +259,26 @@ def _check_dimension(
     columns: Columns, layout: RatingColumns, name: str, problems: Problems
 ) -> None:
     """Add a problem where columns that nobody mapped may hold (more) ratings on a dimension."""
-    words, headers = {*tokens(name)}, layout.flat.get(name, ())
+    headers = layout.flat.get(name, ())
     # A column with the dimension's words in its name may be another annotator's.
-    more = [c for c in layout.candidates if c not in headers and words and words < {*tokens(c)}]
-    like = [c for c in layout.candidates if _are_like_ratings(columns, c)]
-    group, labels = [*headers, *more], _label_columns(columns, name, layout.candidates, like)
+    group = [*dict.fromkeys((*headers, *_named_after(name, layout.candidates)))]
     if len(headers) < 2 <= len(group):
         fault = f"{joined_names(group)} may be one annotator's each"
         advice = f"take them all by {map_flag(name, group)}, or one alone by "
         problems.add("annotators", fault, advice + map_flag(name, group[:1]), field=name)
-    elif labels and not headers:
+    elif not headers and (labels := _likely_labels(columns, layout, name)):
         fault = f"no column is called so, and {joined_names(labels)} may be its labels"
         flags = dict.fromkeys(map_flag(name, each) for each in (*zip(labels[:3]), labels))
         problems.add("labels", fault, f"say which: {' or '.join(flags)}", field=name)
+
+
+def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[str]:
+    """The columns of labels, or else those of numbers that may be a dimension of the user's own."""
+    labels, names = _label_columns(columns, name, layout.candidates), catalog.names()
+    if labels or name in names or _is_misspelled(columns, name, labels):
+        return labels
+    others = [column for column in layout.candidates if column.casefold() not in names]
+    return [column for column in others if _are_like_ratings(columns, column)]
 
 
 def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
@@ -245,54 +287,44 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
     It is clear of a single column of numbers on a usual scale, and of the catalogue's names.
     """
     like = [name for name in layout.guesses if _are_like_ratings(columns, name)]
+    is_single = len(layout.guesses) == 1 and not layout.groups
     # German marks: 1 is best, and files rarely say so.
     words = {word for column in columns.table.columns for word in tokens(column)}
-    marks = _MARKS & {*tokens(layout.guesses[0])} and _GERMAN & words
-    is_single = len(layout.guesses) == 1 and not layout.groups
+    is_mark = not _MARKS.isdisjoint(tokens(layout.guesses[0])) and not _GERMAN.isdisjoint(words)
     are_usual = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
-    if (like and not marks) if is_single else are_usual:
+    if (like and not is_mark) if is_single else are_usual:
         return
-    problems.add("annotators", *_guess_advice(columns, layout, like, is_turned=bool(marks)))
-
-
-def _guess_advice(
-    columns: Columns, layout: RatingColumns, like: Sequence[str], *, is_turned: bool
-) -> tuple[str, str]:
-    """The fault of columns that may hold ratings, and the flags that say what they are."""
-    # Row numbers and means are no annotator's ratings.
-    likely = [name for name in like if not any(map(FOOTER.fullmatch, tokens(name)))]
-    likely = _label_columns(columns, "label", ()) or likely or [*layout.guesses]
-    cells = (cell for name in likely for cell in columns.values(name) if not says_nothing(cell))
+    likely = _label_columns(columns, "label") or like or [*layout.guesses]
+    cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
     kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
     fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
-    advice = f"name what is rated, as in {' '.join(map_flag(name, [name]) for name in likely)}"
+    problems.add("annotators", fault, _guess_advice(likely, is_mark=is_mark))
+
+
+def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
+    """The flags that say what columns are which may hold ratings."""
+    flags = " ".join(map_flag(name, [name]) for name in likely)
+    advice = f"name what is rated, as in {flags}"
     if len(likely) > 1:
-        common = {*tokens(likely[0])}.intersection(*map(tokens, likely))
+        common = set(tokens(likely[0])).intersection(*map(tokens, likely))
         join = map_flag("_".join(sorted(common)) or "NAME", likely)
-        advice = f"where each is one annotator's, join them by {join}; else {advice}"
-    elif is_turned:
-        advice += "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
-    return fault, advice
+        return f"where each is one annotator's, join them by {join}; else {advice}"
+    turn = "; where 1 is the best, turn it by --values 1=6,2=5,3=4,4=3,5=2,6=1"
+    return advice + turn if is_mark else advice
 
 
 def _are_like_ratings(columns: Columns, column: str) -> bool:
     """Whether numbers may be ratings: on a usual scale, and not the numbers of the rows."""
     texts = [str(value).strip() for value in columns.values(column)]
-    numbers = [float(text) for text in texts if re.fullmatch(r"-?\d+(\.\d+)?", text)]
+    numbers = [float(text) for text in texts if _PLAIN_NUMBER.fullmatch(text)]
     if any(abs(number) > _MAX_RATING for number in numbers):
         return False
-    whole = all(number.is_integer() for number in numbers)
-    return not whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
+    are_whole = all(map(float.is_integer, numbers))
+    return not are_whole or len(numbers) < _MIN_ROWS or len({*numbers}) < len(numbers)
 
 
-def _are_ratings(columns: Columns, name: str, headers: tuple[str, ...]) -> bool:
-    """Whether columns mapped to a name of the user's own hold ratings, sound or faulty."""
-    if is_known_text(name) or name in VOTES:
-        return False
-    return len(headers) > 1 or columns.kind(headers[0]) != "text"
-
-
-class ReadRatings(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ReadRatings:
     """The ratings of a table's `columns` by id of the output, and notes on how cells were read.
 
     `words` holds the words for 1 and 0 of each dimension that has only these two values.
@@ -322,44 +354,59 @@ def read_ratings(
 
     Where each row is one annotator's, annotators without a name are numbered in the rows' order.
     """
-    several = columns.is_by_annotator
     cells = [*_single_ratings(columns, layout, options, problems)] if options.labelled else []
-    values: dict[str, list[object]] = {}
+    values: dict[str, list[object]] = defaultdict(list)
     for cell in cells:
-        values.setdefault(cell.dimension, []).append(cell.value)
+        values[cell.dimension].append(cell.value)
     commas = columns.table.delimiter == ";"
     readers = {name: _reader(of, options, name, commas) for name, of in values.items()}
-    ratings: dict[str, Ratings] = {}
-    for line, item, name, column, annotator, value in cells:
+    by_item: dict[str, Ratings] = defaultdict(lambda: defaultdict(dict))
+    for cell in cells:
         try:
-            rating = readers[name].read(value, options.scale(name))
+            rating = readers[cell.dimension].read(cell.value, options.scale(cell.dimension))
         except UnreadableError as error:
-            problems.add_error(error, line=line, field=column)
+            problems.add_error(error, line=cell.line, field=cell.column)
             continue
         if rating is None:
             continue
-        by_annotator = ratings.setdefault(item, {}).setdefault(name, {})
-        who = str(len(by_annotator) + 1) if several and annotator is None else annotator
-        if several and who in by_annotator:
-            fault = f"is a second rating of {excerpt(item)} on {excerpt(name)} by {excerpt(who)}"
-            advice = "keep one of the two"
-            problems.add("twice", fault, advice, line=line, field=column, value=value)
+        by_annotator = by_item[cell.item][cell.dimension]
+        who = cell.annotator
+        if columns.is_by_annotator:
+            who = _new_annotator(cell, by_annotator, problems)
         by_annotator[who] = rating
-    for by_dimension in ratings.values() if several else ():
-        # Sorted, so that the order of the rows does not matter.
-        by_dimension |= {n: dict(sorted(of.items(), key=str)) for n, of in by_dimension.items()}
+    if columns.is_by_annotator:
+        by_item = {item: _sorted(ratings) for item, ratings in by_item.items()}
     notes = [f"{name}: {note}" for name, reader in readers.items() for note in reader.notes()]
-    words = {name: pair for name, reader in readers.items() if (pair := reader.two_values)}
+    pairs = {name: reader.two_values for name, reader in readers.items()}
+    words = {name: pair for name, pair in pairs.items() if pair is not None}
     for name, pair in words.items():
         _check_words((name, *layout.flat.get(name, ())), pair, options.values, problems)
-    return ReadRatings(ratings, notes, words, columns)
+    return ReadRatings(by_item, notes, words, columns)
+
+
+def _new_annotator(cell: _Cell, by_annotator: RatingsByAnnotator, problems: Problems) -> str:
+    """The annotator of a row, by name or number; a problem for a second rating of one output."""
+    if cell.annotator is None:
+        return str(len(by_annotator) + 1)
+    if cell.annotator in by_annotator:
+        names = map(excerpt, (cell.item, cell.dimension, cell.annotator))
+        fault = "is a second rating of {} on {} by {}".format(*names)
+        error = UnreadableError("twice", fault, "keep one of the two", cell.value)
+        problems.add_error(error, line=cell.line, field=cell.column)
+    return cell.annotator
+
+
+def _sorted(ratings: Ratings) -> Ratings:
+    """The ratings by annotator's name, so that the order of the rows does not matter."""
+    return {name: dict(sorted(of.items(), key=str)) for name, of in ratings.items()}
 
 
 def _reader(values: list[object], options: ReadOptions, name: str, commas: bool) -> RatingCells:
     """The reader of a dimension's cells; +1 and -1 alone are thumbs, unless a scale is signed."""
-    are_thumbs = {_THUMBS.get(word_of(v)) for v in values if not says_nothing(v)} == {1, 0}
-    is_signed = (options.scale(name) or (0, 1))[0] < 0
-    words = {**_THUMBS, **options.values} if are_thumbs and not is_signed else options.values
+    given = {_THUMBS.get(word_of(value)) for value in values if not says_nothing(value)}
+    low, _ = options.scale(name) or (0, 1)
+    are_thumbs = given == {1, 0} and low >= 0
+    words = {**_THUMBS, **options.values} if are_thumbs else options.values
     return RatingCells(values, words, decimal_commas=commas)
 
 
@@ -373,10 +420,10 @@ def _check_words(
         advice = "leave these --values out: TNR is the share of failures that a judge finds"
         problems.add("turned", fault, advice, field=names[0])
     bad_names = [name for name in names if _BAD.match(" ".join(tokens(name)))]
-    is_open = {good, bad}.isdisjoint(map(word_of, values))
-    if bad_names and is_open and f"{good}/{bad}" not in VERDICTS:
-        flags = [f"--values {good}={i},{bad}={1 - i}" for i in (0, 1)]
-        advice = f"say {flags[0]} ({good} is a fail) or {flags[1]}"
+    is_open = {good, bad}.isdisjoint(map(word_of, values)) and f"{good}/{bad}" not in VERDICTS
+    if bad_names and is_open:
+        fail, success = (f"--values {good}={number},{bad}={1 - number}" for number in (0, 1))
+        advice = f"say {fail} ({good} is a fail) or {success}"
         problems.add("which-word", "may name what is bad", advice, value=bad_names[0])
 
 
@@ -399,16 +446,13 @@ def _long_cells(
     columns: Columns, _: RatingColumns, options: ReadOptions, problems: Problems
 ) -> Iterator[_Cell]:
     """Yield the cell of every row that names an output and a dimension."""
-    id_in, annotator_in = columns.find("id"), columns.find("annotator")
-    dimension_in, rating_in = columns.find("dimension") or "", columns.find("rating") or ""
     for row in columns.table.rows:
-        dimension = row.cells.get(dimension_in)
-        if not (is_name(dimension) and is_name(row.cells.get(id_in or ""))):
+        dimension = columns.cell(row, "dimension")
+        if not (is_name(dimension) and is_name(columns.cell(row, "id"))):
             advice = "say of which output and on which dimension the rating is"
             problems.add("no-name", "has no id, or no dimension", advice, line=row.line)
         elif options.reads(name := str(dimension).strip()):
-            annotator, value = _annotator(row, annotator_in), row.cells.get(rating_in)
-            yield _Cell(row.line, item_key(row, id_in), name, rating_in, annotator, value)
+            yield _cell(columns, row, name, str(columns.find("rating")))
 
 
 def _wide_cells(
@@ -418,39 +462,45 @@ def _wide_cells(
 
     Of several nested columns with a rating on a dimension, the last one counts.
     """
-    id_in, annotator_in = columns.find("id"), columns.find("annotator")
-    unread = {*columns.used(()), *columns.comments}
     for row in columns.table.rows:
-        annotator = _annotator(row, annotator_in)
-        nested: dict[str, tuple[str, object]] = {}
-        for name, path, value in _nested_cells(row, layout.nested, problems):
-            if options.reads(name) and path not in unread and not says_nothing(value):
-                nested[name] = path, value
-        item = item_key(row, id_in)
-        flat = {n: of for n, of in layout.flat.items() if n in columns.mapping or n not in nested}
-        for name in [name for name in nested if name not in flat]:
-            yield _Cell(row.line, item, name, nested[name][0], annotator, nested[name][1])
-        for name, headers in flat.items():
-            for column in headers:
-                who = column if len(headers) > 1 else annotator
-                yield _Cell(row.line, item, name, column, who, value_in(row, column))
+        nested = {
+            cell.dimension: [cell]
+            for cell in _nested_cells(columns, row, layout.nested, problems)
+            if options.reads(cell.dimension)
+        }
+        for name, headers in layout.flat.items():
+            if name in columns.mapping or name not in nested:
+                nested[name] = [*_flat_cells(columns, row, name, headers)]
+        yield from chain.from_iterable(nested.values())
+
+
+def _flat_cells(
+    columns: Columns, row: TableRow, dimension: str, headers: Headers
+) -> Iterator[_Cell]:
+    """Yield a row's ratings on a dimension; each of several columns is one annotator's."""
+    for column in headers:
+        cell = _cell(columns, row, dimension, column)
+        yield cell._replace(annotator=column) if len(headers) > 1 else cell
 
 
 def _nested_cells(
-    row: TableRow, nested: Iterable[str], problems: Problems
-) -> Iterator[tuple[str, str, object]]:
-    """Yield the dimension, the dotted name and the value of every rating in a row's objects."""
+    columns: Columns, row: TableRow, nested: Headers, problems: Problems
+) -> Iterator[_Cell]:
+    """Yield the ratings in a row's objects that no other name has a claim on."""
+    others = {*columns.used(()), *columns.comments}
     for column in nested:
-        cell = value_in(row, column)
-        by_name = as_object(cell)
-        if by_name is None and not says_nothing(cell):
+        value = value_in(row, column)
+        by_name = as_object(value)
+        if by_name is None and not says_nothing(value):
             fault, advice = "is no object", "write an object of dimensions and their ratings"
-            problems.add("no-object", fault, advice, line=row.line, field=column, value=cell)
-        for name, value in (by_name or {}).items():
-            yield str(name), f"{column}{DOT}{name}", value
+            problems.add("no-object", fault, advice, line=row.line, field=column, value=value)
+        cells = (_cell(columns, row, str(name), f"{column}{DOT}{name}") for name in by_name or ())
+        yield from (c for c in cells if c.column not in others and not says_nothing(c.value))
 
 
-def _annotator(row: TableRow, column: str | None) -> str | None:
-    """Who gave a row's ratings; None where nobody is named."""
-    name = None if column is None else row.cells.get(column)
-    return None if is_blank(name) else str(name).strip()
+def _cell(columns: Columns, row: TableRow, dimension: str, column: str) -> _Cell:
+    """The cell of a row in a column of ratings."""
+    name = columns.cell(row, "annotator")
+    annotator = None if is_blank(name) else str(name).strip()
+    key, value = columns.item_key(row), value_in(row, column)
+    return _Cell(row.line, key, dimension, column, annotator, value)
