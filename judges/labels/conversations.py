@@ -4,7 +4,7 @@ import ast
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from judges.labels.cells import from_json
 from judges.labels.columns import OUTPUTS, ColumnNames, known_word
@@ -42,16 +42,27 @@ def read_turns(value: object) -> list[Turn]:
             value = ast.literal_eval(value)
     if isinstance(value, Mapping):
         value = _first(value, _LISTS)
-    turns: list[Turn] = []
-    for message in value if isinstance(value, list | tuple) else ():
-        role = _first(message, _ROLES) if isinstance(message, Mapping) else None
-        if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
-            return []
-        text = _text_of(_first(message, _CONTENTS))
-        calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), text)]
-        turns += (spoken if text or not calls else []) + calls
-    return turns
+    messages = list(value) if isinstance(value, list | tuple) else []
+    if not all(map(_is_message, messages)):
+        return []
+    return [turn for message in messages for turn in _turns_of(message)]
+
+
+def _is_message(value: object) -> bool:
+    """Whether a value says who speaks, and what."""
+    if not isinstance(value, Mapping) or not isinstance(_first(value, _ROLES), str):
+        return False
+    return not value.keys().isdisjoint({*_CONTENTS, *_CALLS})
+
+
+def _turns_of(message: Mapping[str, object]) -> list[Turn]:
+    """The turn of a message's text, and those of its calls; a message of calls has no text."""
+    role, text = str(_first(message, _ROLES)), _text_of(_first(message, _CONTENTS))
+    calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
+    if calls and not text:
+        return calls
+    speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
+    return [(speaker, text), *calls]
 
 
 def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
@@ -93,34 +104,44 @@ def as_texts(cells: Row) -> Row:
     Two are `prompt`, which they share, `response_a` and `response_b`; one is `conversation` and,
     without an output beside it, `output` (the last assistant turn) and `input` (all before it).
     """
-    conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
-    texts: Row = {column: _alone(turns) for column, turns in conversations.items()}
+    turns = {column: read_turns(cell) for column, cell in cells.items()}
+    conversations = {column: turns[column] for column in turns if turns[column]}
+    texts: Row = {column: _alone(conversations[column]) for column in conversations}
     if sides := _sides(conversations):
-        a, b = (conversations[column] for column in sides)
-        alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
-        n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
-        texts |= {"prompt": as_text(a[:n_shared])} if n_shared else {}
-        texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
+        texts |= _as_pair(*(conversations[column] for column in sides))
     elif conversations:
-        turns, outputs = next(iter(conversations.values())), _outputs(cells)
-        beside = [
-            (_ASSISTANT, str(cells[c])) for c in outputs if c not in conversations and cells[c]
-        ]
-        texts[CONVERSATION] = as_text([*turns, *beside])
+        whole, outputs = next(iter(conversations.values())), _outputs(cells)
+        answers = [str(cells[c]) for c in outputs if cells[c] and c not in conversations]
+        texts[CONVERSATION] = as_text([*whole, *((_ASSISTANT, answer) for answer in answers)])
         if not outputs:
-            backwards = [who in _ANSWERS for who, _ in reversed(turns)]
-            end = len(turns) - [*backwards, True].index(True)
-            start = end - [*backwards[len(turns) - end :], False].index(False)
             # What the user calls `input` stays what it is.
-            before = "dialogue" if "input" in cells and "input" not in conversations else "input"
-            texts[before] = as_text(turns[:start]) or "[the conversation begins here]"
-            texts["output"] = _alone(turns[start:end]) if end else None
+            is_taken = "input" in cells.keys() - conversations.keys()
+            before, answer = _last_answer(whole)
+            texts |= {"dialogue" if is_taken else "input": before, "output": answer}
     return {**cells, **texts}
 
 
+def _as_pair(a: list[Turn], b: list[Turn]) -> Row:
+    """Two conversations as the turns that they share and the two that follow."""
+    alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
+    n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
+    prompt: Row = {"prompt": as_text(a[:n_shared])} if n_shared else {}
+    return prompt | {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
+
+
+def _last_answer(turns: list[Turn]) -> tuple[str, str | None]:
+    """What precedes the assistant's last turn and its calls, and these; None without any."""
+    places = [place for place, (speaker, _) in enumerate(turns) if speaker in _ANSWERS]
+    start = end = places[-1] + 1 if places else 0
+    while start and turns[start - 1][0] in _ANSWERS:
+        start -= 1
+    before = as_text(turns[:start]) or "[the conversation begins here]"
+    return before, _alone(turns[start:end]) if places else None
+
+
 def _sides(columns: Collection[str]) -> tuple[str, str] | None:
-    sides = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
-    return next(sides, None)
+    sides = [(column, f"{column[:-1]}b") for column in columns if column.endswith("_a")]
+    return next((side for side in sides if side[1] in columns), None)
 
 
 def _outputs(columns: Iterable[str]) -> list[str]:
@@ -133,26 +154,21 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     if not columns:
         return table
     texts = [as_texts(row.cells) for row in table.rows]
-    mapped = (name for name, column in mapping.items() if column in table.columns)
-    outputs, sides = _outputs((*table.columns, *mapped)), _sides(columns)
-    is_whole = whole or not (outputs or any(of.get("output") for of in texts))
-    # The texts to keep, and the note on them: the first rule that applies.
-    names, how = next(
-        (names, how)
-        for applies, names, how in (
-            (sides, {"prompt", "response_a", "response_b"}, _PAIR_NOTE),
-            (is_whole, {CONVERSATION}, _WHOLE_NOTE),
-            (not outputs, {"input", "dialogue", "output"}, _TURN_NOTE),
-            (True, {*columns}, "each is one text"),
-        )
-        if applies
-    )
+    mapped = [name for name, column in mapping.items() if column in table.columns]
+    has_outputs = _outputs((*table.columns, *mapped)) != []
+    has_answers = any(of_row.get("output") for of_row in texts)
+    names, how, read = {*columns}, "each is one text", columns[:1]
+    if _sides(columns):
+        names, how, read = {"prompt", "response_a", "response_b"}, _PAIR_NOTE, columns
+    elif whole or not (has_outputs or has_answers):
+        names, how = {CONVERSATION}, _WHOLE_NOTE
+    elif not has_outputs:
+        names, how = {"input", "dialogue", "output"}, _TURN_NOTE
     names |= {*table.columns} - {*columns}
-    texts = [{name: text for name, text in of.items() if name in names} for of in texts]
-    rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
-    read = columns if sides else columns[:1]
+    texts = [{name: of_row[name] for name in of_row if name in names} for of_row in texts]
+    rows = tuple(row._replace(cells=cells) for row, cells in zip(table.rows, texts, strict=True))
     notes = [*table.notes, f"{joined_names(read)} holds conversations: {how}"]
     if others := columns[len(read) :]:
         notes.append(f"of conversations one is read, and not {joined_names(others)}")
-    header = tuple(dict.fromkeys(name for of in texts for name in of))
+    header = tuple(dict.fromkeys(chain.from_iterable(texts)))
     return replace(table, rows=rows, columns=header, notes=tuple(notes))

@@ -4,7 +4,7 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from judges.labels.columns import ColumnNames, split_quoted
 from judges.labels.types import LabelError, Vote
-from judges.labels.values import Scale, Values
+from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
 # Keys of a mapping file beside our names: what words count, and the scale.
@@ -34,16 +34,23 @@ class Parser(argparse.ArgumentParser):
         # A word that begins like a number is no flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         words = sys.argv[1:] if args is None else list(args)
-        # Before argparse reports a missing flag, since the mistyped one may be it.
-        for word in takewhile(lambda word: word != "--", words) if not self._subparsers else ():
-            flag = word.partition("=")[0]
-            if flag[:2] == "--" and " " not in word and flag not in self._option_string_actions:
-                close = get_close_matches(flag, list(self._option_string_actions), n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                self.error(f"unrecognized arguments: {flag}{hint}")
+        if not self._subparsers:
+            # Before argparse reports a missing flag, since the mistyped one may be it.
+            for word in takewhile("--".__ne__, words):
+                self._refuse_unknown(word)
         return super().parse_known_args(words, namespace)
+
+    def _refuse_unknown(self, word: str) -> None:
+        """Exit where a word is a flag that the command does not have."""
+        flag, known = word.partition("=")[0], self._option_string_actions
+        if flag.startswith("--") and " " not in word and flag not in known:
+            close = get_close_matches(flag, list(known), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.error(f"unrecognized arguments: {flag}{hint}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
@@ -97,7 +104,7 @@ def _is_entry(name: str, entry: object) -> bool:
 
 
 def split_mapping(
-    mapping: Mapping[str, MapEntry] | str | Path | None, values: Values | None
+    mapping: Mapping[str, MapEntry] | str | Path | None, values: Mapping[str, object] | None
 ) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
     """Return columns and words of a mapping or its file, with `values` first; raises ValueError."""
     if isinstance(mapping, str | Path):
@@ -118,19 +125,22 @@ def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float
     A, B and tie are votes, and an empty number is no rating. A word with a comma is quoted as in
     CSV.
     """
-    if isinstance(source, Mapping):
-        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in source.items()]
-    else:
-        parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
-        pairs = [(word.strip(), meaning.strip()) for word, _, meaning in parts]
     values: dict[str, float | Vote | None] = {}
-    for word, meaning in pairs:
+    for word, meaning in _meanings(source):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
         value = _value_of(meaning, word)
         if values.setdefault(word, value) != value:
             raise LabelError(f"{word!r} is given two values")
     return values
+
+
+def _meanings(source: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
+    """The words and what they count, as the user writes it."""
+    if isinstance(source, Mapping):
+        return [(str(word), meaning) for word, meaning in source.items()]
+    parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
+    return [(word.strip(), meaning.strip()) for word, _, meaning in parts]
 
 
 def _value_of(meaning: object, word: str) -> float | Vote | None:
@@ -149,8 +159,7 @@ def _value_of(meaning: object, word: str) -> float | Vote | None:
 
 def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
     """Remove the scale from a mapping file's columns and return it; None if there is none."""
-    text = columns.get(SCALE)
-    scale = read_bounds(text) if isinstance(text, str) else None
+    scale = read_bounds(str(columns.get(SCALE)))
     if scale is not None:
         del columns[SCALE]
     return scale

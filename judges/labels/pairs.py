@@ -71,13 +71,7 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     check_mapping(columns, problems)
     sides, voted_in = find_sides(columns), _find_choices(columns)
     choices = voted_in if options.labelled else ()
-    names = joined_names(columns.table.columns)
-    if sides is None:
-        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {names}", advice)
-    if options.labelled and not choices:
-        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {names}", advice)
+    _refuse_missing(columns, problems, sides, options)
     reader = RowReader(
         columns,
         problems,
@@ -112,6 +106,19 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.reading({"votes": choices}),
     )
+
+
+def _refuse_missing(
+    columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
+) -> None:
+    """Add a problem for candidates and for votes that no column holds."""
+    names = joined_names(columns.table.columns)
+    if sides is None:
+        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        problems.add("no-column", f"there are no two candidates in {names}", advice)
+    if options.labelled and not _find_choices(columns):
+        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there are no votes in {names}", advice)
 
 
 def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
