@@ -356,7 +356,7 @@ class Columns:
         roots = {*map(self.root_of, used)}
         texts = {}
         for column in self.table.columns:
-            is_usual = is_known_text(column) or is_reference(column)
+            is_usual = is_usual_text(column)
             name = self._text_name(column) if is_usual else column
             is_free = column not in taken and (is_usual or column not in roots)
             if is_free and name not in self.mapping and self._may_be_text(column):
@@ -411,6 +411,11 @@ def known_word(column: str) -> str:
 def is_known_text(column: str) -> bool:
     """Whether a column goes by a name that people use for what systems get or write."""
     return bool(known_word(column))
+
+
+def is_usual_text(column: str) -> bool:
+    """Whether a column goes by a name of what systems get, write, or should have written."""
+    return is_known_text(column) or is_reference(column)
 
 
 def is_reference(column: str) -> bool:

@@ -43,26 +43,20 @@ def read_turns(value: object) -> list[Turn]:
     if isinstance(value, Mapping):
         value = _first(value, _LISTS)
     messages = list(value) if isinstance(value, list | tuple) else []
-    if not all(map(_is_message, messages)):
+    turns = [_turns_of(message) for message in messages]
+    return [turn for of_message in turns for turn in of_message] if all(turns) else []
+
+
+def _turns_of(message: object) -> list[Turn]:
+    """The turns of a message, its text and its calls; none where a value is no message."""
+    role = _first(message, _ROLES) if isinstance(message, Mapping) else None
+    if not isinstance(role, str) or not isinstance(message, Mapping):
         return []
-    return [turn for message in messages for turn in _turns_of(message)]
-
-
-def _is_message(value: object) -> bool:
-    """Whether a value says who speaks, and what."""
-    if not isinstance(value, Mapping) or not isinstance(_first(value, _ROLES), str):
-        return False
-    return not value.keys().isdisjoint({*_CONTENTS, *_CALLS})
-
-
-def _turns_of(message: Mapping[str, object]) -> list[Turn]:
-    """The turn of a message's text, and those of its calls; a message of calls has no text."""
-    role, text = str(_first(message, _ROLES)), _text_of(_first(message, _CONTENTS))
+    text = _text_of(_first(message, _CONTENTS))
     calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-    if calls and not text:
-        return calls
+    is_said = text or (not calls and not message.keys().isdisjoint({*_CONTENTS, *_CALLS}))
     speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
-    return [(speaker, text), *calls]
+    return [(speaker, text), *calls] if is_said else calls
 
 
 def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
@@ -104,44 +98,34 @@ def as_texts(cells: Row) -> Row:
     Two are `prompt`, which they share, `response_a` and `response_b`; one is `conversation` and,
     without an output beside it, `output` (the last assistant turn) and `input` (all before it).
     """
-    turns = {column: read_turns(cell) for column, cell in cells.items()}
-    conversations = {column: turns[column] for column in turns if turns[column]}
-    texts: Row = {column: _alone(conversations[column]) for column in conversations}
+    conversations = {column: turns for column, cell in cells.items() if (turns := read_turns(cell))}
+    texts: Row = {column: _alone(turns) for column, turns in conversations.items()}
     if sides := _sides(conversations):
-        texts |= _as_pair(*(conversations[column] for column in sides))
+        a, b = (conversations[column] for column in sides)
+        alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
+        n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
+        texts |= {"prompt": as_text(a[:n_shared])} if n_shared else {}
+        texts |= {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
     elif conversations:
-        whole, outputs = next(iter(conversations.values())), _outputs(cells)
-        answers = [str(cells[c]) for c in outputs if cells[c] and c not in conversations]
-        texts[CONVERSATION] = as_text([*whole, *((_ASSISTANT, answer) for answer in answers)])
+        turns, outputs = next(iter(conversations.values())), _outputs(cells)
+        beside = [
+            (_ASSISTANT, str(cells[c])) for c in outputs if c not in conversations and cells[c]
+        ]
+        texts[CONVERSATION] = as_text([*turns, *beside])
         if not outputs:
+            backwards = [who in _ANSWERS for who, _ in reversed(turns)]
+            end = len(turns) - [*backwards, True].index(True)
+            start = end - [*backwards[len(turns) - end :], False].index(False)
             # What the user calls `input` stays what it is.
-            is_taken = "input" in cells.keys() - conversations.keys()
-            before, answer = _last_answer(whole)
-            texts |= {"dialogue" if is_taken else "input": before, "output": answer}
+            before = "dialogue" if "input" in cells and "input" not in conversations else "input"
+            texts[before] = as_text(turns[:start]) or "[the conversation begins here]"
+            texts["output"] = _alone(turns[start:end]) if end else None
     return {**cells, **texts}
 
 
-def _as_pair(a: list[Turn], b: list[Turn]) -> Row:
-    """Two conversations as the turns that they share and the two that follow."""
-    alike = takewhile(lambda both: both[0] == both[1], zip(a, b, strict=False))
-    n_shared = min(len([*alike]), len(a) - 1, len(b) - 1)
-    prompt: Row = {"prompt": as_text(a[:n_shared])} if n_shared else {}
-    return prompt | {"response_a": _alone(a[n_shared:]), "response_b": _alone(b[n_shared:])}
-
-
-def _last_answer(turns: list[Turn]) -> tuple[str, str | None]:
-    """What precedes the assistant's last turn and its calls, and these; None without any."""
-    places = [place for place, (speaker, _) in enumerate(turns) if speaker in _ANSWERS]
-    start = end = places[-1] + 1 if places else 0
-    while start and turns[start - 1][0] in _ANSWERS:
-        start -= 1
-    before = as_text(turns[:start]) or "[the conversation begins here]"
-    return before, _alone(turns[start:end]) if places else None
-
-
 def _sides(columns: Collection[str]) -> tuple[str, str] | None:
-    sides = [(column, f"{column[:-1]}b") for column in columns if column.endswith("_a")]
-    return next((side for side in sides if side[1] in columns), None)
+    sides = ((c, f"{c[:-1]}b") for c in columns if c.endswith("_a") and f"{c[:-1]}b" in columns)
+    return next(sides, None)
 
 
 def _outputs(columns: Iterable[str]) -> list[str]:

@@ -13,8 +13,7 @@ from judges.labels.columns import (
     ROW,
     Columns,
     add_missing_column,
-    is_known_text,
-    is_reference,
+    is_usual_text,
     known_word,
     map_flag,
     only_text,
@@ -151,7 +150,7 @@ class RowReader:
         """Yield a note on each usual text that is empty in some rows, and need not be there."""
         for name in sorted(self.texts.keys() - self._required):
             n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
-            if n_empty and (is_known_text(name) or is_reference(name)):
+            if n_empty and is_usual_text(name):
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:

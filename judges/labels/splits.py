@@ -9,18 +9,11 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from judges.labels.columns import is_known_text, source_name
-from judges.labels.types import (
-    Item,
-    LabelError,
-    LabelledOutput,
-    LabelledPair,
-    LabelledPairs,
-    LabelledSet,
-)
+from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
 from judges.tables.problems import joined_names
 
 Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
-AnyItem = TypeVar("AnyItem", LabelledOutput, LabelledPair)
+AnyItem = TypeVar("AnyItem", bound=Item)
 
 # Train, dev and test. Dev is the largest, since the choice and the gate rest on it. Test is used
 # once, and has 5 of 20 documents.
@@ -41,13 +34,11 @@ def with_ratings(labelled: LabelledSet, dimension: str) -> LabelledSet:
             f"{labelled.name}: no output is rated on {dimension!r}, only on "
             f"{joined_names(labelled.dimensions)}; name yours with --map {dimension}=COLUMN"
         )
-    if dimension not in labelled.words:
-        return replace(labelled, outputs=rated, n_tied=0)
-    clear = tuple(output for output in rated if output.rating(dimension) != 0.5)
+    clear = tuple(o for o in rated if dimension not in labelled.words or o.rating(dimension) != 0.5)
     n_tied, notes = len(rated) - len(clear), labelled.notes
     if n_tied:
         notes += (f"{dimension}: left out, for as many annotators say either: {n_tied:,}",)
-    if len({labelled.label(output, dimension) for output in clear}) == 1:
+    if dimension in labelled.words and len({labelled.label(o, dimension) for o in clear}) == 1:
         word = labelled.words[dimension][clear[0].rating(dimension) < 0.5]
         notes += (f"every label on {dimension} is {word}: there is nothing to learn or to measure",)
     return replace(labelled, outputs=clear, notes=notes, n_tied=n_tied)
@@ -94,26 +85,20 @@ def split(labelled: Labels, *, seed: int) -> Splits[Labels]:
     """
     rng = np.random.default_rng(seed)
     documents = _deal_documents(labelled, rng)
-    parts: list[Labels] = [_where(labelled, "document_id", part) for part in documents]
-    systems: Sequence[str] = _named_systems(labelled)
-    if len(systems) >= MIN_SYSTEMS_TO_HOLD_OUT:
+    by_document = [_where(labelled, "document_id", part) for part in documents]
+    if isinstance(labelled, LabelledSet) and all(output.system for output in labelled.outputs):
+        enough = len(labelled.systems) >= MIN_SYSTEMS_TO_HOLD_OUT
+        systems: set[str] = {*labelled.systems} if enough else set()
         # At least three, so that a document's outputs have an order to get right.
-        held_out = set(rng.permutation(systems)[: max(3, round(len(systems) / 4))].tolist())
-        seen: list[Labels] = [_where(part, "system", {*systems} - held_out) for part in parts]
-        unseen: list[Labels] = [_where(part, "system", held_out) for part in parts]
+        number = max(3, round(len(systems) / 4))
+        held_out = set(rng.permutation(sorted(systems))[:number].tolist())
+        seen: list[Labels] = [_where(part, "system", systems - held_out) for part in by_document]
+        unseen: list[Labels] = [_where(part, "system", held_out) for part in by_document]
         # A part may be empty if each system wrote for documents of its own.
-        n_documents = [len(part.documents) for part in seen] + [len(unseen[2].documents)]
-        if min(n_documents) >= 2:
+        if all(len(part.documents) >= 2 for part in [*seen, *unseen[2:]]):
             n_unused = len(unseen[0].items) + len(unseen[1].items)
             return Splits(seen[0], seen[1], seen[2], unseen[2], tuple(sorted(held_out)), n_unused)
-    return Splits(parts[0], parts[1], parts[2])
-
-
-def _named_systems(labelled: LabelledSet | LabelledPairs) -> tuple[str, ...]:
-    """The systems of a set of outputs that all name theirs; none of any other set."""
-    if isinstance(labelled, LabelledPairs) or not all(o.system for o in labelled.outputs):
-        return ()
-    return labelled.systems
+    return Splits(by_document[0], by_document[1], by_document[2])
 
 
 def _deal_documents(

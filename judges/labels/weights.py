@@ -1,7 +1,8 @@
 """Weights of labelled documents that were drawn with unequal chances."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from judges.labels.cells import is_blank
@@ -37,40 +38,24 @@ def document_weights(draws: Mapping[str, Draw]) -> dict[str, float]:
 def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> LabelledSet:
     """Return the set with the weights of a table's sampling columns, or as it is without them."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
-    draws = _read_draws(documents, columns, problems)
-    if problems or not draws:
-        return labelled
-    weights = document_weights(dict.fromkeys(documents.values(), AT_RANDOM) | draws)
-    outputs = (replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled.outputs)
-    note = "documents were drawn with unequal chances: verify and estimate weigh them"
-    return replace(labelled, outputs=tuple(outputs), notes=(*labelled.notes, note))
-
-
-def _read_draws(
-    documents: Mapping[str, str], columns: Columns, problems: Problems
-) -> dict[str, Draw]:
-    """The draw of each document that has one, given the documents by their outputs' ids."""
     draws: dict[str, Draw] = {}
     for row in columns.table.rows:
         cells = [row.cells.get(name) for name in SAMPLING]
         document = documents.get(columns.item_key(row))
         if document is None or all(map(is_blank, cells)):
             continue
-        draw, fault = _as_draw(cells), ""
-        if draw is None:
-            fault = "are no two numbers above 0"
-        elif draws.setdefault(document, draw) != draw:
-            fault = f"differ in another row of {excerpt(document)}"
+        fault = "are no two numbers above 0"
+        with suppress(ValueError):
+            draw = tuple(float(str(cell)) for cell in cells)
+            if all(0 < number < math.inf for number in draw):
+                first = draws.setdefault(document, draw)
+                fault = "" if first == draw else f"differ in another row of {excerpt(document)}"
         if fault:
             advice = f"mend {' and '.join(SAMPLING)}, or take both out: all count alike then"
             problems.add("sampling", fault, advice, line=row.line, value=cells)
-    return draws
-
-
-def _as_draw(cells: Iterable[object]) -> Draw | None:
-    """Two numbers above 0; None for any other cells."""
-    try:
-        draw = tuple(float(str(cell)) for cell in cells)
-    except ValueError:
-        return None
-    return draw if all(0 < number < math.inf for number in draw) else None
+    if problems or not draws:
+        return labelled
+    weights = document_weights(dict.fromkeys(documents.values(), AT_RANDOM) | draws)
+    outputs = (replace(o, weight=weights.get(o.document_id, 1.0)) for o in labelled.outputs)
+    note = "documents were drawn with unequal chances: verify and estimate weigh them"
+    return replace(labelled, outputs=tuple(outputs), notes=(*labelled.notes, note))

@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,7 @@ from judges.labels.columns import (
     OUTPUTS,
     ColumnNames,
     is_known_text,
-    is_reference,
+    is_usual_text,
     known_word,
     map_flag,
 )
@@ -88,17 +87,11 @@ def subject_of(
     file, rows or a labelled set, `scale` is people's (by default the usual one that fits), and
     `map` and `values` say how a file is read.
     """
-    written_name, equals, definition = spec.partition("=")
-    written_name, definition = written_name.strip(), definition.strip()
-    if equals and (source is None or not definition.strip(".…")):
-        raise SettingsError(
-            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
-            "and name them by --data"
-        )
-    if source is None and isinstance(error := _find(written_name), UnknownDimensionError):
-        raise UnknownDimensionError(f"no --data FILE names labels, and {error}")
+    written_name, equals, definition = (part.strip() for part in spec.partition("="))
+    if source is None or (equals and not definition.strip(".…")):
+        raise _no_labels(written_name, is_defined=bool(equals))
     name = _NO_NAME.sub("_", written_name.casefold()).strip("_")
-    if source is None or not NAME.match(name):
+    if not NAME.match(name):
         return None
     columns, words = split_mapping(map, values)
     if name_key(name) != name_key(written_name) and not pairwise:
@@ -126,6 +119,16 @@ def subject_of(
     answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
     texts = judged_texts(labelled, columns)
     return loading.dimension_on(name, answers, texts, definition), labelled
+
+
+def _no_labels(name: str, *, is_defined: bool) -> SettingsError | UnknownDimensionError:
+    """The error for a name, or a definition, for which nothing has labels."""
+    if is_defined:
+        return SettingsError(
+            f"{name}=LINE defines labels of your own: write what earns a good one, "
+            "and name them by --data"
+        )
+    return UnknownDimensionError(f"no --data FILE names labels, and {_find(name)}")
 
 
 def _read_any(
@@ -157,19 +160,18 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[s
         return [CONVERSATION]
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) != 1 or not NAME.match(candidates[0]):
-        flags = [map_flag("output", [columns[text]]) for text in outputs or [_longest(labelled)]]
-        raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(flags)}")
+        raise LabelError(f"{labelled.name}: say which text is judged: {_output_flags(labelled)}")
     others = [text for text in columns if text not in candidates]
-    inputs = [t for t in others if t in mapping or is_known_text(t) or is_reference(t)]
+    inputs = [text for text in others if text in mapping or is_usual_text(text)]
     return _usable_texts([*inputs, *candidates], labelled)
 
 
-def _longest(labelled: LabelledSet) -> str:
-    """The text with the most characters in all rows."""
-    lengths = Counter[str]()
-    for output in labelled.outputs:
-        lengths.update({name: len(text) for name, text in output.texts.items()})
-    return max(labelled.reading.texts, key=lambda text: lengths[text])
+def _output_flags(labelled: LabelledSet) -> str:
+    """The flags that say which text is judged: one of an output's name, or else the longest."""
+    columns, rows = labelled.reading.texts, labelled.outputs
+    longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
+    outputs = [text for text in columns if known_word(text) in OUTPUTS] or [longest]
+    return " or ".join(map_flag("output", [columns[text]]) for text in outputs)
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -225,7 +227,7 @@ def load_labels(
     judge = None if recorded else subject
     labelled: Labelled
     if source is None or isinstance(source, LabelledSet | LabelledPairs):
-        if mapping or values or annotations:
+        if any((mapping, values, annotations)):
             how = "map, values and annotations say how a file is read"
             raise SettingsError(f"{how}: name it (--data)")
         labelled = source or (starter_pairs() if pairwise else starter())

@@ -6,7 +6,7 @@ The forms are those of files that the tools wrote; docs/other_tools.md has the v
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
@@ -16,7 +16,7 @@ from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import is_blank, value_in
 from judges.labels.columns import OUTPUTS, ROW
-from judges.labels.types import LabelledOutput, LabelledPair, LabelledPairs, LabelledSet
+from judges.labels.types import Item, LabelledPairs, LabelledSet
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Row, TableRow, read_json_file
 from optimize.measuring.recorded import RecordingError, read_rows
@@ -115,11 +115,13 @@ def read_export(
     metric = _metric(file, (metric, dimension), tool, [*chain.from_iterable(entries)])
     is_verdict = isinstance(labelled, LabelledSet) and dimension in labelled.words
     scores: dict[str, float] = {}
-    for number, (row, of_row, row_id) in enumerate(zip(rows, entries, ids, strict=True), 1):
-        place = f"{path.name}, row {number}"
-        entry = _entry_of(metric, of_row, place)
+    for number, (row, row_id) in enumerate(zip(rows, ids, strict=True)):
+        place = f"{path.name}, row {number + 1}"
+        of_metric = [entry for name, entry in entries[number] if name == metric] or [{}]
+        if len(of_metric) > 1:
+            raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
         try:
-            scores[row_id or place] = _score(tool, row, entry, is_verdict=is_verdict)
+            scores[row_id or place] = _score(tool, row, of_metric[0], is_verdict=is_verdict)
         except ValueError as error:
             raise RecordingError(f"{place}: {metric!r} is {error}; a number is wanted") from None
     by_id = {row_id: row for row, row_id in zip(rows, ids, strict=True) if row_id}
@@ -131,14 +133,6 @@ def read_export(
         number_text = count(len(mismatches), "row")
         say(f"warning: {file}: {number_text} of another output than people's left out")
     return {name: score for name, score in scores.items() if name not in mismatches}
-
-
-def _entry_of(metric: str, entries: Iterable[tuple[str, Row]], place: str) -> Row:
-    """A row's entry for a metric, empty where it has none; RecordingError for several."""
-    of_metric = [entry for name, entry in entries if name == metric]
-    if len(of_metric) > 1:
-        raise RecordingError(f"{place}: {metric!r} has two scores; name them apart")
-    return of_metric[0] if of_metric else {}
 
 
 def _score(tool: Tool, row: Row, entry: Row, *, is_verdict: bool) -> Score:
@@ -173,11 +167,16 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     """The tool that wrote a file, and its rows; None where it is no tool's."""
     if path.suffix == ".eval":
         raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
-    content = _json_object(path)
-    table = [row for _, row in read_rows(path)] if content is None else []
+    content: object = None
+    # What is no JSON is refused as any table is.
+    with suppress(OSError, ValueError):
+        content = read_json_file(path) if path.suffix.lower() == ".json" else None
+    table = None if isinstance(content, dict) else [row for _, row in read_rows(path)]
     for tool in TOOLS:
-        rows = table if content is None else _objects(_first(content, (tool.rows,)))
-        if _is_written_by(tool, {column for row in rows for column in row}):
+        rows = _objects(_first(content, (tool.rows,)) if isinstance(content, dict) else table)
+        columns = {column for row in rows for column in row}
+        fits = all(any(map(re.compile(each).fullmatch, columns)) for each in tool.columns)
+        if fits and not any(map(_OWN.fullmatch, columns)):
             if not tool.scores:
                 way = "`promptfoo eval -o results.json`"
                 raise RecordingError(f"{path.name} rounds scores; export by {way}")
@@ -185,27 +184,10 @@ def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     return None
 
 
-def _json_object(path: Path) -> Row | None:
-    """The JSON object in a file; None for any other file."""
-    content: object = None
-    if path.suffix.lower() == ".json":
-        # What is no JSON is refused as any table is.
-        with suppress(OSError, ValueError):
-            content = read_json_file(path)
-    return content if isinstance(content, dict) else None
-
-
 def _objects(value: object) -> list[Row]:
-    """The value if it is a list of objects, else an empty list."""
-    is_table = isinstance(value, list) and all(isinstance(row, dict) for row in value)
-    return value if is_table and isinstance(value, list) else []
-
-
-def _is_written_by(tool: Tool, columns: Collection[str]) -> bool:
-    """Whether rows with these columns are a tool's, and not this project's own."""
-    patterns = map(re.compile, tool.columns)
-    fit = all(any(map(pattern.fullmatch, columns)) for pattern in patterns)
-    return fit and not any(map(_OWN.fullmatch, columns))
+    """The objects in a list; empty where the value is no list, or holds anything else."""
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    return rows if rows == value else []
 
 
 def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
@@ -217,29 +199,22 @@ def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     texts = {text.strip() for item in labelled.items for text in item.texts.values()}
     names = []
     for row in rows:
-        pairs = product(_texts(row, INPUTS) & texts, _texts(row, OUTPUT) & texts)
-        keys = [*_ids(row, labelled), *pairs]
-        names.append(_likeliest(Counter(chain.from_iterable(ids_of_key.get(k, ()) for k in keys))))
+        known = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
+        keys = (*_ids(row, labelled), *product(*known))
+        # Of labels with the same context and output, the one with the same question, too.
+        alike = Counter(name for key in keys for name in ids_of_key.get(key, ()))
+        likeliest = [name for name, n in alike.items() if n == max(alike.values())]
+        names.append(likeliest[0] if len(likeliest) == 1 else None)
     times = Counter(names)
     return [name if times[name] == 1 else None for name in names]
 
 
-def _keys(item: LabelledOutput | LabelledPair) -> Iterator[object]:
+def _keys(item: Item) -> Iterator[object]:
     """Yield what a labelled row is known by: its id, and each input with each output."""
     yield item.id
     texts = {name: text.strip() for name, text in item.texts.items()}
     outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
     yield from ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
-
-
-def _likeliest(counts: Counter[str]) -> str | None:
-    """The id that most keys of a row have; None where several have as many.
-
-    Of labels with the same context and output, it is the one with the same question, too.
-    """
-    most = max(counts.values(), default=0)
-    likeliest = [name for name, number in counts.items() if number == most]
-    return likeliest[0] if len(likeliest) == 1 else None
 
 
 def _ids(row: Row, labelled: Labelled) -> set[str]:
@@ -254,18 +229,19 @@ def _texts(row: Row, places: Sequence[str]) -> set[str]:
 
 
 def _inside(value: object) -> Iterator[str]:
-    """Yield every text in a value, at any depth."""
     if isinstance(value, str) and value.strip():
         yield value.strip()
-    elif isinstance(value, dict):
-        yield from _inside([*value.values()])
-    elif isinstance(value, list):
-        yield from chain.from_iterable(map(_inside, value))
+    elif isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        yield from chain.from_iterable(map(_inside, parts))
 
 
 def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
     """Yield each metric of a row with its entry: its value, verdict and reason."""
-    for entry in _listed(_first(row, (tool.scores,))):
+    listed = _first(row, (tool.scores,))
+    if isinstance(listed, dict):
+        listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
+    for entry in _objects(listed):
         if isinstance(values := entry.get("value"), dict):
             # Inspect's scorers may give several values, each under a name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
@@ -273,38 +249,24 @@ def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
         elif _first(entry, ("source.source_type",)) != "HUMAN":
             yield str(_first(entry, METRIC)), entry
     pattern = re.compile(tool.scores)
-    for match in filter(None, map(pattern.fullmatch, row)):
-        if pattern.groups:
-            yield match[1], {"value": row[match[0]]}
-
-
-def _listed(scores: object) -> list[Row]:
-    """The entries in a list of a row's scores, or in an object of them by name."""
-    if isinstance(scores, dict):
-        named = {name: entry for name, entry in scores.items() if isinstance(entry, dict)}
-        return [{"name": name, **entry} for name, entry in named.items()]
-    return (
-        [entry for entry in scores if isinstance(entry, dict)] if isinstance(scores, list) else []
-    )
+    for match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
+        yield match[1], {"value": row[match[0]]}
 
 
 def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Row]]) -> str:
     """The first of `names` that is a metric, else the only metric with a score."""
-    metrics = {name for name, _ in entries}
     for name in names:
         # DeepEval calls one "Correctness [GEval]".
-        alike = [m for m in metrics if name_key(m.partition(" [")[0]) == name_key(name)]
-        if name in alike:
-            return name
-        if len(alike) == 1:
-            return alike[0]
-    scored = {m for m, entry in entries if math.isfinite(_number(_first(entry, VALUE), tool))}
-    if len(scored) != 1:
+        alike = {m for m, _ in entries if name_key(m.partition(" [")[0]) == name_key(name)}
+        if name in alike or len(alike) == 1:
+            return name if name in alike else alike.pop()
+    metrics = {m for m, entry in entries if math.isfinite(_number(_first(entry, VALUE), tool))}
+    if len(metrics) != 1:
         raise RecordingError(
-            f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(scored))}; say "
+            f"{file}: {names[-1]!r} is none of its scores: {joined_names(sorted(metrics))}; say "
             "which is meant, as in --scores METRIC=FILE"
         )
-    return scored.pop()
+    return metrics.pop()
 
 
 def _number(value: object, tool: Tool) -> float:
