@@ -1,8 +1,6 @@
 """What each column of a table holds: by the user's mapping, by a list of usual names, by cells."""
 
-import csv
 import re
-import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,34 +16,22 @@ from judges.labels.cells import (
     join_texts,
     value_in,
 )
+from judges.labels.names import (
+    OUTPUTS,
+    SOURCES,
+    is_known_text,
+    is_reference,
+    is_usual_text,
+    map_flag,
+    source_name,
+    split_quoted,
+    tokens,
+)
 from judges.labels.values import says_nothing, says_truth
 from judges.tables.formats import Table
 from judges.tables.problems import Problems, joined_names
 from judges.tables.text import TableRow
 
-# Usual names of what systems were given, the most specific first, and of what they wrote.
-SOURCES = (
-    *("document", "context", "post", "query", "prompt", "article", "dialogue", "question"),
-    *("instruction", "dokument", "artikel", "frage", "anfrage", "contexte", "documento"),
-    *("artículo", "pregunta", "input", "inputs", "eingabe", "entrée", "entrada", "request"),
-    *("usermessage", "conversation", "conversations", "messages", "chat", "transcript"),
-)
-OUTPUTS = (
-    *("summary", "response", "output", "answer", "reply", "completion", "outputs"),
-    *("generation", "zusammenfassung", "antwort", "ausgabe", "résumé", "réponse", "sortie"),
-    *("resumen", "respuesta", "salida", "assistantmessage", "botmessage"),
-)
-# Words that may stand beside either, as in `model_answer` or `User Input`.
-_BESIDE = {
-    *("user", "customer", "student", "model", "assistant", "bot", "chatbot", "agent", "llm", "ai"),
-    *("system", "candidate", "final", "generated", "retrieved", "original", "text"),
-}
-# Names of reference answers, and words for them before an output's name.
-_REFERENCES = frozenset({"reference", "expected", "groundtruth", "ideal", "referenz", "erwartet"})
-_SHOULD_BE = {
-    *("reference", "expected", "ideal", "gold", "golden", "correct", "true", "desired", "ground"),
-    *("truth", "target", "soll"),
-}
 NESTED = ("ratings", "annotations")
 VOTES = ("votes", "preferred", "preference", "winner")
 # `--map id=#row` numbers the rows of a file without ids.
@@ -80,7 +66,6 @@ _COMMENT = re.compile(
 # A model's reasons are not people's.
 _MODELS = frozenset({"llm", "gpt", "model", "judge", "ai", "claude", "gemini", "auto"})
 _ROLES = frozenset({*_ALIASES, *NESTED, *VOTES, "response_a", "response_b"})
-_TOKEN = re.compile(r"[A-ZÀ-Þ]?[a-zß-ÿ]+|[A-ZÀ-Þ]+(?![a-zß-ÿ])|\d+")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d\S*)?|\d\d:\d\d(?::\d\d)?")
 # A longer cell is a text, and so are the cells of a column with more different ones.
 _MAX_LABEL_LENGTH, _MAX_LABEL_SPACES, _MAX_LABELS = 40, 5, 12
@@ -91,11 +76,6 @@ MOST_FIRST = 1000
 Kind = Literal["rating", "text", "label", ""]
 # The column that a name is read from, or several with one annotator each.
 ColumnNames = str | Sequence[str]
-
-
-def tokens(name: str) -> tuple[str, ...]:
-    """The words and numbers of a column's name, in small letters."""
-    return tuple(token.casefold() for token in _TOKEN.findall(name))
 
 
 @dataclass(frozen=True)
@@ -138,11 +118,8 @@ class Column:
     @cached_property
     def is_short(self) -> bool:
         """Whether the values are as short as names and labels are."""
-        values = {str(value).strip() for value in self.cells}
-        return all(
-            len(value) <= _MAX_LABEL_LENGTH and value.count(" ") <= _MAX_LABEL_SPACES
-            for value in values
-        )
+        words = {str(value).strip() for value in self.cells}
+        return all(len(w) <= _MAX_LABEL_LENGTH and w.count(" ") <= _MAX_LABEL_SPACES for w in words)
 
     @cached_property
     def n_distinct(self) -> int:
@@ -152,11 +129,6 @@ class Column:
     def is_category(self) -> bool:
         """Whether the cells are short values that repeat, as the names of systems do."""
         return self.kind == "label" and 2 * self.n_distinct <= len(self.cells)
-
-    @property
-    def tells_rows_apart(self) -> bool:
-        """Whether every row has a text, and not all have the same."""
-        return self.n_distinct > 1 and not any(map(is_blank, self.cells))
 
     def may_be_source(self, most: int) -> bool:
         """Whether a text of any name may be what systems were given.
@@ -170,7 +142,6 @@ class Column:
 
 
 def _is_readable(cell: object) -> bool:
-    """Whether a cell is a text, or a list or object that can be read as one."""
     return isinstance(cell, str) or join_texts(cell) is not None
 
 
@@ -208,15 +179,11 @@ class Columns:
             headers += [name] if is_one else split_quoted(name) or [name]
         return tuple(dict.fromkeys(map(self.own_name, headers)))
 
-    def with_table(
-        self, table: Table, mapping: Mapping[str, ColumnNames] | None = None
-    ) -> "Columns":
-        """Return the columns of another table of the file, by the same mapping or another."""
-        mapping = self.mapping if mapping is None else mapping
+    def with_table(self, table: Table, mapping: Mapping[str, ColumnNames]) -> "Columns":
+        """Return the columns of another table of the same file."""
         return Columns(table, mapping, self.judged, self.words, self.labelled)
 
     def _column(self, name: str) -> Column:
-        """Return the cells of a column, or of a key inside its objects."""
         cells = tuple(value_in(row, name) for row in self.table.rows)
         return Column(name, cells, self.is_judged(name), self.table.typed, self.words)
 
@@ -381,7 +348,8 @@ class Columns:
         Texts with empty cells or one value only are the last choice.
         """
         columns = {name: self.column(column) for name, column in texts.items()}
-        full = [name for name, column in columns.items() if column.tells_rows_apart]
+        varied = [name for name, column in columns.items() if column.n_distinct > 1]
+        full = (name for name in varied if not any(map(is_blank, columns[name].cells)))
         if usual := source_name(full) or source_name(texts):
             return usual
         most = max((column.n_distinct for column in columns.values()), default=0)
@@ -398,69 +366,6 @@ class Columns:
         cells = (cell for row in self.table.rows[:MOST_FIRST] for cell in row.cells.items())
         names = (f"{column}{DOT}{key}" for column, v in cells for key in as_object(v) or ())
         return tuple(dict.fromkeys(names))
-
-
-@cache
-def known_word(column: str) -> str:
-    """The name of SOURCES or OUTPUTS that a column goes by, alone or as its own; else nothing."""
-    words = [word for word in tokens(column) if word not in _BESIDE]
-    keys = [name_key(column), *(words if len(words) == 1 else ())]
-    return next(filter((*SOURCES, *OUTPUTS).__contains__, keys), "")
-
-
-def is_known_text(column: str) -> bool:
-    """Whether a column goes by a name that people use for what systems get or write."""
-    return bool(known_word(column))
-
-
-def is_usual_text(column: str) -> bool:
-    """Whether a column goes by a name of what systems get, write, or should have written."""
-    return is_known_text(column) or is_reference(column)
-
-
-def is_reference(column: str) -> bool:
-    """Whether a column goes by a name of what the answer should have been."""
-    words = {*tokens(column)}
-    others = words - _SHOULD_BE
-    should_be = len(others) == 1 and others < words and others <= {*OUTPUTS}
-    return name_key(column) in _REFERENCES or should_be
-
-
-def source_name(texts: Iterable[str]) -> str | None:
-    """Return the first of the texts' names that tells what systems were given."""
-    by_key = {known_word(name): name for name in reversed([*texts])}
-    return next((by_key[name] for name in SOURCES if name in by_key), None)
-
-
-def only_text(texts: Iterable[str], required: Collection[str]) -> str | None:
-    """The file's only text for a judge that reads one text, whatever the two are called.
-
-    Texts with usual names come before others. None where there are several, or where one is a
-    source by its name and the other an output.
-    """
-    names = [*([*filter(is_known_text, texts)] or texts), *required]
-    if len(names) != 2 or len(required) != 1:
-        return None
-    source_or_output = [(known_word(n) in SOURCES) - (known_word(n) in OUTPUTS) for n in names]
-    return names[0] if source_or_output[0] * source_or_output[1] >= 0 else None
-
-
-def split_quoted(text: str) -> list[str]:
-    """The parts between commas; a part that contains a comma stands in double quotes."""
-    if '"' not in text and "," not in text:
-        return [text]
-    try:
-        parts = next(csv.reader([text], skipinitialspace=True), [])
-    except csv.Error:
-        return [text]
-    return [part.strip() for part in parts if part.strip()]
-
-
-def map_flag(name: str, columns: Sequence[str]) -> str:
-    """The flag that maps a name to these columns, as a shell takes it."""
-    words = [f'"{column}"' if "," in column else column for column in columns]
-    pair = f"{name}={','.join(words)}"
-    return f"--map {shlex.quote(pair if pair.isprintable() else 'NAME=COLUMN')}"
 
 
 def check_mapping(columns: Columns, problems: Problems) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import chain, takewhile
 
 from judges.labels.cells import from_json
-from judges.labels.columns import OUTPUTS, ColumnNames, known_word
+from judges.labels.columns import ColumnNames
+from judges.labels.names import OUTPUTS, known_word
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
 from judges.tables.text import Row

@@ -10,7 +10,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from judges.labels.columns import ColumnNames, split_quoted
+from judges.labels.columns import ColumnNames
+from judges.labels.names import split_quoted
 from judges.labels.types import LabelError, Vote
 from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file

@@ -4,17 +4,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
-from judges.labels.columns import Columns, check_mapping, map_flag, mapping_advice, tokens
-from judges.labels.ratings import (
-    NOT_RATED,
-    RatingColumns,
-    Ratings,
-    ReadOptions,
-    ReadRatings,
-    check_ratings,
-    find_ratings,
-    read_ratings,
-)
+from judges.labels.columns import Columns, check_mapping, mapping_advice
+from judges.labels.names import map_flag, tokens
+from judges.labels.rating_columns import NOT_RATED, RatingColumns, check_ratings, find_ratings
+from judges.labels.ratings import RatingReader, Ratings, ReadOptions, ReadRatings
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
 from judges.labels.values import RatingCells
@@ -32,11 +25,11 @@ def read_outputs(
     """Read a wide or long table; the ratings of `annotations`, another file, replace its own."""
     check_mapping(columns, problems)
     layout = find_ratings(columns, options.dimensions)
-    notes = check_ratings(columns, layout, options, problems)
+    notes = check_ratings(columns, layout, options.dimensions, problems)
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(columns, problems, roles=roles, rated=layout.all(), judged=options.texts)
     comments = _read_comments(columns, layout, options)
-    ratings = read_ratings(columns, layout, options, problems)
+    ratings = RatingReader(columns, layout, options, problems).read()
     if annotations is not None:
         ratings = _replace_ratings(ratings, annotations)
         for item, by_name in _read_comments(annotations.columns, layout, options).items():

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_in
-from judges.labels.columns import VOTES, Columns, check_mapping, tokens
-from judges.labels.ratings import ReadOptions, find_ratings
+from judges.labels.columns import VOTES, Columns, check_mapping
+from judges.labels.names import tokens
+from judges.labels.rating_columns import find_ratings
+from judges.labels.ratings import ReadOptions
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteCells

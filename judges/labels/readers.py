@@ -14,7 +14,8 @@ from judges.labels.conversations import CONVERSATION, JUDGED, with_texts
 from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
-from judges.labels.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
+from judges.labels.rating_columns import find_ratings
+from judges.labels.ratings import RatingReader, ReadOptions, ReadRatings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values, word_of
@@ -199,7 +200,8 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
         problems.add("no-column", "has no column of ids", advice)
         return None
     dimensions = () if columns.is_long else options.dimensions
-    ratings = read_ratings(columns, find_ratings(columns, dimensions), options, problems)
+    layout = find_ratings(columns, dimensions)
+    ratings = RatingReader(columns, layout, options, problems).read()
     problems.notes = [*columns.table.notes, *ratings.notes]
     return ratings
 

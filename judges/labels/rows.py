@@ -7,18 +7,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in
-from judges.labels.columns import (
-    NESTED,
-    OUTPUTS,
-    ROW,
-    Columns,
-    add_missing_column,
-    is_usual_text,
-    known_word,
-    map_flag,
-    only_text,
-)
+from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
+from judges.labels.names import OUTPUTS, is_usual_text, known_word, map_flag, only_text
 from judges.labels.types import FileReading
 from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
 from judges.tables.formats import Table
@@ -63,16 +54,15 @@ def latest_labels(columns: Columns) -> Columns:
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
     if _TIME in table.columns and columns.find("id") and columns.find("annotator"):
         rows = tuple({_label_key(columns, row): row for row in rows}.values())
-    n_changed = sum(not is_blank(row.cells.get(_CHANGED)) for row in rows)
-    if n_changed:
-        changed = f"{count(n_changed, 'label')} changed after seeing others'"
-        notes += (f"{changed}: agreement is not blind",)
+    if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
+        notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
-    return columns.with_table(replace(table, columns=names, rows=rows, notes=notes))
+    return columns.with_table(
+        replace(table, columns=names, rows=rows, notes=notes), columns.mapping
+    )
 
 
 def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
-    """The output, the annotator and the dimension of a row's label."""
     # A row without an annotator's name replaces no other row.
     who = columns.cell(row, "annotator") or f"{ROW} {row.line}"
     return columns.item_key(row), str(who).strip(), str(columns.cell(row, "dimension")).strip()
@@ -142,7 +132,6 @@ class RowReader:
         self._empty_answers: dict[str, list[int]] = defaultdict(list)
 
     def _is_certain(self, name: str) -> bool:
-        """Whether systems surely got or wrote a text: by its name, or because the user says so."""
         columns = self._of_file
         return columns.is_judged(name) or name in columns.mapping or name in self._candidates
 
@@ -154,9 +143,7 @@ class RowReader:
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:
-        """Add the problem that the table has no texts."""
-        column = self.columns.comments[:1] or ["COLUMN"]
-        advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
+        advice = "name what systems were given and wrote, as in --map document=COLUMN"
         if self._of_file.is_long:
             advice = "give it beside the file of outputs, as in --annotations FILE"
         fault = f"no column holds texts; there are {self.columns.names}"
@@ -199,7 +186,6 @@ class RowReader:
             self._report_empty_answers(column, lines)
 
     def _read_row(self, row: TableRow) -> ItemFields | None:
-        """A row's fields; None where it has no id, or no answer."""
         n_empty = sum(map(len, self._empty_answers.values()))
         systems = tuple(self._name(row, column) for column in self._systems)
         item = self._read_id(row)
@@ -214,14 +200,12 @@ class RowReader:
         return ItemFields(item, document, systems, texts, draw)
 
     def _report_empty_answers(self, column: str, lines: list[int]) -> None:
-        """Note the rows that are left out; add a problem where they are most."""
         n_rows = len(self.columns.table.rows)
         if 2 * len(lines) > n_rows:
             fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
             advice = "name the column that holds the answers, as in --map summary=COLUMN"
             self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-        more = ", ..." if len(lines) > 5 else ""
-        where = f"{self._problems.unit} {', '.join(map(str, lines[:5]))}{more}"
+        where = f"{self._problems.unit} {str(lines[:5])[1:-1]}{', ...' * (len(lines) > 5)}"
         rows = count(len(lines), "row")
         self.notes.append(f"left out for an empty {excerpt(column)}: {rows} ({where})")
 

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.columns import is_known_text, source_name
+from judges.labels.names import is_known_text, source_name
 from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
 from judges.tables.problems import joined_names
 

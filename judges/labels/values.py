@@ -45,9 +45,6 @@ _NOTHING = frozenset(
         *("unknown", "k.a.", "k. a.", "keine angabe", "sans réponse", "sin respuesta"),
     )
 )
-# Labels at the ends of a scale: if 1 is called very good, it counts downwards, like German marks.
-_GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
-_BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
 
 _DIGITS = r"[+-]?\d+(?:[.,]\d+)?"
 _PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
@@ -200,7 +197,6 @@ class RatingCells:
             numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
             self._known |= {word: float(number) for word, number in numbers.items()}
         self._decimal_commas = self._has_decimal_commas(default=decimal_commas)
-        self._counts_downwards = self._is_best_lowest()
 
     def _parse(self, value: object) -> _Cell:
         """Read a cell by the user's words, else on its own."""
@@ -229,12 +225,6 @@ class RatingCells:
         texts = [cell.text.rstrip("% ") for cell in self._cells]
         points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
         return any(map(_DECIMAL_COMMA.fullmatch, texts)) or (default and not points)
-
-    def _is_best_lowest(self) -> bool:
-        """Whether the label of the lowest number is good, and that of the highest bad."""
-        labels = {cell.number: cell.word for cell in self._cells if cell.kind == _NUMBER}
-        ends = labels.get(min(labels, default=0), ""), labels.get(max(labels, default=0), "")
-        return bool(_GOOD.search(ends[0]) and _BAD.search(ends[1]))
 
     @property
     def two_values(self) -> tuple[str, str] | None:
@@ -289,8 +279,7 @@ class RatingCells:
             return faults.get(self._kind, "is not a number like the others")
         if _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text):
             return "may have a decimal mark or one of thousands"
-        is_downwards = self._counts_downwards and cell.word
-        return "is on a scale that counts downwards" if is_downwards else ""
+        return ""
 
     @cached_property
     def values_flag(self) -> str:
@@ -303,9 +292,7 @@ class RatingCells:
             f"{_quoted(word)}={numbers.get(word) or self._likely_number(word)}"
             for word in words[:_MAX_WORDS] or ["WORD"]
         ]
-        # argparse would take a word such as -99 for a flag.
-        flag = "--values=" if pairs[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
+        return f"--values '{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
         """What a word counts that is like one of the column's words; NUMBER where none is."""
@@ -334,7 +321,6 @@ class RatingCells:
 
 
 def _tally(counts: Iterable[tuple[str, int]]) -> Counter[str]:
-    """The sum of the counts of each word."""
     total = Counter[str]()
     for word, count in counts:
         total[word] += count

@@ -13,16 +13,10 @@ import numpy as np
 from dspy_judges.column_names import name_key
 from judges import loading
 from judges.dimension import NAME, Comparison, Dimension, Subject, UnknownDimensionError, are_words
-from judges.labels.columns import (
-    OUTPUTS,
-    ColumnNames,
-    is_known_text,
-    is_usual_text,
-    known_word,
-    map_flag,
-)
+from judges.labels.columns import ColumnNames
 from judges.labels.conversations import CONVERSATION, JUDGED
 from judges.labels.flags import MapEntry, split_mapping
+from judges.labels.names import OUTPUTS, is_known_text, is_usual_text, known_word, map_flag
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet

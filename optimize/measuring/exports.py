@@ -15,7 +15,8 @@ from typing import NamedTuple
 from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import is_blank, value_in
-from judges.labels.columns import OUTPUTS, ROW
+from judges.labels.columns import ROW
+from judges.labels.names import OUTPUTS
 from judges.labels.types import Item, LabelledPairs, LabelledSet
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Row, TableRow, read_json_file
