@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_in
@@ -24,30 +24,24 @@ _OTHER = {"a": "b", "A": "B", "1": "2"}
 _SYSTEMS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
+class Sides(NamedTuple):
     """The file's word for a candidate, and the two columns of candidates."""
 
     word: str
-    first: str
-    second: str
-
-    @property
-    def columns(self) -> tuple[str, str]:
-        return self.first, self.second
+    columns: tuple[str, str]
 
 
 def find_sides(columns: Columns) -> Sides | None:
     """Return the two columns of candidates, those with a text's name first; None without."""
     first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if first is not None and second is not None:
-        return Sides("response", first[0], second[0])
+        return Sides("response", (first[0], second[0]))
     sides = []
     for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
-        side = Sides(name_key(match[1]), match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}")
-        is_side = columns.has(side.second) and side.first not in columns.comments
+        column, other = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
+        is_side = columns.has(other) and column not in columns.comments
         if is_side and _SYSTEMS.isdisjoint(tokens(match[1])):
-            sides.append(side)
+            sides.append(Sides(name_key(match[1]), (column, other)))
     texts = [side for side in sides if columns.is_judged(side.word)]
     others = [side for side in sides if "rating" not in map(columns.kind, side.columns)]
     return next(iter((*texts, *others)), None)

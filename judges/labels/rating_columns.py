@@ -76,7 +76,7 @@ def find_ratings(columns: Columns, dimensions: Collection[str] | None) -> Rating
     candidates = tuple(column for column in unused if columns.kind(column) == "rating")
     groups, flat, guesses = _annotator_groups(candidates), dict[str, Headers](), Headers()
     if dimensions is not None:
-        headers = {name: _headers_of(columns, name, groups, candidates) for name in dimensions}
+        headers = {name: _headers_of(columns, name, groups) for name in dimensions}
         flat = {name: names for name, names in headers.items() if names}
     elif mapped := _mapped_ratings(columns):
         flat = mapped
@@ -105,9 +105,7 @@ def _mapped_ratings(columns: Columns) -> dict[str, Headers]:
     }
 
 
-def _headers_of(
-    columns: Columns, name: str, groups: Mapping[str, Headers], candidates: Headers
-) -> Headers:
+def _headers_of(columns: Columns, name: str, groups: Mapping[str, Headers]) -> Headers:
     """The columns mapped to a dimension, called like it or like its annotators', or of labels."""
     if name in columns.mapping:
         return columns.mapping[name]
@@ -115,34 +113,28 @@ def _headers_of(
     if columns.has(column):
         return (column,)
     by_key = {name_key(group): headers for group, headers in groups.items()}
-    if (headers := by_key.get(name_key(name))) or columns.find_all(NESTED):
-        return headers or ()
-    labels = _label_columns(columns, name, candidates)
-    return tuple(labels) if len(labels) == 1 else ()
+    labels = () if columns.find_all(NESTED) else tuple(_label_columns(columns, name))
+    return by_key.get(name_key(name)) or (labels if len(labels) == 1 else ())
 
 
 def _guess_ratings(columns: Columns, numbers: Headers, groups: Mapping[str, Headers]) -> Headers:
-    """The one column that is called a label or looks like ratings, else all columns of numbers."""
+    """The one column that is called a label, else all columns of numbers."""
     members = set[str]().union(*groups.values())
     guesses = tuple(column for column in numbers if column not in members)
     labels = tuple(filter(guesses.__contains__, _label_columns(columns, "label")))
-    likely = labels or tuple(column for column in guesses if _are_like_ratings(columns, column))
-    return likely if len(likely) == 1 else guesses
+    return labels if len(labels) == 1 else guesses
 
 
-def _label_columns(columns: Columns, dimension: str, numbers: Iterable[str] = ()) -> list[str]:
+def _label_columns(columns: Columns, dimension: str) -> list[str]:
     """The columns that may hold the labels on a dimension when no column is called like it.
 
-    Their names have a word for labels or one of the dimension's. If there are none, they are the
-    columns of `numbers` with all words of a dimension that is not in the catalogue.
+    Their names have a word for labels or one of the dimension's, which is not misspelled.
     """
     words, reserved = {*tokens(dimension)} | _LABELS, columns.used((*NOT_RATED, *VOTES))
     free = [c for c in (*columns.table.columns, *columns.nested_names) if c not in reserved]
     called = [column for column in free if _is_called(column, words)]
     labels = [column for column in called if columns.kind(column) in ("rating", "label")]
-    if _is_misspelled(columns, dimension, labels):
-        return []
-    return labels if labels or dimension in catalog.names() else _named_after(dimension, numbers)
+    return [] if _is_misspelled(columns, dimension, labels) else labels
 
 
 def _is_called(column: str, words: set[str]) -> bool:
@@ -212,11 +204,10 @@ def _check_dimension(
 
 def _likely_labels(columns: Columns, layout: RatingColumns, name: str) -> list[str]:
     """The columns of labels, or else those of numbers that may be a dimension of the user's own."""
-    labels, names = _label_columns(columns, name, layout.candidates), catalog.names()
+    labels, names = _label_columns(columns, name), catalog.names()
     if labels or name in names or _is_misspelled(columns, name, labels):
         return labels
-    others = [column for column in layout.candidates if column.casefold() not in names]
-    return [column for column in others if _are_like_ratings(columns, column)]
+    return [column for column in layout.candidates if column.casefold() not in names]
 
 
 def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) -> None:
@@ -224,19 +215,19 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
 
     It is clear of a single column of numbers on a usual scale, and of the catalogue's names.
     """
-    like = [name for name in layout.guesses if _are_like_ratings(columns, name)]
-    is_single = len(layout.guesses) == 1 and not layout.groups
     # German marks: 1 is best, and files rarely say so.
     words = {word for column in columns.table.columns for word in tokens(column)}
     is_mark = not _MARKS.isdisjoint(tokens(layout.guesses[0])) and not _GERMAN.isdisjoint(words)
-    are_usual = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
-    if (like and not is_mark) if is_single else are_usual:
-        return
-    likely = _label_columns(columns, "label") or like or [*layout.guesses]
-    cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
-    kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
-    fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
-    problems.add("annotators", fault, _guess_advice(likely, is_mark=is_mark))
+    if len(layout.guesses) > 1 or layout.groups:
+        are_clear = {name.casefold() for name in layout.guesses} <= {*catalog.names()}
+    else:
+        are_clear = not is_mark and _are_like_ratings(columns, layout.guesses[0])
+    if not are_clear:
+        likely = _label_columns(columns, "label") or [*layout.guesses]
+        cells = [cell for name in likely for cell in columns.values(name) if not says_nothing(cell)]
+        kind = "labels" if all(map(says_truth, cells)) else "numbers that may not be ratings"
+        fault = f"{joined_names(likely)} {'holds' if len(likely) == 1 else 'hold'} {kind}"
+        problems.add("annotators", fault, _guess_advice(likely, is_mark=is_mark))
 
 
 def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
