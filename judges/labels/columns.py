@@ -318,7 +318,6 @@ class Columns:
         return {name: texts[name] for name in texts if name in mapped or name not in few}
 
     def _unmapped_texts(self, used: Collection[str]) -> dict[str, str]:
-        """The names and columns of the texts that no mapping names."""
         taken = {*used, *self.comments}
         roots = {*map(self.root_of, used)}
         texts = {}

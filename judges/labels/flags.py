@@ -46,7 +46,6 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(words, namespace)
 
     def _refuse_unknown(self, word: str) -> None:
-        """Exit where a word is a flag that the command does not have."""
         flag, known = word.partition("=")[0], self._option_string_actions
         if flag.startswith("--") and " " not in word and flag not in known:
             close = get_close_matches(flag, list(known), n=1)
@@ -137,7 +136,6 @@ def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float
 
 
 def _meanings(source: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
-    """The words and what they count, as the user writes it."""
     if isinstance(source, Mapping):
         return [(str(word), meaning) for word, meaning in source.items()]
     parts = [part.rpartition("=") for text in source for part in split_quoted(text)]

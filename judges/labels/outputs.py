@@ -126,7 +126,6 @@ def _read_comments(
 def _dimensions_in(
     column: str, by_words: Mapping[tuple[str, ...], str], names: list[str]
 ) -> list[str]:
-    """The dimensions in the name of a column of comments, or all of `names`."""
     words = {*tokens(column)}
     in_name = {name for own_words, name in by_words.items() if words.issuperset(own_words)}
     return sorted(in_name - {""}) if in_name else names
@@ -165,7 +164,6 @@ def _check_rated(
 
 
 def _label_advice(columns: Columns) -> str:
-    """How to name the labels of a table in which none were found."""
     reserved = {*columns.used(ROLES), *columns.comments}
     unused = [column for column in columns.table.columns if column not in reserved]
     leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]

@@ -107,7 +107,6 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
 def _refuse_missing(
     columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
 ) -> None:
-    """Add a problem for candidates and for votes that no column holds."""
     names = joined_names(columns.table.columns)
     if sides is None:
         advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"

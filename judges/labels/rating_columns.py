@@ -151,7 +151,6 @@ def _is_misspelled(columns: Columns, dimension: str, labels: Collection[str]) ->
 
 
 def _named_after(dimension: str, candidates: Iterable[str]) -> list[str]:
-    """The columns whose names have all words of a dimension."""
     words = {*tokens(dimension)}
     return [column for column in candidates if words and words <= {*tokens(column)}]
 
@@ -231,7 +230,6 @@ def _check_guesses(columns: Columns, layout: RatingColumns, problems: Problems) 
 
 
 def _guess_advice(likely: list[str], *, is_mark: bool) -> str:
-    """The flags that say what columns are which may hold ratings."""
     flags = " ".join(map_flag(name, [name]) for name in likely)
     advice = f"name what is rated, as in {flags}"
     if len(likely) > 1:

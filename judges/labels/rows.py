@@ -301,7 +301,6 @@ class RowReader:
         return item
 
     def _checked(self, text: str, row: TableRow, column: str) -> str | None:
-        """The text itself; None, with a problem, if it is not valid Unicode."""
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
             return self._fault(row, column, "bad-text", fault, advice, text)

@@ -295,7 +295,6 @@ class RatingCells:
         return f"--values '{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
 
     def _likely_number(self, word: str) -> str:
-        """What a word counts that is like one of the column's words; NUMBER where none is."""
         choices = self._known if self._kind == _TRUTH else {}
         close = get_close_matches(word, choices, n=1)
         return f"{choices[close[0]]:g}" if close else "NUMBER"
@@ -328,7 +327,6 @@ def _tally(counts: Iterable[tuple[str, int]]) -> Counter[str]:
 
 
 def _is_plain_word(word: str) -> bool:
-    """Whether a word can stand between the single quotes of a flag."""
     return word.isprintable() and len(word) <= _MAX_WORD and "'" not in word
 
 

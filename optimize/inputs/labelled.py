@@ -369,7 +369,6 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    """The scale to state for these ratings."""
     advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
     if usual := _usual_scale(ratings):
         ends = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"
