@@ -117,12 +117,13 @@ def _refuse_missing(
 
 
 def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
-    response_a, response_b = (fields.texts.pop(name) for name in _RESPONSES)
+    texts = dict(fields.texts)
+    response_a, response_b = (texts.pop(name) for name in _RESPONSES)
     system_a, system_b = fields.systems
     return LabelledPair(
         id=fields.id,
         document_id=fields.document_id,
-        texts=fields.texts,
+        texts=texts,
         response_a=response_a,
         response_b=response_b,
         system_a=system_a,

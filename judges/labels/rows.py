@@ -269,9 +269,10 @@ class RowReader:
         cell = value_in(row, column)
         value = join_texts(cell) or cell
         # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
-        # in other files the cell may have been forgotten.
+        # in other files the cell may have been forgotten. A pair's prompt may be white space.
         may_be_empty = name in self._candidates and self.columns.table.typed
-        if isinstance(value, str) and (value.strip() or may_be_empty):
+        may_be_blank = may_be_empty or (self._candidates and value)
+        if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, column)
         # NaN, which equals nothing, is how data frames spell a missing text.
         if isinstance(value, bool | int | float) and value == value:
