@@ -15,8 +15,9 @@ from typing import Any
 from judges import catalog
 from judges.cli.flags import mapping
 from judges.dimension import Dimension
-from judges.labels.columns import NESTED, is_known_text, map_flag
+from judges.labels.columns import NESTED
 from judges.labels.flags import SCALE, VALUES, Parser, pop_scale, split_mapping
+from judges.labels.names import is_known_text, map_flag
 from judges.labels.ratings import ReadOptions
 from judges.labels.readers import SHIPPED_NAMES, check_file, read_labels
 from judges.labels.splits import MIN_UNITS_TO_SPLIT, split, with_ratings

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement
-from judges.labels.columns import OUTPUTS, only_text
+from judges.labels.names import OUTPUTS, only_text
 from judges.labels.readers import is_constructed
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from optimize.statistics.correlations import Level

@@ -72,8 +72,8 @@ def rating_parts(value: object) -> list[tuple[str | None, object]]:
     """
     value = from_json(value, strict=True)
     if isinstance(value, Mapping):
-        by_name = {str(name): part for name, part in value.items()}
-        return [*sorted(by_name.items(), key=lambda part: part[0])]
+        names = map(str, value)
+        return [*sorted(dict(zip(names, value.values(), strict=True)).items())]
     if isinstance(value, list | tuple):
         return [(str(place), part) for place, part in enumerate(value, 1)]
     return [(None, value)]
@@ -85,6 +85,6 @@ def join_texts(value: object) -> str | None:
         value = [*value.values()]
     if not isinstance(value, list | tuple):
         return None
-    if any(part is not None and not isinstance(part, str) for part in value):
-        return None
-    return "\n\n".join(part for part in value if not is_blank(part)) or None
+    parts = [part for part in value if not is_blank(part)]
+    texts = [part for part in parts if isinstance(part, str)]
+    return "\n\n".join(texts) or None if len(texts) == len(parts) else None

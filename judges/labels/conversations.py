@@ -4,10 +4,11 @@ import ast
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from judges.labels.cells import from_json
-from judges.labels.columns import OUTPUTS, ColumnNames, known_word
+from judges.labels.columns import ColumnNames
+from judges.labels.names import OUTPUTS, known_word
 from judges.tables.formats import Table
 from judges.tables.problems import joined_names
 from judges.tables.text import Row
@@ -42,16 +43,21 @@ def read_turns(value: object) -> list[Turn]:
             value = ast.literal_eval(value)
     if isinstance(value, Mapping):
         value = _first(value, _LISTS)
-    turns: list[Turn] = []
-    for message in value if isinstance(value, list | tuple) else ():
-        role = _first(message, _ROLES) if isinstance(message, Mapping) else None
-        if not isinstance(role, str) or message.keys().isdisjoint({*_CONTENTS, *_CALLS}):
-            return []
-        text = _text_of(_first(message, _CONTENTS))
-        calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
-        spoken = [(_SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize()), text)]
-        turns += (spoken if text or not calls else []) + calls
-    return turns
+    messages = list(value) if isinstance(value, list | tuple) else []
+    turns = [_turns_of(message) for message in messages]
+    return [turn for of_message in turns for turn in of_message] if all(turns) else []
+
+
+def _turns_of(message: object) -> list[Turn]:
+    """The turns of a message, its text and its calls; none where a value is no message."""
+    role = _first(message, _ROLES) if isinstance(message, Mapping) else None
+    if not isinstance(role, str) or not isinstance(message, Mapping):
+        return []
+    text = _text_of(_first(message, _CONTENTS))
+    calls = [(_CALL, _text_of(message[name])) for name in _CALLS if message.get(name)]
+    is_said = text or (not calls and not message.keys().isdisjoint({*_CONTENTS, *_CALLS}))
+    speaker = _SPEAKERS.get(role.casefold(), " ".join(role.split()).capitalize())
+    return [(speaker, text), *calls] if is_said else calls
 
 
 def _first(cells: Mapping[str, object], names: Iterable[str]) -> object:
@@ -133,26 +139,21 @@ def with_texts(table: Table, mapping: Mapping[str, ColumnNames], *, whole: bool)
     if not columns:
         return table
     texts = [as_texts(row.cells) for row in table.rows]
-    mapped = (name for name, column in mapping.items() if column in table.columns)
-    outputs, sides = _outputs((*table.columns, *mapped)), _sides(columns)
-    is_whole = whole or not (outputs or any(of.get("output") for of in texts))
-    # The texts to keep, and the note on them: the first rule that applies.
-    names, how = next(
-        (names, how)
-        for applies, names, how in (
-            (sides, {"prompt", "response_a", "response_b"}, _PAIR_NOTE),
-            (is_whole, {CONVERSATION}, _WHOLE_NOTE),
-            (not outputs, {"input", "dialogue", "output"}, _TURN_NOTE),
-            (True, {*columns}, "each is one text"),
-        )
-        if applies
-    )
+    mapped = [name for name, column in mapping.items() if column in table.columns]
+    has_outputs = _outputs((*table.columns, *mapped)) != []
+    has_answers = any(of_row.get("output") for of_row in texts)
+    names, how, read = {*columns}, "each is one text", columns[:1]
+    if _sides(columns):
+        names, how, read = {"prompt", "response_a", "response_b"}, _PAIR_NOTE, columns
+    elif whole or not (has_outputs or has_answers):
+        names, how = {CONVERSATION}, _WHOLE_NOTE
+    elif not has_outputs:
+        names, how = {"input", "dialogue", "output"}, _TURN_NOTE
     names |= {*table.columns} - {*columns}
-    texts = [{name: text for name, text in of.items() if name in names} for of in texts]
-    rows = tuple(row._replace(cells=of) for row, of in zip(table.rows, texts, strict=True))
-    read = columns if sides else columns[:1]
+    texts = [{name: of_row[name] for name in of_row if name in names} for of_row in texts]
+    rows = tuple(row._replace(cells=cells) for row, cells in zip(table.rows, texts, strict=True))
     notes = [*table.notes, f"{joined_names(read)} holds conversations: {how}"]
     if others := columns[len(read) :]:
         notes.append(f"of conversations one is read, and not {joined_names(others)}")
-    header = tuple(dict.fromkeys(name for of in texts for name in of))
+    header = tuple(dict.fromkeys(chain.from_iterable(texts)))
     return replace(table, rows=rows, columns=header, notes=tuple(notes))

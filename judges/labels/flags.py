@@ -4,19 +4,22 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from judges.labels.columns import ColumnNames, split_quoted
+from judges.labels.columns import ColumnNames
+from judges.labels.names import split_quoted
 from judges.labels.types import LabelError, Vote
-from judges.labels.values import Scale, Values
+from judges.labels.values import Scale
 from judges.tables.text import read_yaml_file
 
 # Keys of a mapping file beside our names: what words count, and the scale.
 VALUES, SCALE = "values", "scale"
+# An entry of a mapping: columns (those of a data frame may be numbers), or what words count.
+MapEntry = ColumnNames | int | Mapping[str, object]
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)"
 _VOTES: dict[str, Vote] = {"a": "A", "b": "B", "tie": "tie"}
 _BOUNDS = re.compile(rf"({_NUMBER})\s*(?::|-|–|\.\.)\s*({_NUMBER})")
@@ -32,16 +35,22 @@ class Parser(argparse.ArgumentParser):
         # A word that begins like a number is no flag.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         words = sys.argv[1:] if args is None else list(args)
-        # Before argparse reports a missing flag, since the mistyped one may be it.
-        for word in takewhile(lambda word: word != "--", words) if not self._subparsers else ():
-            flag = word.partition("=")[0]
-            if flag[:2] == "--" and " " not in word and flag not in self._option_string_actions:
-                close = get_close_matches(flag, list(self._option_string_actions), n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                self.error(f"unrecognized arguments: {flag}{hint}")
+        if not self._subparsers:
+            # Before argparse reports a missing flag, since the mistyped one may be it.
+            for word in takewhile("--".__ne__, words):
+                self._refuse_unknown(word)
         return super().parse_known_args(words, namespace)
+
+    def _refuse_unknown(self, word: str) -> None:
+        flag, known = word.partition("=")[0], self._option_string_actions
+        if flag.startswith("--") and " " not in word and flag not in known:
+            close = get_close_matches(flag, list(known), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            self.error(f"unrecognized arguments: {flag}{hint}")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {self.one_line(message)} (--help lists the flags)\n")
@@ -51,13 +60,13 @@ class Parser(argparse.ArgumentParser):
         return " ".join(message.split())
 
 
-def read_mapping(words: Iterable[str]) -> dict[str, Any]:
+def read_mapping(words: Iterable[str]) -> dict[str, MapEntry]:
     """Return the columns by our names, from NAME=COLUMN words and mapping files.
 
     A name may have several columns, and NAME=COLUMN replaces the file's. A file's values are under
     `values`. Raises ValueError for other words.
     """
-    of_files: dict[str, Any] = {}
+    of_files: dict[str, MapEntry] = {}
     columns: dict[str, list[str]] = {}
     for word in words:
         name, equals, column = word.partition("=")
@@ -70,7 +79,7 @@ def read_mapping(words: Iterable[str]) -> dict[str, Any]:
     return of_files | {name: m[0] if len(m) == 1 else m for name, m in columns.items()}
 
 
-def read_map_file(path: str | Path) -> dict[str, Any]:
+def read_map_file(path: str | Path) -> dict[str, MapEntry]:
     """Return a mapping file's columns, `values` and `scale`; raises ValueError."""
     try:
         # As written, since no, 1 and null may be labels.
@@ -81,25 +90,33 @@ def read_map_file(path: str | Path) -> dict[str, Any]:
         raise LabelError(f"{path}: is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise LabelError(f"{path}: write one `name: column` a line, as in document: article")
-    for name, columns in content.items():
-        parts = columns if isinstance(columns, list) and columns else [columns]
-        is_values = name == VALUES and isinstance(columns, dict)
-        if not is_values and not all(isinstance(column, str) for column in parts):
+    for name, entry in content.items():
+        if not _is_entry(name, entry):
             raise LabelError(f"{path}: {name} needs a column, or a list of columns")
     return content
 
 
+def _is_entry(name: str, entry: object) -> bool:
+    """Whether an entry of a mapping file is a column, a list of columns, or `values`."""
+    if isinstance(entry, list):
+        return bool(entry) and all(isinstance(column, str) for column in entry)
+    return isinstance(entry, str) or (name == VALUES and isinstance(entry, dict))
+
+
 def split_mapping(
-    mapping: Mapping[str, Any] | str | Path | None, values: Values | None
+    mapping: Mapping[str, MapEntry] | str | Path | None, values: Mapping[str, object] | None
 ) -> tuple[dict[str, ColumnNames], dict[str, float | Vote | None]]:
     """Return columns and words of a mapping or its file, with `values` first; raises ValueError."""
     if isinstance(mapping, str | Path):
         mapping = read_map_file(mapping)
-    # The columns of a data frame may be numbers.
-    pairs = (mapping or {}).items()
-    columns = {str(name): str(c) if isinstance(c, int) else c for name, c in pairs}
-    own = columns.pop(VALUES) if isinstance(columns.get(VALUES), Mapping) else {}
-    return columns, {**read_values(own), **read_values(values or {})}
+    columns: dict[str, ColumnNames] = {}
+    words: dict[str, float | Vote | None] = {}
+    for name, entry in (mapping or {}).items():
+        if isinstance(entry, Mapping):
+            words = read_values(entry)
+        else:
+            columns[str(name)] = str(entry) if isinstance(entry, int) else entry
+    return columns, words | read_values(values or {})
 
 
 def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float | Vote | None]:
@@ -108,19 +125,21 @@ def read_values(source: Iterable[str] | Mapping[str, object]) -> dict[str, float
     A, B and tie are votes, and an empty number is no rating. A word with a comma is quoted as in
     CSV.
     """
-    if isinstance(source, Mapping):
-        pairs: Sequence[tuple[str, object]] = [(str(word), n) for word, n in source.items()]
-    else:
-        parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
-        pairs = [(word.strip(), meaning.strip()) for word, _, meaning in parts]
     values: dict[str, float | Vote | None] = {}
-    for word, meaning in pairs:
+    for word, meaning in _meanings(source):
         if not word:
             raise LabelError(f"{meaning!r} is not WORD=NUMBER, as in good=3 (or =A, =B, =tie)")
         value = _value_of(meaning, word)
         if values.setdefault(word, value) != value:
             raise LabelError(f"{word!r} is given two values")
     return values
+
+
+def _meanings(source: Iterable[str] | Mapping[str, object]) -> list[tuple[str, object]]:
+    if isinstance(source, Mapping):
+        return [(str(word), meaning) for word, meaning in source.items()]
+    parts = [part.rpartition("=") for text in source for part in split_quoted(text)]
+    return [(word.strip(), meaning.strip()) for word, _, meaning in parts]
 
 
 def _value_of(meaning: object, word: str) -> float | Vote | None:
@@ -139,8 +158,7 @@ def _value_of(meaning: object, word: str) -> float | Vote | None:
 
 def pop_scale(columns: dict[str, ColumnNames]) -> Scale | None:
     """Remove the scale from a mapping file's columns and return it; None if there is none."""
-    text = columns.get(SCALE)
-    scale = read_bounds(text) if isinstance(text, str) else None
+    scale = read_bounds(str(columns.get(SCALE)))
     if scale is not None:
         del columns[SCALE]
     return scale

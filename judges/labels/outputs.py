@@ -1,20 +1,13 @@
 """Reads labelled outputs from a table, with every problem and note."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
-from judges.labels.cells import DOT
-from judges.labels.columns import Columns, check_mapping, map_flag, mapping_advice, tokens
-from judges.labels.ratings import (
-    NOT_RATED,
-    RatingColumns,
-    Ratings,
-    ReadOptions,
-    ReadRatings,
-    check_ratings,
-    find_ratings,
-    read_ratings,
-)
+from judges.labels.columns import Columns, check_mapping, mapping_advice
+from judges.labels.names import map_flag, tokens
+from judges.labels.rating_columns import NOT_RATED, RatingColumns, check_ratings, find_ratings
+from judges.labels.ratings import RatingReader, Ratings, ReadOptions, ReadRatings
 from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledOutput, LabelledSet
 from judges.labels.values import RatingCells
@@ -32,11 +25,11 @@ def read_outputs(
     """Read a wide or long table; the ratings of `annotations`, another file, replace its own."""
     check_mapping(columns, problems)
     layout = find_ratings(columns, options.dimensions)
-    notes = check_ratings(columns, layout, options, problems)
+    notes = check_ratings(columns, layout, options.dimensions, problems)
     roles = [*ROLES, "dimension", "rating"] if columns.is_long else [*ROLES]
     reader = RowReader(columns, problems, roles=roles, rated=layout.all(), judged=options.texts)
-    comments = _read_comments(columns, layout, options) if options.labelled else {}
-    ratings = read_ratings(columns, layout, options, problems)
+    comments = _read_comments(columns, layout, options)
+    ratings = RatingReader(columns, layout, options, problems).read()
     if annotations is not None:
         ratings = _replace_ratings(ratings, annotations)
         for item, by_name in _read_comments(annotations.columns, layout, options).items():
@@ -47,25 +40,24 @@ def read_outputs(
     )
     if options.labelled and not problems:
         _check_rated(outputs, problems, options, columns, layout)
-    unknown = (
-        sorted({*annotations.by_item} - {output.id for output in outputs}) if annotations else []
-    )
-    if unknown and not problems:
-        fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
-        advice = "give the file of outputs that was rated"
-        problems.add("no-output", fault, advice, field="id", value=unknown[0])
-    for name in _dimensions(outputs) if options.dimensions is None else options.dimensions:
-        if n_without := sum(name not in output.ratings for output in outputs):
-            notes.append(f"no rating on {name}: {n_without:,} of {count(len(outputs), 'output')}")
+    if annotations is not None and not problems:
+        _check_ids(outputs, problems, annotations)
+    dimensions = _dimensions(outputs) if options.dimensions is None else options.dimensions
     rated_in = {name: (name,) for name in layout.nested} | dict(layout.flat)
     if columns.is_long:
-        rated_in = {"rating": (columns.find("rating") or "",)}
+        rated_in = {"rating": columns.find_all(["rating"])}
     return LabelledSet(
         name=columns.table.name,
         sha256=columns.table.sha256,
         outputs=outputs,
         grouped_by=reader.grouped_by,
-        notes=(*columns.table.notes, *reader.notes, *notes, *ratings.notes),
+        notes=(
+            *columns.table.notes,
+            *reader.notes,
+            *notes,
+            *_note_unrated(outputs, dimensions),
+            *ratings.notes,
+        ),
         reading=reader.reading(rated_in),
         words=ratings.words,
     )
@@ -75,17 +67,23 @@ def _dimensions(outputs: Iterable[LabelledOutput]) -> list[str]:
     return sorted({dimension for output in outputs for dimension in output.ratings})
 
 
+def _note_unrated(outputs: Sequence[LabelledOutput], dimensions: Collection[str]) -> Iterator[str]:
+    """Yield a note on each dimension on which some outputs have no rating."""
+    for name in dimensions:
+        n_unrated = sum(name not in output.ratings for output in outputs)
+        if n_unrated:
+            yield f"no rating on {name}: {n_unrated:,} of {count(len(outputs), 'output')}"
+
+
 def _replace_ratings(own: ReadRatings, annotations: ReadRatings) -> ReadRatings:
     """A file's ratings, but those of `annotations` on every dimension that these rate."""
     replaced = {name for by_name in annotations.by_item.values() for name in by_name}
-    by_item = {
-        item: {name: by for name, by in by_name.items() if name not in replaced}
-        for item, by_name in own.by_item.items()
-    }
-    for item, by_name in annotations.by_item.items():
-        by_item[item] = by_item.get(item, {}) | by_name
-    words = {name: pair for name, pair in own.words.items() if name not in replaced}
-    return own._replace(by_item=by_item, words=words | annotations.words)
+    by_item = dict(annotations.by_item)
+    for item, by_name in own.by_item.items():
+        kept = {name: by_name[name] for name in by_name if name not in replaced}
+        by_item[item] = kept | by_item.get(item, {})
+    words = {name: own.words[name] for name in own.words if name not in replaced}
+    return replace(own, by_item=by_item, words=words | annotations.words)
 
 
 def _output(
@@ -110,23 +108,38 @@ def _read_comments(
 
     A comment is on the dimensions in its column's name, or else on all that its row rates.
     """
+    if not options.labelled:
+        return {}
     if columns.is_long:
-        dimension_in = columns.find("dimension") or ""
-        return read_comments(columns, lambda _, row: [str(row.cells.get(dimension_in)).strip()])
-    leaves = (name for name in columns.nested_names if name not in columns.comments)
-    nested = [name.partition(DOT)[2] for name in leaves if layout.nested]
-    names = [*(options.dimensions or (*layout.flat, *nested))]
+        return read_comments(columns, lambda _, row: [str(columns.cell(row, "dimension")).strip()])
+    names = [*(options.dimensions or (*layout.flat, *layout.keys))]
     # The dimension by the words of its columns; none for a dimension that is not read.
     by_words = {tokens(column): "" for column in layout.candidates}
     by_words |= {tokens(name): name for name in names}
-    by_words |= {tokens(c): name for name, group in layout.flat.items() for c in group}
+    for name, headers in layout.flat.items():
+        by_words |= dict.fromkeys(map(tokens, headers), name)
     by_words.pop((), None)
-    dimensions: dict[str, list[str]] = {}
-    for column in columns.comments:
-        words = {*tokens(column)}
-        in_name = {name for of_name, name in by_words.items() if words.issuperset(of_name)}
-        dimensions[column] = sorted(in_name - {""}) if in_name else names
+    dimensions = {column: _dimensions_in(column, by_words, names) for column in columns.comments}
     return read_comments(columns, lambda column, _: dimensions[column])
+
+
+def _dimensions_in(
+    column: str, by_words: Mapping[tuple[str, ...], str], names: list[str]
+) -> list[str]:
+    words = {*tokens(column)}
+    in_name = {name for own_words, name in by_words.items() if words.issuperset(own_words)}
+    return sorted(in_name - {""}) if in_name else names
+
+
+def _check_ids(
+    outputs: Iterable[LabelledOutput], problems: Problems, annotations: ReadRatings
+) -> None:
+    """Add a problem where a second file rates outputs that the first does not have."""
+    unknown = sorted(annotations.by_item.keys() - {output.id for output in outputs})
+    if unknown:
+        fault = f"is rated, but no output has this id ({count(len(unknown), 'such id')})"
+        advice = "give the file of outputs that was rated"
+        problems.add("no-output", fault, advice, field="id", value=unknown[0])
 
 
 def _check_rated(
@@ -138,9 +151,8 @@ def _check_rated(
 ) -> None:
     """Add a problem for each of the caller's dimensions without a rating, or if none has any."""
     dimensions = _dimensions(outputs)
-    nested = {name.partition(DOT)[2] for name in columns.nested_names if layout.nested}
-    of_long = map(str, columns.values(str(columns.find("dimension"))) if columns.is_long else ())
-    names = joined_names(sorted({*layout.candidates, *nested, *of_long}))
+    of_long = columns.values(str(columns.find("dimension"))) if columns.is_long else ()
+    names = joined_names(sorted({*layout.candidates, *layout.keys, *map(str, of_long)}))
     for dimension in sorted({*(options.dimensions or ())}.difference(dimensions)):
         fault = f"no output has a rating on it; there are ratings on {names}"
         if near := get_close_matches(dimension, columns.table.columns, 1, 0.85):
@@ -152,14 +164,12 @@ def _check_rated(
 
 
 def _label_advice(columns: Columns) -> str:
-    """How to name the labels of a table in which none were found."""
     reserved = {*columns.used(ROLES), *columns.comments}
-    reserved |= {name.partition(DOT)[0] for name in columns.nested_names}
+    unused = [column for column in columns.table.columns if column not in reserved]
     leaves = [name for name in columns.nested_names if columns.kind(name) == "rating"]
-    unused = (column for column in columns.table.columns if column not in reserved)
     likely = leaves or [column for column in unused if columns.kind(column) == "label"]
-    cells = (RatingCells(columns.values(name)) for name in likely)
-    flags = [of_column.values_flag() for of_column in cells if of_column.is_unknown_pair]
+    cells = map(RatingCells, map(columns.values, likely))
+    flags = [of_column.values_flag for of_column in cells if of_column.is_unknown_pair]
     if len(flags) == 1:
         return f"say which word is good, as in {flags[0]} (or the other way round)"
     flags = [map_flag("label", [name]) for name in likely[:3]] or ["--map label=COLUMN"]

@@ -1,13 +1,17 @@
 """Reads labelled pairs and people's votes from a table."""
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.labels.cells import is_blank, value_in
-from judges.labels.columns import VOTES, Columns, check_mapping, tokens
-from judges.labels.ratings import ReadOptions, find_ratings
-from judges.labels.rows import RowReader, item_key, read_comments
+from judges.labels.columns import VOTES, Columns, check_mapping
+from judges.labels.names import tokens
+from judges.labels.rating_columns import find_ratings
+from judges.labels.ratings import ReadOptions
+from judges.labels.rows import ItemFields, RowReader, read_comments
 from judges.labels.types import LabelledPair, LabelledPairs, Vote
 from judges.labels.votes import VoteCells
 from judges.tables.problems import Problems, UnreadableError, count, joined_names
@@ -15,24 +19,32 @@ from judges.tables.problems import Problems, UnreadableError, count, joined_name
 _ROLES = ("id", "group", "system_a", "system_b", "annotator")
 _CHOICES = (*VOTES, "gewinner", "gagnant", "ganador")
 _SIDE = re.compile(r"(.+?)([ _.-]?)(a|1)", re.IGNORECASE)
+_RESPONSES = ("response_a", "response_b")
 _OTHER = {"a": "b", "A": "B", "1": "2"}
 _SYSTEMS = frozenset({"system", "model", "generator", "modell", "modèle", "modelo"})
 
 
-def find_sides(columns: Columns) -> tuple[str, str, str] | None:
-    """Return the file's word for a candidate and the two columns of candidates; None without."""
+class Sides(NamedTuple):
+    """The file's word for a candidate, and the two columns of candidates."""
+
+    word: str
+    columns: tuple[str, str]
+
+
+def find_sides(columns: Columns) -> Sides | None:
+    """Return the two columns of candidates, those with a text's name first; None without."""
     first, second = columns.mapping.get("response_a"), columns.mapping.get("response_b")
     if first is not None and second is not None:
-        return "response", first[0], second[0]
+        return Sides("response", (first[0], second[0]))
     sides = []
     for match in filter(None, map(_SIDE.fullmatch, columns.table.columns)):
         column, other = match[0], f"{match[1]}{match[2]}{_OTHER[match[3]]}"
-        if columns.has(other) and column not in columns.comments:
-            is_rated = "rating" in (columns.kind(column), columns.kind(other))
-            is_text = columns.is_judged(name_key(match[1]))
-            if (is_text or not is_rated) and _SYSTEMS.isdisjoint(tokens(match[1])):
-                sides.append((not is_text, name_key(match[1]), column, other))
-    return min(sides, key=lambda side: side[0])[1:] if sides else None
+        is_side = columns.has(other) and column not in columns.comments
+        if is_side and _SYSTEMS.isdisjoint(tokens(match[1])):
+            sides.append(Sides(name_key(match[1]), (column, other)))
+    texts = [side for side in sides if columns.is_judged(side.word)]
+    others = [side for side in sides if "rating" not in map(columns.kind, side.columns)]
+    return next(iter((*texts, *others)), None)
 
 
 def _find_choices(columns: Columns) -> tuple[str, ...]:
@@ -55,61 +67,69 @@ def read_pair_rows(columns: Columns, problems: Problems, options: ReadOptions) -
     check_mapping(columns, problems)
     sides, voted_in = find_sides(columns), _find_choices(columns)
     choices = voted_in if options.labelled else ()
-    names = joined_names(columns.table.columns)
-    if sides is None:
-        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
-        problems.add("no-column", f"there are no two candidates in {names}", advice)
-    if options.labelled and not choices:
-        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
-        problems.add("no-column", f"there are no votes in {names}", advice)
-    word, first, second = sides or ("response", "response_a", "response_b")
+    _refuse_missing(columns, problems, sides, options)
     reader = RowReader(
         columns,
         problems,
         roles=_ROLES,
         rated={*voted_in, *columns.find_all(VOTES)},
         judged=options.texts,
-        candidates={"response_a": first, "response_b": second} if sides else {},
+        candidates=dict(zip(_RESPONSES, sides.columns, strict=True)) if sides else {},
     )
-    cells = {
-        column: VoteCells(columns.values(column), options.values, (first, second))
-        for column in choices
-    }
-    votes = _read_votes(columns, cells, problems) if sides else {}
-    comments = read_comments(columns, lambda column, row: ["votes"]) if options.labelled else {}
-    pairs, n_without = [], 0
-    for fields in reader.items() if votes else ():
-        texts = dict(fields.texts)
-        response_a, response_b = texts.pop("response_a"), texts.pop("response_b")
-        pair_votes = votes[fields.id]
-        if options.labelled and not pair_votes:
-            n_without += 1
-            continue
-        pairs.append(
-            LabelledPair(
-                id=fields.id,
-                document_id=fields.document_id,
-                texts=texts,
-                response_a=response_a,
-                response_b=response_b,
-                system_a=fields.systems[0],
-                system_b=fields.systems[1],
-                votes=tuple(pair_votes),
-                comments=comments.get(fields.id, {}).get("votes", ()),
-            )
-        )
-    if options.labelled and not pairs and not problems:
+    pairs, notes = [], list[str]()
+    if sides is not None:
+        cells = {
+            column: VoteCells(columns.values(column), options.values, sides.columns)
+            for column in choices
+        }
+        votes = _read_votes(columns, cells, problems)
+        comments = read_comments(columns, lambda *_: ["votes"]) if options.labelled else {}
+        for fields in reader.items():
+            said = comments.get(fields.id, {}).get("votes", ())
+            pairs.append(_pair(fields, votes[fields.id], said))
+        notes += dict.fromkeys(note for of_column in cells.values() for note in of_column.notes())
+    voted = [pair for pair in pairs if pair.votes or not options.labelled]
+    if n_without := len(pairs) - len(voted):
+        notes.insert(0, f"{count(n_without, 'pair')} left out for want of a vote")
+    if options.labelled and not voted and not problems:
         problems.add("no-vote", "no pair has a vote", "give people's choices in votes or preferred")
-    notes = [f"{count(n_without, 'pair')} left out for want of a vote"] if n_without else []
-    notes += dict.fromkeys(note for of_column in cells.values() for note in of_column.notes())
     return LabelledPairs(
         name=columns.table.name,
         sha256=columns.table.sha256,
-        pairs=tuple(pairs),
-        candidate=word,
+        pairs=tuple(voted),
+        candidate=sides.word if sides else "response",
         grouped_by=reader.grouped_by,
         notes=(*columns.table.notes, *reader.notes, *notes),
         reading=reader.reading({"votes": choices}),
+    )
+
+
+def _refuse_missing(
+    columns: Columns, problems: Problems, sides: Sides | None, options: ReadOptions
+) -> None:
+    names = joined_names(columns.table.columns)
+    if sides is None:
+        advice = "name yours with --map response_a=COLUMN --map response_b=COLUMN"
+        problems.add("no-column", f"there are no two candidates in {names}", advice)
+    if options.labelled and not _find_choices(columns):
+        advice = "name yours with --map votes=COLUMN, or --map preferred=COLUMN"
+        problems.add("no-column", f"there are no votes in {names}", advice)
+
+
+def _pair(fields: ItemFields, votes: list[Vote], comments: tuple[str, ...]) -> LabelledPair:
+    texts = dict(fields.texts)
+    response_a, response_b = (texts.pop(name) for name in _RESPONSES)
+    system_a, system_b = fields.systems
+    return LabelledPair(
+        id=fields.id,
+        document_id=fields.document_id,
+        texts=texts,
+        response_a=response_a,
+        response_b=response_b,
+        system_a=system_a,
+        system_b=system_b,
+        votes=tuple(votes),
+        comments=comments,
     )
 
 
@@ -117,11 +137,10 @@ def _read_votes(
     columns: Columns, choices: Mapping[str, VoteCells], problems: Problems
 ) -> dict[str, list[Vote]]:
     """The votes on every pair, by its id, from all of its rows; adds a problem for bad cells."""
-    votes: dict[str, list[Vote]] = {}
-    id_in, systems = columns.find("id"), [columns.find(role) for role in ("system_a", "system_b")]
+    votes: dict[str, list[Vote]] = defaultdict(list)
     for row in columns.table.rows:
-        of_pair = votes.setdefault(item_key(row, id_in), [])
-        names = [row.cells.get(column or "") for column in systems]
+        of_pair = votes[columns.item_key(row)]
+        names = (columns.cell(row, role) for role in ("system_a", "system_b"))
         name_a, name_b = (None if is_blank(name) else str(name) for name in names)
         for column, cells in choices.items():
             try:

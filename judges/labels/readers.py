@@ -6,26 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from dspy_judges.startup import HOME
 from judges.labels.columns import Columns
 from judges.labels.conversations import CONVERSATION, JUDGED, with_texts
-from judges.labels.flags import pop_scale, split_mapping
+from judges.labels.flags import MapEntry, pop_scale, split_mapping
 from judges.labels.outputs import read_outputs
 from judges.labels.pairs import find_sides, holds_pairs, read_pair_rows
-from judges.labels.ratings import ReadOptions, ReadRatings, find_ratings, read_ratings
+from judges.labels.rating_columns import find_ratings
+from judges.labels.ratings import RatingReader, ReadOptions, ReadRatings
 from judges.labels.rows import latest_labels, stated_scales, without_footers
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
 from judges.labels.values import Scale, Values, word_of
 from judges.labels.weights import weigh
 from judges.tables.formats import Table, read_table
 from judges.tables.in_memory import Rows, is_in_memory, name_of
-from judges.tables.problems import Problem, Problems, joined_names
+from judges.tables.problems import Problem, Problems, UnreadableError, joined_names
 
 # The file's columns by our names, with `values` and a `scale`; or a mapping file with these.
-Mapped = Mapping[str, Any] | str | Path
+Mapped = Mapping[str, MapEntry] | str | Path
 AnySource = str | Path | Rows
+Held = Literal["outputs", "pairs", ""]
 Reading = tuple[LabelledSet | LabelledPairs | None, tuple[Problem, ...]]
 
 
@@ -50,16 +52,14 @@ def read_labels(
     ratings replace the first file's. `values` are words and what they count (`{"good": 3, "n/a":
     None}`).
     """
-    labelled: LabelledSet = _read(
-        path,
-        holds="outputs",
-        map=map,
+    options = replace(
+        _read_options(map, values, scales),
         dimensions=dimensions,
-        scales=scales,
         texts=texts,
         annotations=annotations,
-        values=values,
     )
+    labelled = _read(path, options, holds="outputs")
+    assert isinstance(labelled, LabelledSet)
     return labelled
 
 
@@ -77,7 +77,8 @@ def read_pairs(
     other words by `values` (`{"left": "A"}`). Several columns of votes, or rows of several
     annotators, are joined. Pairs without a vote are left out and noted.
     """
-    labelled: LabelledPairs = _read(path, holds="pairs", map=map, texts=texts, values=values)
+    labelled = _read(path, replace(_read_options(map, values), texts=texts), holds="pairs")
+    assert isinstance(labelled, LabelledPairs)
     return labelled
 
 
@@ -89,19 +90,21 @@ def read_items(
     Files and names are those of `read_labels`. No label is needed; those of the file are passed
     over, and neither they nor comments nor what may tell of them are among the texts.
     """
-    holds = "pairs" if pairwise else "outputs"
-    items: LabelledSet | LabelledPairs = _read(path, holds=holds, map=map, labelled=False)
-    return items
+    options = replace(_read_options(map, None), labelled=False)
+    return _read(path, options, holds="pairs" if pairwise else "outputs")
 
 
-def _read(
-    path: AnySource, *, holds: str, map: Mapped | None, values: Values | None = None, **others: Any
-) -> Any:
-    """The labels; LabelError names the first problem, how many follow, and what lists them."""
+def _read_options(
+    map: Mapped | None, values: Values | None, scales: Mapping[str, Scale] | None = None
+) -> ReadOptions:
     columns, words = split_mapping(map, values)
     scale = pop_scale(columns)
-    scales = others.pop("scales", None) or ({} if scale is None else {"*": scale})
-    options = ReadOptions(map=columns, values=words, scales=scales, **others)
+    of_file = {} if scale is None else {"*": scale}
+    return ReadOptions(map=columns, values=words, scales=scales or of_file)
+
+
+def _read(path: AnySource, options: ReadOptions, *, holds: Held) -> LabelledSet | LabelledPairs:
+    """The labels; LabelError names the first problem, how many follow, and what lists them."""
     labelled, problems = check_file(path, options, holds=holds)
     if labelled is not None and not problems:
         return labelled
@@ -110,7 +113,7 @@ def _read(
     raise LabelError(f"{problems[0]}{more}", problems)
 
 
-def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Reading:
+def check_file(path: AnySource, options: ReadOptions, *, holds: Held = "") -> Reading:
     """Return what could be read of a file, and all its problems.
 
     `holds` is "outputs" or "pairs"; if empty, the file decides, unless dimensions or annotations
@@ -119,30 +122,62 @@ def check_file(path: AnySource, options: ReadOptions, *, holds: str = "") -> Rea
     problems, long_problems = Problems(name_of(path)), Problems(str(options.annotations))
     table = read_table(SHIPPED_NAMES.get(problems.file, path), problems)
     long = _read_long_file(options, long_problems)
-    if table is None:
-        return None, (*long_problems, *problems)
-    if problems.file in SHIPPED_NAMES:
-        table = replace(table, name=problems.file)
-    columns = _columns_of(table, options)
-    has_names = options.dimensions or options.annotations
-    if holds == "pairs" or (not (holds or has_names) and holds_pairs(columns)):
-        if options.labelled and find_sides(columns) is None and columns.holds_ratings:
-            advice = "read it with read_labels, or tune on it with --dimension"
-            problems.add("outputs", "holds rated outputs, not pairs", advice)
-            return None, tuple(problems)
-        return read_pair_rows(columns, problems, options), tuple(problems)
-    if not (long and long.by_item) and (fault := _refuse_pairs(columns, options)):
-        problems.add("pairs", *fault)
-        return None, tuple(problems)
-    labelled = weigh(read_outputs(columns, problems, options, long), columns, problems)
-    labelled = replace(labelled, scales=stated_scales(long.columns if long else columns))
-    if long is not None:
-        labelled = weigh(labelled, long.columns, long_problems)
-        notes = [f"{options.annotations}: {note}" for note in long_problems.notes]
-        both = f"{labelled.sha256}{long.columns.table.sha256}"
-        sha256 = hashlib.sha256(both.encode()).hexdigest()
-        labelled = replace(labelled, notes=(*labelled.notes, *notes), sha256=sha256)
+    labelled: LabelledSet | LabelledPairs | None = None
+    if table is not None:
+        if problems.file in SHIPPED_NAMES:
+            table = replace(table, name=problems.file)
+        columns = _columns_of(table, options)
+        named = holds or ("outputs" if options.dimensions or options.annotations else "")
+        try:
+            if named == "pairs" or (not named and holds_pairs(columns)):
+                labelled = _read_pairs(columns, problems, options)
+            else:
+                labelled = _read_outputs(columns, problems, options, long)
+        except UnreadableError as error:
+            problems.add_error(error)
+    if long is not None and isinstance(labelled, LabelledSet):
+        labelled = _with_long_file(labelled, long, options, long_problems)
     return labelled, (*long_problems, *problems)
+
+
+def _read_pairs(columns: Columns, problems: Problems, options: ReadOptions) -> LabelledPairs:
+    """The pairs; UnreadableError where labels of outputs show that the file holds none."""
+    if options.labelled and find_sides(columns) is None and columns.holds_ratings:
+        advice = "read it with read_labels, or tune on it with --dimension"
+        raise UnreadableError("outputs", "holds rated outputs, not pairs", advice)
+    return read_pair_rows(columns, problems, options)
+
+
+def _read_outputs(
+    columns: Columns, problems: Problems, options: ReadOptions, long: ReadRatings | None
+) -> LabelledSet:
+    """The outputs; UnreadableError where the file holds pairs, unless a long file rates outputs."""
+    sides = None if long and long.by_item else find_sides(columns)
+    has_names = options.dimensions is not None or columns.mapping or columns.holds_ratings
+    if sides is not None and not (has_names and not holds_pairs(columns)):
+        advice = "label takes pairs by --pairwise NAME, plan takes none"
+        if options.labelled:
+            advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or "
+            advice += "name a column of ratings with --dimension COLUMN"
+        fault = f"holds pairs of candidates, {joined_names(sides.columns)}"
+        raise UnreadableError("pairs", fault, advice)
+    labelled = weigh(read_outputs(columns, problems, options, long), columns, problems)
+    return replace(labelled, scales=stated_scales(columns))
+
+
+def _with_long_file(
+    labelled: LabelledSet, long: ReadRatings, options: ReadOptions, problems: Problems
+) -> LabelledSet:
+    """The outputs with the weights, scales and notes of the long file that rates them."""
+    labelled = weigh(labelled, long.columns, problems)
+    notes = [f"{options.annotations}: {note}" for note in problems.notes]
+    both = f"{labelled.sha256}{long.columns.table.sha256}"
+    return replace(
+        labelled,
+        notes=(*labelled.notes, *notes),
+        sha256=hashlib.sha256(both.encode()).hexdigest(),
+        scales=stated_scales(long.columns),
+    )
 
 
 def _columns_of(table: Table, options: ReadOptions) -> Columns:
@@ -152,21 +187,6 @@ def _columns_of(table: Table, options: ReadOptions) -> Columns:
     whole = JUDGED[1] in options.map.items() or CONVERSATION in (options.texts or ())
     table = with_texts(without_footers(table), mapping, whole=whole)
     return latest_labels(Columns(table, mapping, options.texts or (), words, options.labelled))
-
-
-def _refuse_pairs(columns: Columns, options: ReadOptions) -> tuple[str, str] | None:
-    """The fault and the advice if a file that is read as outputs holds pairs."""
-    sides = find_sides(columns)
-    has_names = options.dimensions is not None or columns.mapping or columns.holds_ratings
-    if sides is None or (has_names and not holds_pairs(columns)):
-        return None
-    advice = "name people's choice with --map votes=COLUMN and tune with --pairwise, or name a "
-    advice += "column of ratings with --dimension COLUMN"
-    fault = f"holds pairs of candidates, {joined_names(sides[1:])}"
-    return (
-        fault,
-        advice if options.labelled else "label takes pairs by --pairwise NAME, plan takes none",
-    )
 
 
 def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | None:
@@ -180,7 +200,8 @@ def _read_long_file(options: ReadOptions, problems: Problems) -> ReadRatings | N
         problems.add("no-column", "has no column of ids", advice)
         return None
     dimensions = () if columns.is_long else options.dimensions
-    ratings = read_ratings(columns, find_ratings(columns, dimensions), options, problems)
+    layout = find_ratings(columns, dimensions)
+    ratings = RatingReader(columns, layout, options, problems).read()
     problems.notes = [*columns.table.notes, *ratings.notes]
     return ratings
 

@@ -2,29 +2,19 @@
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
 
 from judges.labels.cells import DOT, as_object, is_blank, is_name, join_texts, value_in
-from judges.labels.columns import (
-    NESTED,
-    OUTPUTS,
-    ROW,
-    Columns,
-    add_missing_column,
-    is_known_text,
-    is_reference,
-    known_word,
-    map_flag,
-    only_text,
-)
+from judges.labels.columns import NESTED, ROW, Columns, add_missing_column
 from judges.labels.flags import read_bounds
+from judges.labels.names import OUTPUTS, is_usual_text, known_word, map_flag, only_text
 from judges.labels.types import FileReading
 from judges.labels.values import Scale, looks_like_rating, says_nothing, word_of
 from judges.tables.formats import Table
 from judges.tables.problems import NO_VALUE, Problems, count, excerpt, joined_names
-from judges.tables.text import TableRow
+from judges.tables.text import Row, TableRow
 
 # The columns of one over a document's chance of being drawn, and of how many it was drawn from.
 SAMPLING = ("sampling_weight", "sampling_from")
@@ -42,16 +32,18 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 def without_footers(table: Table) -> Table:
     """Return the table without its last rows of means or sums, with a note on each."""
-    rows = list(table.rows)
-    usual = sorted(len(_filled(row)) for row in rows)[len(rows) // 2]
-    notes: list[str] = []
-    while len(rows) > 1 and not table.typed and len(_filled(rows[-1])) <= max(usual - 1, 2):
-        words = [v for v in _filled(rows[-1]) if not looks_like_rating(v, typed=False)]
-        if len(words) != 1 or len(words[0]) > 40 or not FOOTER.match(words[0].strip()):
-            break
-        notes.insert(0, f"{excerpt(words[0])} in the last row is no output: the row is left out")
+    rows, notes = [*table.rows], list[str]()
+    while not table.typed and len(rows) > 1 and (name := _footer_name(rows[-1])):
+        notes.insert(0, f"{excerpt(name)} in the last row is no output: the row is left out")
         rows.pop()
     return replace(table, rows=tuple(rows), notes=(*table.notes, *notes))
+
+
+def _footer_name(row: TableRow) -> str | None:
+    """The only word in a row of means or sums; None for any other row."""
+    filled = [str(value) for value in row.cells.values() if not is_blank(value)]
+    words = [value for value in filled if not looks_like_rating(value, typed=False)]
+    return words[0] if len(words) == 1 and FOOTER.match(words[0].strip()) else None
 
 
 def latest_labels(columns: Columns) -> Columns:
@@ -60,36 +52,33 @@ def latest_labels(columns: Columns) -> Columns:
     The columns on how labels came about are dropped; their cells stay in the rows.
     """
     table, rows, notes = columns.table, columns.table.rows, columns.table.notes
-    id_in, annotator_in, dimension_in = map(columns.find, ("id", "annotator", "dimension"))
-    if _TIME in table.columns and id_in and annotator_in:
-        last = {}
-        for row in rows:
-            # A row without an annotator's name replaces no other row.
-            who = row.cells.get(annotator_in) or f"{ROW} {row.line}"
-            dimension = row.cells.get(dimension_in or "")
-            last[item_key(row, id_in), str(who).strip(), str(dimension).strip()] = row
-        rows = tuple(last.values())
+    if _TIME in table.columns and columns.find("id") and columns.find("annotator"):
+        rows = tuple({_label_key(columns, row): row for row in rows}.values())
     if n := sum(not is_blank(row.cells.get(_CHANGED)) for row in rows):
         notes += (f"{count(n, 'label')} changed after seeing others': agreement is not blind",)
     names = tuple(name for name in table.columns if name not in (*_HOW, *SAMPLING))
-    table = replace(table, columns=names, rows=rows, notes=notes)
-    return Columns(table, columns.mapping, columns.judged, columns.words, columns.labelled)
+    return columns.with_table(
+        replace(table, columns=names, rows=rows, notes=notes), columns.mapping
+    )
+
+
+def _label_key(columns: Columns, row: TableRow) -> tuple[str, str, str]:
+    # A row without an annotator's name replaces no other row.
+    who = columns.cell(row, "annotator") or f"{ROW} {row.line}"
+    return columns.item_key(row), str(who).strip(), str(columns.cell(row, "dimension")).strip()
 
 
 def stated_scales(columns: Columns) -> dict[str, Scale]:
     """Return each dimension's scale as label pages write it, where all of its rows agree."""
-    scales, dimension_in = dict[str, set[Scale | None]](), columns.find("dimension") or ""
+    scales: dict[str, set[Scale | None]] = defaultdict(set)
     for row in columns.table.rows:
-        scale = read_bounds(str(row.cells.get(_SCALE)))
-        scales.setdefault(str(row.cells.get(dimension_in)).strip(), set()).add(scale)
+        dimension = str(columns.cell(row, "dimension")).strip()
+        scales[dimension].add(read_bounds(str(row.cells.get(_SCALE))))
     return {name: scale for name, (scale, *others) in scales.items() if scale and not others}
 
 
-def _filled(row: TableRow) -> list[str]:
-    return [str(value) for value in row.cells.values() if not is_blank(value)]
-
-
-class ItemFields(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ItemFields:
     """The part of a row that is the same for outputs and pairs."""
 
     id: str
@@ -119,17 +108,14 @@ class RowReader:
         self._problems, self._candidates = problems, dict(candidates or {})
         self._of_file, self._roles = columns, roles
         self.notes: list[str] = []
-        used = {*columns.used(roles), *self._candidates.values()}
+        used = columns.used(roles) | {*self._candidates.values()}
         texts = columns.texts(used, rated) | self._candidates
-        # The columns that certainly hold texts.
-        own = {n: c for n, c in texts.items() if columns.is_judged(n) or n in columns.mapping}
-        own |= self._candidates
+        certain = {column for name, column in texts.items() if self._is_certain(name)}
         if not problems:
-            content = own if len(own) > 1 else texts
-            self.notes += _note_repeats(columns, problems, content.values(), rated)
-        if columns.is_by_annotator and (columns.is_long or columns.find("id")):
-            roots = {column.partition(DOT)[0] for column in rated}
-            columns = self._merge_rows(columns, {*rated, *roots}, own.values())
+            content = certain if len(certain) > 1 else {*texts.values()}
+            self.notes += _note_repeats(columns, problems, content, rated)
+        if columns.is_by_annotator and not columns.numbers_rows:
+            columns = self._merge_rows(columns, rated, certain)
         self.columns = columns
         self.texts = {name: column for name, column in texts.items() if columns.has(column)}
         self._systems = [columns.find(role) for role in roles if role.startswith("system")]
@@ -139,28 +125,29 @@ class RowReader:
         required = _required_texts(columns, problems, of_prompt, judged)
         self._required = {*required, *self._candidates}
         self.notes += self._note_empty_texts()
-        if not of_prompt and (judged is None or judged):
+        if not of_prompt and judged != ():
             self._add_missing_texts()
+        # The line of each id, and the lines without an answer by the answer's column.
         self._lines: dict[str, int] = {}
-        # Rows without an answer, by the answer's column.
-        self._empty_answers: dict[str, list[int]] = {}
+        self._empty_answers: dict[str, list[int]] = defaultdict(list)
+
+    def _is_certain(self, name: str) -> bool:
+        columns = self._of_file
+        return columns.is_judged(name) or name in columns.mapping or name in self._candidates
 
     def _note_empty_texts(self) -> Iterator[str]:
         """Yield a note on each usual text that is empty in some rows, and need not be there."""
         for name in sorted(self.texts.keys() - self._required):
             n_empty = sum(map(is_blank, self.columns.values(self.texts[name])))
-            if n_empty and (is_known_text(name) or is_reference(name)):
+            if n_empty and is_usual_text(name):
                 yield f"{name} is empty in {count(n_empty, 'row')}"
 
     def _add_missing_texts(self) -> None:
-        """Add the problem that the table has no texts."""
-        columns = self.columns
-        column = columns.comments[:1] or ["COLUMN"]
-        advice = f"name what systems were given and wrote, as in {map_flag('document', column)}"
+        advice = "name what systems were given and wrote, as in --map document=COLUMN"
         if self._of_file.is_long:
             advice = "give it beside the file of outputs, as in --annotations FILE"
-        names = joined_names([*columns.table.columns, *columns.nested_names])
-        self._problems.add("no-text", f"no column holds texts; there are {names}", advice)
+        fault = f"no column holds texts; there are {self.columns.names}"
+        self._problems.add("no-text", fault, advice)
 
     @property
     def grouped_by(self) -> str:
@@ -174,47 +161,53 @@ class RowReader:
     def reading(self, ratings: Mapping[str, tuple[str, ...]]) -> FileReading:
         """Return the columns by what was read from them."""
         columns = self._of_file
-        roles = [role for role in self._roles if role not in (*NESTED, "rating")]
-        rows = {role: (c,) for role in roles if (c := columns.find(role)) is not None}
+        found = columns.find_each(role for role in self._roles if role not in (*NESTED, "rating"))
+        rows = {role: (column,) for role, column in found.items()}
         if columns.numbers_rows:
             rows["id"] = (ROW,)
-        read = {column for names in (*rows.values(), *ratings.values()) for column in names}
-        read |= {*self.texts.values(), *columns.comments}
-        read |= {column.partition(DOT)[0] for column in read}
+        read = {*found.values(), *self.texts.values(), *columns.comments}.union(*ratings.values())
+        roots = {*map(columns.root_of, read)}
         return FileReading(
             rows=rows,
             texts=self.texts,
             ratings=ratings,
             comments=columns.comments,
-            unread=tuple(column for column in columns.table.columns if column not in read),
+            unread=tuple(column for column in columns.table.columns if column not in roots),
         )
 
     def items(self) -> Iterator[ItemFields]:
         """Yield the fields of every row without a fault, then note the rows without an answer."""
         for row in self.columns.table.rows:
             n_before = len(self._problems)
-            systems = tuple(self._name(row, column) for column in self._systems)
-            item = self._read_id(row)
-            texts = {
-                n: t for n, c in self.texts.items() if (t := self._text(row, n, c)) is not None
-            }
-            group = None if self._group is None else self._name(row, self._group)
-            if self._group is not None and group is None and len(self._problems) == n_before:
-                advice = "name the document in every row"
-                self._fault(row, self._group, "no-group", "is empty", advice)
-            no_answer = any(lines[-1] == row.line for lines in self._empty_answers.values())
-            if item is not None and not no_answer and len(self._problems) == n_before:
-                document = group or _document_of(item, texts, self._source)
-                draw = {name: row.cells[name] for name in SAMPLING if name in row.cells}
-                yield ItemFields(item, document, systems, texts, draw)
+            fields = self._read_row(row)
+            if fields is not None and len(self._problems) == n_before:
+                yield fields
         for column, lines in self._empty_answers.items():
-            if 2 * len(lines) > (n_rows := len(self.columns.table.rows)):
-                fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
-                advice = "name the column that holds the answers, as in --map summary=COLUMN"
-                self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
-            where = f"{count(len(lines), 'row')} ({self._problems.unit} {str(lines[:5])[1:-1]}"
-            where += ", ...)" if len(lines) > 5 else ")"
-            self.notes.append(f"left out for an empty {excerpt(column)}: {where}")
+            self._report_empty_answers(column, lines)
+
+    def _read_row(self, row: TableRow) -> ItemFields | None:
+        n_empty = sum(map(len, self._empty_answers.values()))
+        systems = tuple(self._name(row, column) for column in self._systems)
+        item = self._read_id(row)
+        cells = {name: self._text(row, name, column) for name, column in self.texts.items()}
+        texts = {name: text for name, text in cells.items() if text is not None}
+        advice = "name the document in every row"
+        document = self._required_name(row, self._group, "no-group", advice)
+        if item is None or sum(map(len, self._empty_answers.values())) > n_empty:
+            return None
+        draw = {name: row.cells[name] for name in SAMPLING if name in row.cells}
+        document = document or _document_of(item, texts, self._source)
+        return ItemFields(item, document, systems, texts, draw)
+
+    def _report_empty_answers(self, column: str, lines: list[int]) -> None:
+        n_rows = len(self.columns.table.rows)
+        if 2 * len(lines) > n_rows:
+            fault = f"is empty in {len(lines):,} of {n_rows:,} rows"
+            advice = "name the column that holds the answers, as in --map summary=COLUMN"
+            self._problems.add("empty-text", fault, advice, line=lines[0], field=column)
+        where = f"{self._problems.unit} {str(lines[:5])[1:-1]}{', ...' * (len(lines) > 5)}"
+        rows = count(len(lines), "row")
+        self.notes.append(f"left out for an empty {excerpt(column)}: {rows} ({where})")
 
     def _merge_rows(
         self, columns: Columns, rated: Collection[str], texts: Collection[str]
@@ -224,35 +217,33 @@ class RowReader:
         A column that differs between rows of an id is left out with a note; it is a problem in
         `texts` and where it says which document or system the output is of.
         """
-        by_annotator = {columns.find(name) for name in ("dimension", "annotator", "rating")}
-        by_annotator |= {*rated, *columns.comments}
-        must_agree = {*texts, *(columns.find(name) for name in _ORIGINS)}
-        id_in = columns.find("id")
-        item_columns = [column for column in columns.table.columns if column not in by_annotator]
-        differing: dict[str, None] = {}
+        labels = {*columns.find_all(("dimension", "annotator", "rating")), *columns.comments}
+        labels |= {*rated, *map(columns.root_of, rated)}
+        names = [column for column in columns.table.columns if column not in labels]
+        must_agree = {*texts, *columns.find_all(_ORIGINS)}
         merged: dict[str, TableRow] = {}
+        differing: dict[str, None] = {}
         for row in columns.table.rows:
-            cells = merged.setdefault(item_key(row, id_in), row._replace(cells={})).cells
-            for column in item_columns:
-                value = row.cells.get(column)
-                if is_blank(cells.get(column)):
-                    cells[column] = value
-                if is_blank(value) or cells[column] == value:
-                    continue
+            cells = {column: row.cells.get(column) for column in names}
+            first = merged.setdefault(columns.item_key(row), row._replace(cells=cells)).cells
+            for column in _differences(first, cells):
                 if column in must_agree:
-                    fault = f"differs from another row of the id {item_key(row, id_in)!r:.60}"
+                    fault = f"differs from another row of the id {columns.item_key(row)!r:.60}"
                     advice = "write the same in every row of an id, or give other outputs other ids"
-                    self._fault(row, column, "two-texts", fault, advice, value)
+                    self._fault(row, column, "two-texts", fault, advice, cells[column])
                 else:
                     differing[column] = None
-        names = tuple(column for column in item_columns if column not in differing)
         if differing:
             left_out = joined_names([f"column {column!r}" for column in differing])
             self.notes.append(f"not one for each id, so left out: {left_out}")
-        dropped = {*by_annotator, *differing}
+        dropped = labels | differing.keys()
+        table = replace(
+            columns.table,
+            columns=tuple(column for column in names if column not in differing),
+            rows=tuple(merged.values()),
+        )
         mapping = {name: m for name, m in columns.mapping.items() if dropped.isdisjoint(m)}
-        table = replace(columns.table, columns=names, rows=tuple(merged.values()))
-        return Columns(table, mapping, columns.judged, columns.words, columns.labelled)
+        return columns.with_table(table, mapping)
 
     def _name(self, row: TableRow, column: str | None) -> str | None:
         """Return the name in a cell, None where it is blank or a fault."""
@@ -265,14 +256,22 @@ class RowReader:
         advice = "write a string or a whole number"
         return self._fault(row, column, "no-name", "is no name", advice, value)
 
+    def _required_name(
+        self, row: TableRow, column: str | None, kind: str, advice: str
+    ) -> str | None:
+        """Return the name in a cell, None where it is a fault, or where there is no column."""
+        if column is not None and is_blank(value_in(row, column)):
+            return self._fault(row, column, kind, "is empty", advice)
+        return self._name(row, column)
+
     def _text(self, row: TableRow, name: str, column: str) -> str | None:
         """Return the text in a cell, None where there is none; a fault where it is required."""
-        value = value_in(row, column)
-        value = value if (text := join_texts(value)) is None else text
+        cell = value_in(row, column)
+        value = join_texts(cell) or cell
         # A candidate may be empty in a typed file, since people vote on systems that wrote nothing;
         # in other files the cell may have been forgotten. A pair's prompt may be white space.
-        is_candidate = name in self._candidates
-        may_be_blank = (is_candidate and self.columns.table.typed) or (self._candidates and value)
+        may_be_empty = name in self._candidates and self.columns.table.typed
+        may_be_blank = may_be_empty or (self._candidates and value)
         if isinstance(value, str) and (value.strip() or may_be_blank):
             return self._checked(value, row, column)
         # NaN, which equals nothing, is how data frames spell a missing text.
@@ -280,8 +279,8 @@ class RowReader:
             return str(value)
         if name not in self._required:
             return None
-        if is_blank(value) and (is_candidate or known_word(name) in OUTPUTS):
-            self._empty_answers.setdefault(column, []).append(row.line)
+        if is_blank(value) and (name in self._candidates or known_word(name) in OUTPUTS):
+            self._empty_answers[column].append(row.line)
             return None
         fault = "is missing" if value is None else "is empty" if is_blank(value) else "is no text"
         advice = "write the text, or leave out the row"
@@ -291,41 +290,41 @@ class RowReader:
 
     def _read_id(self, row: TableRow) -> str | None:
         """A row's id, None if it is missing; a repeated id is added as a problem and returned."""
-        if self.columns.numbers_rows or self._id is None:
-            return str(row.number) if self.columns.numbers_rows else None
-        item = self._name(row, self._id)
-        if item is None and is_blank(value_in(row, self._id)):
-            return self._fault(row, self._id, "no-id", "is empty", "give every row an id")
+        if self.columns.numbers_rows:
+            return str(row.number)
+        item = self._required_name(row, self._id, "no-id", "give every row an id")
         if item is not None and (first := self._lines.setdefault(item, row.line)) != row.line:
             fault = f"is the id of {self._problems.unit} {first} too"
             advice = "give every row an id of its own"
             if self.columns.find("annotator") is None:
                 advice += ", or name who gave its ratings with --map annotator=COLUMN"
-            self._fault(row, self._id, "twice", fault, advice, item)
+            self._fault(row, str(self._id), "twice", fault, advice, item)
         return item
 
     def _checked(self, text: str, row: TableRow, column: str) -> str | None:
-        """The text itself; None, with a problem, if it is not valid Unicode."""
         if not text.isascii() and _HALF_PAIR.search(text):
             fault, advice = "holds half a surrogate pair", "export the text as UTF-8 anew"
             return self._fault(row, column, "bad-text", fault, advice, text)
         return text
 
     def _fault(
-        self, row: TableRow, field: str, kind: str, fault: str, advice: str, value: Any = NO_VALUE
+        self,
+        row: TableRow,
+        field: str,
+        kind: str,
+        fault: str,
+        advice: str,
+        value: object = NO_VALUE,
     ) -> str | None:
         """Add a problem of a cell; return None, which is what is read from the cell."""
         self._problems.add(kind, fault, advice, line=row.line, field=field, value=value)
         return None
 
 
-def item_key(row: TableRow, id_column: str | None) -> str:
-    """The id of a row's output or pair, which is its number where no column holds ids."""
-    if id_column is None:
-        return str(row.number)
-    item = row.cells.get(id_column)
-    # A cell that is no id is refused later; until then each has a key of its own.
-    return str(item).strip() if is_name(item) else f"{ROW} {row.number}"
+def _differences(first: Row, cells: Row) -> list[str]:
+    """The columns in which two rows differ; blank cells of the first are filled by the other's."""
+    first |= {name: cell for name, cell in cells.items() if is_blank(first[name])}
+    return [name for name, cell in cells.items() if not is_blank(cell) and cell != first[name]]
 
 
 def read_comments(
@@ -333,13 +332,12 @@ def read_comments(
 ) -> dict[str, dict[str, tuple[str, ...]]]:
     """Return people's comments by the row's key and the names that `names` gives the column."""
     comments: dict[str, dict[str, tuple[str, ...]]] = {}
-    id_in = columns.find("id")
     for row in columns.table.rows:
         for column in columns.comments:
             cell = value_in(row, column)
             comment = join_texts(cell) or cell
             if isinstance(comment, str) and not is_blank(comment):
-                by_name = comments.setdefault(item_key(row, id_in), {})
+                by_name = comments.setdefault(columns.item_key(row), {})
                 for name in names(column, row):
                     by_name[name] = (*by_name.get(name, ()), comment.strip())
     return comments
@@ -347,67 +345,72 @@ def read_comments(
 
 def _required_texts(
     columns: Columns, problems: Problems, texts: Mapping[str, str], judged: Collection[str] | None
-) -> Collection[str]:
+) -> set[str]:
     """The texts that every row must have; a problem for each that no column holds."""
     source = columns.source(texts)
     if judged is None:
         # Only these, since the input beside an instruction or a question is often empty.
         return {name for name in texts if known_word(name) in OUTPUTS or name == source}
     if (only := only_text(texts, judged)) is not None:
-        return (only,)
+        return {only}
     for name in judged:
         if name not in texts:
             add_missing_column(columns, problems, name, name, ", and the judge reads it")
     # The source is needed to group documents, even if the judge does not read it.
-    return (*judged, *([source] if source and columns.find("group") is None else []))
+    is_needed = source is not None and columns.find("group") is None
+    return {*judged, str(source)} if is_needed else {*judged}
 
 
 def _note_repeats(
-    columns: Columns, problems: Problems, texts: Iterable[str], rated: Collection[str]
+    columns: Columns, problems: Problems, texts: Collection[str], rated: Collection[str]
 ) -> Iterator[str]:
     """Yield a note on the rows that repeat another row's texts, and on labels that differ there.
 
     It is a problem where annotators are named, and nothing tells which rows are of one output.
     """
-    rows, id_in, unit = columns.table.rows, columns.find("id"), problems.unit
-    if id_in and len({item_key(row, id_in) for row in rows}) < len(rows):
-        return
-    groups = _same_rows(rows, (*columns.find_all(_ORIGINS), *texts)) if texts else []
+    groups = _same_rows(columns, texts)
     repeats = sorted(row.line for _, *others in groups for row in others)
     if not repeats:
         return
-    if columns.find("annotator") and (not id_in or 2 * len(repeats) >= len(rows) - 1):
+    unit, few = problems.unit, 2 * len(repeats) < len(columns.table.rows) - 1
+    if columns.find("annotator") and not (columns.find("id") and few):
         first, line = groups[0][0].line, groups[0][1].line
         fault = f"holds the texts of {unit} {first}: both may be annotators' of one output"
         advice = "give rows of one output one id: --map id=COLUMN"
         problems.add("rows-of-annotators", fault, advice, line=line, field="id")
     note = f"{len(repeats):,} {'row repeats' if len(repeats) == 1 else 'rows repeat'}"
     note += f" another row's texts ({unit}s {joined_names([*map(str, repeats)])})"
-    differences = [
-        f"{joined_names(labels)} ({unit}s {joined_names([str(row.line) for row in group])})"
-        for group in (groups if columns.labelled else ())
-        for column in sorted(rated)
-        if len(labels := _labels_in(group, column)) > 1
-    ]
-    if differences:
-        pairs = count(len(differences), "pair")
-        note += f". {pairs} with different labels: {'; '.join(differences[:10])}"
+    pairs = [*_different_labels(groups, sorted(rated), unit)] if columns.labelled else []
+    if pairs:
+        note += f". {count(len(pairs), 'pair')} with different labels: {'; '.join(pairs[:10])}"
     yield note
 
 
-def _same_rows(rows: Iterable[TableRow], columns: Collection[str]) -> list[list[TableRow]]:
-    """The groups of two or more rows that are equal in these columns."""
-    groups: dict[tuple[str, ...], list[TableRow]] = {}
+def _same_rows(columns: Columns, texts: Collection[str]) -> list[list[TableRow]]:
+    """The groups of rows with equal texts, documents and systems; none where ids repeat."""
+    rows = columns.table.rows
+    if not texts or len({*map(columns.item_key, rows)}) < len(rows):
+        return []
+    content = (*columns.find_all(_ORIGINS), *texts)
+    groups: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in rows:
-        groups.setdefault(tuple(str(value_in(row, c)) for c in columns), []).append(row)
+        groups[tuple(str(value_in(row, column)) for column in content)].append(row)
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _labels_in(rows: Iterable[TableRow], column: str) -> list[str]:
-    """The different labels in a column, sorted; lists hold several annotators' and are no label."""
-    cells = (value_in(row, column) for row in rows)
-    single = (cell for cell in cells if not isinstance(cell, list | Mapping))
-    return sorted({word_of(cell) for cell in single if not says_nothing(cell)})
+def _different_labels(
+    groups: Iterable[list[TableRow]], rated: Collection[str], unit: str
+) -> Iterator[str]:
+    """Yield the labels of each group of rows that has several in one column, with their lines."""
+    for group in groups:
+        lines = joined_names([str(row.line) for row in group])
+        for column in rated:
+            cells = (value_in(row, column) for row in group)
+            # Lists hold several annotators' labels.
+            single = (cell for cell in cells if not isinstance(cell, list | Mapping))
+            labels = sorted({word_of(cell) for cell in single if not says_nothing(cell)})
+            if len(labels) > 1:
+                yield f"{joined_names(labels)} ({unit}s {lines})"
 
 
 def _document_of(item_id: str, texts: Mapping[str, str], source: str | None) -> str:

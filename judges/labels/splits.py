@@ -2,17 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from judges.labels.columns import is_known_text, source_name
+from judges.labels.names import is_known_text, source_name
 from judges.labels.types import Item, LabelError, LabelledPair, LabelledPairs, LabelledSet
 from judges.tables.problems import joined_names
 
 Labels = TypeVar("Labels", LabelledSet, LabelledPairs)
+AnyItem = TypeVar("AnyItem", bound=Item)
 
 # Train, dev and test. Dev is the largest, since the choice and the gate rest on it. Test is used
 # once, and has 5 of 20 documents.
@@ -126,11 +127,14 @@ def _where(
     labelled: Labels, field: Literal["document_id", "system"], values: Collection[str]
 ) -> Labels:
     """The items of these documents or systems, sorted, so that the file's order has no effect."""
-    members = (item for item in labelled.items if getattr(item, field) in values)
-    items: Any = tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
     if isinstance(labelled, LabelledPairs):
-        return replace(labelled, pairs=items)
-    return replace(labelled, outputs=items)
+        return replace(labelled, pairs=_chosen(labelled.pairs, field, values))
+    return replace(labelled, outputs=_chosen(labelled.outputs, field, values))
+
+
+def _chosen(items: Iterable[AnyItem], field: str, values: Collection[str]) -> tuple[AnyItem, ...]:
+    members = (item for item in items if getattr(item, field) in values)
+    return tuple(sorted(members, key=lambda item: (item.document_id, item.id)))
 
 
 def _same_words(items: Sequence[Item]) -> list[set[str]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from dspy_judges.errors import JudgesError
 from judges.tables.problems import Problem
@@ -57,7 +57,7 @@ class LabelledOutput:
     draw: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> dict[str, object]:
         """The output as a row without labels."""
         names = {"id": self.id, "group": self.document_id, "system": self.system}
         return {name: value for name, value in names.items() if value} | {**self.texts, **self.draw}

@@ -4,9 +4,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import NamedTuple
+from functools import cached_property
+from typing import TypeGuard
 
 from judges.labels.types import Vote
 from judges.tables.problems import UnreadableError, excerpt
@@ -34,8 +36,8 @@ _TRUTHS = (
     *("true/false", "yes/no", "y/n", "wahr/falsch", "ja/nein", "vrai/faux", "oui/non"),
     *("verdadero/falso", "sí/no", "si/no"),
 )
-_PAIRS = [(good, bad) for good, bad in (pair.split("/") for pair in _TRUTHS)]
-_TRUTH_WORDS = {word: float(1 - place) for pair in _PAIRS for place, word in enumerate(pair)}
+_PAIRS = [tuple(pair.split("/")) for pair in _TRUTHS]
+_TRUTH_WORDS = {good: 1.0 for good, _ in _PAIRS} | {bad: 0.0 for _, bad in _PAIRS}
 _NOTHING = frozenset(
     (
         *("", "n/a", "na", "n.a.", "#n/a", "nan", "null", "none", "-", "--", "–", "—", "?"),
@@ -43,11 +45,6 @@ _NOTHING = frozenset(
         *("unknown", "k.a.", "k. a.", "keine angabe", "sans réponse", "sin respuesta"),
     )
 )
-# Labels at the ends of a scale: if 1 is called very good, it counts downwards, like German marks.
-_GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
-_BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
-# Survey codes for no answer: far above the ratings, or negative where ratings are not.
-_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
 
 _DIGITS = r"[+-]?\d+(?:[.,]\d+)?"
 _PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
@@ -55,47 +52,67 @@ _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.AS
 # A comma or a point before three digits may set thousands apart.
 _OPEN = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}(?!\d)", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,(\d{1,2}|\d{4,})|0,\d+)", re.ASCII)
+# A share such as 04/05, which may be a date that a spreadsheet made of 4/5.
+_DATE = re.compile(r"0\d.*/|.*/\s*0\d")
 _SHARE_OF = re.compile(rf"({_DIGITS})\s*(?:/|out of|of|von|sur|de)\s*({_DIGITS})", re.ASCII | re.I)
-# "4 - good", "4: good", "(4) good", "4 (good)"; a spreadsheet makes a date such as 4-May of 4/5.
+# "4 - good", "4: good", "(4) good", "4 (good)".
 _LABELLED = re.compile(rf"[(\[]?({_DIGITS})(?:\s+[-–—]\s|\s*[:=|)\](])\s*([^\W\d][^\d)]*)\)?")
 _INVISIBLE = str.maketrans("−", "-", "\ufeff\u200b\u200e\u200f\u2060")
 _MAX_WORDS, _MAX_WORD = 6, 40
 
 
-class _Cell(NamedTuple):
-    """How one cell reads: its kind, its number, and its word or the number's label."""
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """How a cell reads on its own: its kind, its number, and its word or the number's label.
+
+    Of a column's cells, `value` is what the file has, and `count` how many cells have it.
+    """
 
     kind: str
     number: float = math.nan
     word: str = ""
+    value: object = None
+    count: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text of a cell that is a string; empty for other values."""
+        return plain_text(self.value) if isinstance(self.value, str) else ""
+
+    @property
+    def spelling(self) -> str:
+        """The word for the cell's number."""
+        return f"{self.number:g}" if self.kind == _NUMBER else self.word
 
 
 def plain_text(value: object) -> str:
-    """A cell as text: any space as one plain space, no invisible marks."""
+    """Return a cell as text, with single plain spaces and without invisible marks."""
     if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
         value = int(value)
-    text = str(value)
-    text = " ".join((text if text.isascii() else text.translate(_INVISIBLE)).split())
-    # How a spreadsheet marks a text that looks like a number.
+    text = " ".join(str(value).translate(_INVISIBLE).split())
+    # Spreadsheets mark a text that looks like a number with an apostrophe.
     return text.removeprefix("'").strip()
 
 
 def word_of(value: object) -> str:
-    """A cell as a word, in small letters and with single spaces."""
+    """Return a cell as a word, in small letters and with single spaces."""
     return plain_text(value).casefold()
 
 
 def says_nothing(value: object) -> bool:
     """Whether a cell is blank or a word for a missing rating."""
-    # Checked first for speed: such words are short, and most cells are longer texts.
-    is_short = isinstance(value, str) and len(value) < _MAX_WORD
-    return value is None or (is_short and word_of(value) in _NOTHING)
+    return value is None or _short_word(value) in _NOTHING
 
 
 def says_truth(value: object, words: Collection[str] = ()) -> bool:
     """Whether a cell says yes or no, true or false, pass or fail, or one of these words."""
-    word = word_of(value) if isinstance(value, str) and len(value) < _MAX_WORD else ""
+    word = _short_word(value)
     return isinstance(value, bool) or word in _TRUTH_WORDS or word in words
+
+
+def _short_word(value: object) -> str | None:
+    """The word in a cell; None for other values and, for speed, for longer texts."""
+    return word_of(value) if isinstance(value, str) and len(value) < _MAX_WORD else None
 
 
 def looks_like_rating(value: object, *, typed: bool) -> bool:
@@ -103,12 +120,16 @@ def looks_like_rating(value: object, *, typed: bool) -> bool:
     if isinstance(value, str):
         is_short = not typed and len(value) <= _MAX_WORD
         return is_short and _parse(value).kind not in (_TRUTH, _MISSING, _WORD)
+    return _is_number(value)
+
+
+def _is_number(value: object) -> TypeGuard[int | float | Decimal]:
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _parse(value: object) -> _Cell:
     """Read a cell on its own."""
-    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+    if _is_number(value):
         try:
             return _Cell(_NUMBER, float(value))
         except OverflowError:
@@ -120,17 +141,30 @@ def _parse(value: object) -> _Cell:
     if word in _TRUTH_WORDS:
         return _Cell(_TRUTH, _TRUTH_WORDS[word], word)
     if _PLAIN.fullmatch(text):
-        return _Cell(_NUMBER, float(text.replace(",", ".")))
-    if (share := _SHARE_OF.fullmatch(text.replace("%", "/100"))) is not None:
-        number, whole = (float(part.replace(",", ".")) for part in share.groups())
-        # 04/05 may be a date that a spreadsheet made of 4/5.
-        if number <= whole and not re.match(r"0\d.*/|.*/\s*0\d", text):
-            return _Cell(f"{_SHARE}{whole:g}", number)
-    if (label := _LABELLED.fullmatch(text)) is not None:
-        name = label[2].strip().casefold()
-        kind = _MISSING if name in _NOTHING else _NUMBER
-        return _Cell(kind, float(label[1].replace(",", ".")), name)
-    return _Cell(_WORD)
+        return _Cell(_NUMBER, _decimal(text))
+    return _parse_share(text) or _parse_labelled(text) or _Cell(_WORD)
+
+
+def _parse_share(text: str) -> _Cell | None:
+    """Read a share such as 4/5 or 85%; None for any other text."""
+    share = _SHARE_OF.fullmatch(text.replace("%", "/100"))
+    if share is None or _DATE.match(text):
+        return None
+    number, whole = map(_decimal, share.groups())
+    return _Cell(f"{_SHARE}{whole:g}", number) if number <= whole else None
+
+
+def _parse_labelled(text: str) -> _Cell | None:
+    """Read a number with a label, such as 4 - good; None for any other text."""
+    match = _LABELLED.fullmatch(text)
+    if match is None:
+        return None
+    label = match[2].strip().casefold()
+    return _Cell(_MISSING if label in _NOTHING else _NUMBER, _decimal(match[1]), label)
+
+
+def _decimal(digits: str) -> float:
+    return float(digits.replace(",", "."))
 
 
 class RatingCells:
@@ -146,33 +180,41 @@ class RatingCells:
         self, values: Iterable[object], words: Values | None = None, *, decimal_commas: bool = False
     ) -> None:
         self._words = {word_of(word): number for word, number in (words or {}).items()}
-        self._counts = Counter(map(_key, values))
-        self._cells = {key: self._parse(key[1]) for key in self._counts}
-        kinds = Counter[str]()
-        for key, cell in self._cells.items():
-            kinds[cell.kind] += self._counts[key]
-        self._pairs = self._find_pairs()
-        # The words that count 1 or 0; the user's own only where a cell has one.
-        self._known = {word: _TRUTH_WORDS[word] for pair in self._pairs for word in pair}
+        counts = Counter(map(_key, values))
+        self._by_key = {
+            key: replace(self._parse(key[1]), value=key[1], count=n) for key, n in counts.items()
+        }
+        self._cells = self._by_key.values()
+        kinds = _tally((cell.kind, cell.count) for cell in self._cells)
+        pairs = self._find_pairs()
+        # What most cells are: numbers, shares, or words for yes and no; empty if none is known.
+        usual = kinds.keys() - {_MAPPED, _MISSING, _WORD, *([] if pairs else [_TRUTH])}
+        default = _TRUTH if kinds[_MAPPED] else ""
+        self._kind = max(usual, key=lambda kind: (kinds[kind], kind), default=default)
+        # What a column's words count; the user's only where a cell has one.
+        self._known = {word: _TRUTH_WORDS[word] for pair in pairs for word in pair}
         if kinds[_MAPPED]:
             numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
             self._known |= {word: float(number) for word, number in numbers.items()}
-        odd = {_MAPPED, _MISSING, _WORD, *(() if self._pairs else (_TRUTH,))}
-        # What the column holds, in words; empty if that is unknown.
-        default = _TRUTH if kinds[_MAPPED] else ""
-        self.holds = max(kinds.keys() - odd, key=lambda kind: (kinds[kind], kind), default=default)
-        self._commas = self._has_decimal_commas(default=decimal_commas)
-        self._codes = self._find_codes()
-        self._turned = self._counts_downwards()
-        faults = {key: self._fault(cell, key[1]) for key, cell in self._cells.items()}
-        self._faults = {key: fault for key, fault in faults.items() if fault}
+        self._decimal_commas = self._has_decimal_commas(default=decimal_commas)
 
-    def _find_pairs(self) -> list[tuple[str, str]]:
+    def _parse(self, value: object) -> _Cell:
+        """Read a cell by the user's words, else on its own."""
+        word = word_of(value)
+        if word not in self._words:
+            return _parse(value)
+        meaning = self._words[word]
+        if isinstance(meaning, str):
+            return _parse(value)
+        return _Cell(_MISSING) if meaning is None else _Cell(_MAPPED, float(meaning), word)
+
+    def _find_pairs(self) -> list[tuple[str, ...]]:
         """The pairs of words for yes and no to which most of the cells belong."""
-        truths = Counter[str]()
-        for key, cell in self._cells.items():
-            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word):
-                truths[cell.word] += self._counts[key]
+        truths = _tally(
+            (cell.word, cell.count)
+            for cell in self._cells
+            if cell.kind in (_TRUTH, _MAPPED) and cell.number == _TRUTH_WORDS.get(cell.word)
+        )
         counts = {pair: truths[pair[0]] + truths[pair[1]] for pair in _PAIRS}
         # Up to a quarter of the cells may be spelt otherwise.
         most = max(1, *counts.values(), 3 * truths.total() / 4)
@@ -180,7 +222,7 @@ class RatingCells:
 
     def _has_decimal_commas(self, *, default: bool) -> bool:
         """Whether a comma is the decimal mark: by the cells, or by default if no point is."""
-        texts = [plain_text(key[1]).rstrip("% ") for key in self._cells if isinstance(key[1], str)]
+        texts = [cell.text.rstrip("% ") for cell in self._cells]
         points = any("." in text and not _OPEN.fullmatch(text) for text in texts)
         return any(map(_DECIMAL_COMMA.fullmatch, texts)) or (default and not points)
 
@@ -190,31 +232,34 @@ class RatingCells:
 
         A single word of a pair is enough, but 1 without 0 may be the lowest rating of 1 to 5.
         """
-        cells = {key: cell for key, cell in self._cells.items() if cell.kind != _MISSING}
-        kinds = {cell.kind for cell in cells.values()}
-        if not cells or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
+        rated = [cell for cell in self._cells if cell.kind != _MISSING]
+        kinds = {cell.kind for cell in rated}
+        if not kinds or not kinds <= {_NUMBER, _TRUTH, _MAPPED}:
             return None
         # How often each value is written as which word; 0 times if only its pair's other word is.
-        spellings: dict[float, Counter[str]] = {1.0: Counter(), 0.0: Counter()}
+        spellings: dict[float, Counter[str]] = {}
         for word, number in self._known.items():
-            if number in spellings or not self._pairs:
-                spellings.setdefault(number, Counter())[word] = 0
-        for key, cell in cells.items():
-            word = f"{cell.number:g}" if cell.kind == _NUMBER else cell.word
-            spellings.setdefault(cell.number, Counter())[word] += self._counts[key]
-        if len(spellings) > 2 or not all(spellings.values()):
+            spellings.setdefault(number, Counter())[word] = 0
+        for cell in rated:
+            spellings.setdefault(cell.number, Counter())[cell.spelling] += cell.count
+        if spellings.keys() != {0, 1}:
             return None
-        return spellings[1.0].most_common(1)[0][0], spellings[0.0].most_common(1)[0][0]
+        return spellings[1].most_common(1)[0][0], spellings[0].most_common(1)[0][0]
+
+    @property
+    def is_unknown_pair(self) -> bool:
+        """Whether the column has just two words, neither of which has a known value."""
+        words = {word_of(cell.value) for cell in self._cells if cell.kind == _WORD}
+        return len(words) == 2 and {cell.kind for cell in self._cells} <= {_WORD, _MISSING}
 
     def read(self, value: object, scale: Scale | None = None) -> float | None:
         """Return the rating in a cell, None if it has none; raises UnreadableError."""
-        cell, fault = self._cells[_key(value)], self._faults.get(_key(value))
+        cell = self._by_key[_key(value)]
         if cell.kind == _MISSING:
             return None
-        # If a scale is stated, a code is either a rating or off the scale.
-        if fault and (scale is None or cell.number not in self._codes):
-            mend = "mend the word" if self.holds == _TRUTH else "write a plain number"
-            advice = f"{mend}, or say what it counts: {self.values_flag()}"
+        if fault := self._fault(cell):
+            mend = "mend the word" if self._kind == _TRUTH else "write a plain number"
+            advice = f"{mend}, or say what it counts: {self.values_flag}"
             raise UnreadableError("not-a-number", fault, advice, value)
         if not math.isfinite(cell.number):
             advice = "leave it empty where there is none"
@@ -225,89 +270,72 @@ class RatingCells:
             raise UnreadableError("off-scale", fault, advice, value)
         return cell.number
 
-    def notes(self) -> Iterator[str]:
-        """Yield what a reader should know about how cells were read."""
-        texts = {str(key[1]): cell for key, cell in self._cells.items() if plain_text(key[1])}
-        read = [
-            f"{excerpt(text)} as {cell.number:.12g}"
-            for text, cell in texts.items()
-            if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
-        ]
-        if two := self.two_values:
-            note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
-            yield note if "/".join(two) in VERDICTS else f"{note}; --values turns it"
-        elif read:
-            more = ", ..." if len(read) > _MAX_WORDS else ""
-            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
-        if missing := [text for text, cell in texts.items() if cell.kind == _MISSING]:
-            n_missing = sum(n for key, n in self._counts.items() if str(key[1]) in missing)
-            words = ", ".join(map(excerpt, missing[:_MAX_WORDS]))
-            yield f"{n_missing:,} without a rating, which say {words}"
-
-    def _parse(self, value: object) -> _Cell:
-        word = word_of(value)
-        meaning = self._words.get(word, "")
-        if meaning is None:
-            return _Cell(_MISSING)
-        return _parse(value) if isinstance(meaning, str) else _Cell(_MAPPED, float(meaning), word)
-
-    def _fault(self, cell: _Cell, value: object) -> str:
+    def _fault(self, cell: _Cell) -> str:
         """What is wrong with a cell in this column; empty if nothing is."""
         if cell.kind in (_MISSING, _MAPPED):
             return ""
-        if cell.kind != self.holds or (cell.kind == _TRUTH and cell.word not in self._known):
-            like = "one of the words" if self.holds == _TRUTH else "a number"
-            return f"is not {like}{' like the others' if self.holds else ''}"
-        text = plain_text(value) if isinstance(value, str) else ""
-        if _OPEN.match(text) and self._commas != ("," in text):
+        if cell.kind != self._kind or (cell.kind == _TRUTH and cell.word not in self._known):
+            faults = {"": "is not a number", _TRUTH: "is not one of the words like the others"}
+            return faults.get(self._kind, "is not a number like the others")
+        if _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text):
             return "may have a decimal mark or one of thousands"
-        if cell.number in self._codes:
-            return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
-        return "is on a scale that counts downwards" if self._turned and cell.word else ""
+        return ""
 
-    @property
-    def is_unknown_pair(self) -> bool:
-        """Whether the column has just two words, neither of which has a known value."""
-        words = {word_of(key[1]) for key, cell in self._cells.items() if cell.kind == _WORD}
-        return len(words) == 2 and {c.kind for c in self._cells.values()} <= {_WORD, _MISSING}
-
+    @cached_property
     def values_flag(self) -> str:
         """The flag for faulty cells, with a guess of what misspelt and two new words count."""
-        counts = Counter[str]()
-        for key in self._faults:
-            counts[word_of(key[1])] += self._counts[key]
-        words = [word for word, _ in counts.most_common()]
-        short = [word for word in words if word.isprintable() and len(word) <= _MAX_WORD]
-        numbers = dict(zip(words, ("1", "0"), strict=False)) if self.is_unknown_pair else {}
-        choices = self._known if self.holds == _TRUTH else {}
-        for word in short[:_MAX_WORDS]:
-            for close in get_close_matches(word, choices, n=1):
-                numbers[word] = f"{choices[close]:g}"
-        names = {f'"{w}"' if "," in w else w: w for w in short if "'" not in w} or {"WORD": ""}
-        pairs = [f"{name}={numbers.get(word, 'NUMBER')}" for name, word in names.items()]
-        # argparse would take a word such as -99 for a flag.
-        flag = "--values=" if pairs[0].startswith("-") else "--values "
-        return f"{flag}'{','.join(pairs[:_MAX_WORDS])}{'...' * (len(pairs) > _MAX_WORDS)}'"
+        faulty = filter(self._fault, self._cells)
+        counts = _tally((word_of(cell.value), cell.count) for cell in faulty)
+        words = [word for word, _ in counts.most_common() if _is_plain_word(word)]
+        numbers = dict(zip(words, "10", strict=False)) if self.is_unknown_pair else {}
+        pairs = [
+            f"{_quoted(word)}={numbers.get(word) or self._likely_number(word)}"
+            for word in words[:_MAX_WORDS] or ["WORD"]
+        ]
+        return f"--values '{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
 
-    def _counts_downwards(self) -> bool:
-        """Whether the label of the lowest number is good, and that of the highest bad."""
-        labels = {c.number: c.word for c in self._cells.values() if c.kind == _NUMBER and c.word}
-        ends = (labels[min(labels)], labels[max(labels)]) if len(labels) > 1 else ("", "")
-        return bool(_GOOD.search(ends[0]) and _BAD.search(ends[1]))
+    def _likely_number(self, word: str) -> str:
+        choices = self._known if self._kind == _TRUTH else {}
+        close = get_close_matches(word, choices, n=1)
+        return f"{choices[close[0]]:g}" if close else "NUMBER"
 
-    def _find_codes(self) -> frozenset[float]:
-        """The survey codes for no answer among the numbers, if they cannot be ratings."""
-        numbers = {cell.number for cell in self._cells.values() if cell.kind == _NUMBER}
-        ratings = numbers - _CODES
-        if self.holds != _NUMBER or len(ratings) < 2 or min(ratings) < 0:
-            return frozenset()
-        codes = {code for code in numbers & _CODES if code < 0 or code > 3 * max(ratings)}
-        # With a 0 or a short scale, -1 is a rating.
-        signed = min(ratings) < 1 or max(ratings) < 3
-        return frozenset(codes - {-1.0} if signed else codes)
+    def notes(self) -> Iterator[str]:
+        """Yield what a reader should know about how cells were read."""
+        cells = {str(cell.value): cell for cell in self._cells if plain_text(cell.value)}
+        missing = {text: cell for text, cell in cells.items() if cell.kind == _MISSING}
+        if two := self.two_values:
+            note = f"{two[0]!r} is a pass and counts 1, {two[1]!r} a fail and 0"
+            yield note if "/".join(two) in VERDICTS else f"{note}; --values turns it"
+        elif read := [
+            f"{excerpt(text)} as {cell.number:.12g}"
+            for text, cell in cells.items()
+            if cell.kind not in (_MISSING, _MAPPED) and not _PLAIN_POINT.fullmatch(text)
+        ]:
+            more = ", ..." if len(read) > _MAX_WORDS else ""
+            yield f"read {', '.join(sorted(read[:_MAX_WORDS]))}{more}; --values says otherwise"
+        if missing:
+            words = ", ".join(map(excerpt, [*missing][:_MAX_WORDS]))
+            n_missing = sum(cell.count for cell in missing.values())
+            yield f"{n_missing:,} without a rating, which say {words}"
+
+
+def _tally(counts: Iterable[tuple[str, int]]) -> Counter[str]:
+    total = Counter[str]()
+    for word, count in counts:
+        total[word] += count
+    return total
+
+
+def _is_plain_word(word: str) -> bool:
+    return word.isprintable() and len(word) <= _MAX_WORD and "'" not in word
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if "," in word else word
 
 
 def _key(value: object) -> tuple[type, object]:
+    """A key for a cell, by its type and value; a list or an object is its text."""
     value = "" if value is None else value
     hashable = isinstance(value, str | bool | int | float | Decimal)
     return type(value), value if hashable else str(value)

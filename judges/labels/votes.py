@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
+from dspy_judges.column_names import name_key
 from judges.labels.cells import rating_parts
 from judges.labels.types import Vote
 from judges.labels.values import Values, says_nothing, word_of
@@ -14,6 +15,8 @@ _TIES = "tie draw equal same both neither both_bad bothbad unentschieden gleich 
 _WORDS |= dict.fromkeys(_TIES.split(), "tie")
 # AlpacaEval's numbers.
 _NUMBERS: dict[float, Vote] = {1: "A", 2: "B", 1.5: "tie"}
+# Votes by the sign of a number.
+_SIGNED: dict[int, Vote] = {-1: "A", 0: "tie", 1: "B"}
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 Sides = tuple[str | None, str | None]
@@ -34,48 +37,57 @@ class VoteCells:
         for value in values:
             # `read` refuses what cannot be read, with its row.
             with suppress(UnreadableError):
-                texts |= {word_of(part) for _, part in rating_parts(value)} - self._words.keys()
-        self._numbers = {float(text) for text in texts if _NUMBER.fullmatch(text)}
-        self._signed = any(number < 0 for number in self._numbers)
-        numbered = {str(side)[-1:] for side in sides} == {"1", "2"} or self._numbers != {1}
-        self._one_or_two = numbered and self._numbers <= _NUMBERS.keys()
+                texts.update(word_of(part) for _, part in rating_parts(value))
+        self._numbers = set(map(float, filter(_NUMBER.fullmatch, texts - self._words.keys())))
+        self._signed = min(self._numbers, default=0) < 0
+        are_numbered = {str(side)[-1:] for side in sides} == {"1", "2"} or self._numbers != {1}
+        is_one_or_two = are_numbered and self._numbers <= _NUMBERS.keys()
+        self._by_number = _NUMBERS if is_one_or_two else {}
 
     def read(self, value: object, systems: Sides) -> tuple[Vote, ...]:
         """Return every vote in a cell, which may have none; raises UnreadableError."""
         parts = [part for _, part in rating_parts(value)]
-        parts = [part for part in parts if self._words.get(word_of(part), "") is not None]
-        answers = [part for part in parts if word_of(part) in self._words or not says_nothing(part)]
-        return tuple(self._vote(part, systems) for part in answers)
+        return tuple(self._vote(part, systems) for part in parts if not self._is_missing(part))
 
     def notes(self) -> Iterator[str]:
         """Yield a note on which side negative numbers prefer."""
         if self._signed:
             yield "votes: negative numbers prefer A, positive ones B, 0 is a tie; --values turns it"
 
+    def _is_missing(self, part: object) -> bool:
+        """Whether somebody gave no vote, by the user's words or else by the usual ones."""
+        word = word_of(part)
+        return self._words[word] is None if word in self._words else says_nothing(part)
+
     def _vote(self, part: object, systems: Sides) -> Vote:
-        text = word_of(part)
-        by_word = self._words.get(text, "tie" if text.startswith("tie") else _WORDS.get(text))
-        if text not in self._words and _NUMBER.fullmatch(text):
-            number = float(text)
-            by_word = _NUMBERS.get(number) if self._one_or_two else None
-            if self._signed:
-                by_word = "A" if number < 0 else "B" if number > 0 else "tie"
-        by_name = text not in self._words and (
-            _by_name(text, systems) or _by_name(text, self._sides)
-        )
+        word = word_of(part)
+        if word in self._words:
+            by_word, by_name = self._words[word], None
+        else:
+            by_word = self._side_of(word)
+            by_name = _by_name(word, systems) or _by_name(word, self._sides)
         fault = "is no vote"
         if by_name and by_word and by_name != by_word:
             fault = f"may be the system's name ({by_name}) or the side ({by_word})"
-        elif isinstance(vote := by_name or by_word, str) and not isinstance(part, bool):
+        elif isinstance(vote := by_name or by_word, str):
             return vote
         which = "which is which: --values 0=A,1=B (or 0=B,1=A)"
         bare = self._numbers and self._numbers <= {0, 1}
         advice = f"write A, B or tie, or say {which if bare else 'what it means: --values WORD=A'}"
         raise UnreadableError("no-vote", fault, advice, part)
 
+    def _side_of(self, word: str) -> Vote | None:
+        """The vote that a usual word or a number is; None for others."""
+        if not _NUMBER.fullmatch(word):
+            return "tie" if word.startswith("tie") else _WORDS.get(word)
+        number = float(word)
+        if not self._signed:
+            return self._by_number.get(number)
+        return _SIGNED[(number > 0) - (number < 0)]
 
-def _by_name(text: str, names: Sides) -> Vote | None:
+
+def _by_name(word: str, names: Sides) -> Vote | None:
     """The side whose system or column has this name; None for neither or both."""
-    keys = [re.sub(r"[\s_]+", "", word_of(name or "")) for name in names]
-    key = re.sub(r"[\s_]+", "", text)
-    return None if keys[0] == keys[1] or key not in keys else "A" if keys[0] == key else "B"
+    first, second = (name_key(word_of(name or "")) for name in names)
+    sides: dict[str, Vote] = {first: "A", second: "B"}
+    return sides.get(name_key(word)) if first != second else None

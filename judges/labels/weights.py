@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from judges.labels.cells import is_blank
 from judges.labels.columns import Columns
-from judges.labels.rows import SAMPLING, item_key
+from judges.labels.rows import SAMPLING
 from judges.labels.types import LabelledSet
 from judges.tables.problems import Problems, excerpt
 
@@ -39,10 +39,9 @@ def weigh(labelled: LabelledSet, columns: Columns, problems: Problems) -> Labell
     """Return the set with the weights of a table's sampling columns, or as it is without them."""
     documents = {output.id: output.document_id for output in labelled.outputs if output.ratings}
     draws: dict[str, Draw] = {}
-    id_in = columns.find("id")
     for row in columns.table.rows:
         cells = [row.cells.get(name) for name in SAMPLING]
-        document = documents.get(item_key(row, id_in))
+        document = documents.get(columns.item_key(row))
         if document is None or all(map(is_blank, cells)):
             continue
         fault = "are no two numbers above 0"

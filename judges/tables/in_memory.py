@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     # A DataFrame, one mapping a row, or a Hugging Face data set, whose library ships no types.
-    Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, Any]]
+    Rows: TypeAlias = pd.DataFrame | Sequence[Mapping[str, object]]
 else:
     Rows = object
 

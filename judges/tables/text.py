@@ -144,7 +144,7 @@ class JsonLinesSink:
         self._file.close()
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Any:
     """The value as plain data for JSON: null if it is missing, text if JSON has no such type."""
     if value is None or isinstance(value, str | bool | int):
         return value

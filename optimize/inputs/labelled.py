@@ -4,20 +4,23 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from functools import partial
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from dspy_judges.column_names import name_key
 from judges import loading
 from judges.dimension import Comparison, Dimension, Subject, UnknownDimensionError
-from judges.labels.columns import OUTPUTS, is_known_text, is_reference, known_word, map_flag
+from judges.labels.columns import ColumnNames
 from judges.labels.conversations import CONVERSATION, JUDGED
-from judges.labels.flags import split_mapping
+from judges.labels.flags import MapEntry, split_mapping
+from judges.labels.names import OUTPUTS, is_known_text, is_usual_text, known_word, map_flag
 from judges.labels.readers import read_labels, read_pairs, starter, starter_pairs
 from judges.labels.splits import with_ratings
 from judges.labels.types import LabelError, LabelledPairs, LabelledSet
-from judges.labels.values import USUAL_SCALES
+from judges.labels.values import USUAL_SCALES, Values
 from judges.prompt import NAME, are_words
 from judges.tables.in_memory import Rows, is_in_memory
 from judges.tables.problems import joined_names
@@ -52,48 +55,48 @@ def check_level(level: AnyLevel, items: Items, *, pairs: bool) -> None:
 
 def find_subject(name: str) -> Subject | None:
     """The dimension or comparison with this name; None where unknown, as recordings may be."""
+    found = _find(name)
+    return None if isinstance(found, UnknownDimensionError) else found
+
+
+def _find(name: str) -> Subject | UnknownDimensionError:
+    """The subject of the catalogue or of a file, or the error that says why there is none."""
     try:
         return loading.read_subject(name)
-    except UnknownDimensionError:
-        return None
-
-
-def _name_error(name: str) -> UnknownDimensionError | None:
-    """The error that says why a name is no subject of the catalogue or of a file; else None."""
-    try:
-        loading.read_subject(name)
     except UnknownDimensionError as error:
         return error
-    return None
 
 
 def subject_of(
-    spec: str, source: Any, *, pairwise: bool = False, scale: str | None = None, **how: Any
+    spec: str,
+    source: AnyPath | Labelled | Rows | None,
+    *,
+    pairwise: bool = False,
+    scale: str | None = None,
+    map: Mapping[str, MapEntry],
+    values: Mapping[str, object],
 ) -> tuple[Subject, Labelled] | None:
     """Return a subject made of labels, and the labels; None where there are none by its name.
 
     `spec` is the labels' name or NAME=DEFINITION, and ratings need the definition. `source` is a
     file, rows or a labelled set, `scale` is people's (by default the usual one that fits), and
-    `how` has `map` and `values`, as `read_labels` takes them.
+    `map` and `values` say how a file is read.
     """
-    written_name, equals, definition = map(str.strip, spec.partition("="))
-    if equals and (source is None or not definition.strip(".…")):
-        raise SettingsError(
-            f"{written_name}=LINE defines labels of your own: write what earns a good one, "
-            "and name them by --data"
-        )
-    if source is None and (error := _name_error(written_name)):
-        raise UnknownDimensionError(f"no --data FILE names labels, and {error}")
+    written_name, equals, definition = (part.strip() for part in spec.partition("="))
+    if source is None or (equals and not definition.strip(".…")):
+        raise _no_labels(written_name, is_defined=bool(equals))
     name = _NO_NAME.sub("_", written_name.casefold()).strip("_")
-    if source is None or not NAME.match(name):
+    if not NAME.match(name):
         return None
+    columns, words = split_mapping(map, values)
     if name_key(name) != name_key(written_name) and not pairwise:
-        how["map"] = {name: written_name, **how["map"]}
+        columns = {name: written_name, **columns}
     try:
-        labelled = _read_any(source, name, pairwise, how)
+        labelled = _read_any(source, name, columns, words, pairwise=pairwise)
     except LabelError as error:
+        unknown = _find(written_name)
         is_absent = not equals and {each.kind for each in error.problems} <= NO_SUCH_LABELS
-        if is_absent and (unknown := _name_error(written_name)):
+        if is_absent and isinstance(unknown, UnknownDimensionError):
             raise UnknownDimensionError(f"{unknown}; or, of the labels: {error}") from error
         raise
     if pairwise != isinstance(labelled, LabelledPairs):
@@ -109,18 +112,38 @@ def subject_of(
             f"--dimension '{name}=...', or define it in FILE.yaml"
         )
     answers = words_of(labelled, name) or _scale_of(labelled, name, scale)
-    texts = judged_texts(labelled, how["map"])
+    texts = judged_texts(labelled, columns)
     return loading.dimension_on(name, answers, texts, definition), labelled
 
 
-def _read_any(source: Any, name: str, pairwise: bool, how: Mapping[str, Any]) -> Labelled:
+def _no_labels(name: str, *, is_defined: bool) -> SettingsError | UnknownDimensionError:
+    """The error for a name, or a definition, for which nothing has labels."""
+    if is_defined:
+        return SettingsError(
+            f"{name}=LINE defines labels of your own: write what earns a good one, "
+            "and name them by --data"
+        )
+    return UnknownDimensionError(f"no --data FILE names labels, and {_find(name)}")
+
+
+def _read_any(
+    source: AnyPath | Labelled | Rows,
+    name: str,
+    columns: Mapping[str, ColumnNames],
+    words: Values,
+    *,
+    pairwise: bool,
+) -> Labelled:
     """The pairs, or the outputs rated on one dimension, of a file or rows; a labelled set as is."""
     if isinstance(source, LabelledSet | LabelledPairs):
         return source
-    return read_pairs(source, **how) if pairwise else read_labels(source, dimensions=[name], **how)
+    file = _file_or_rows(source)
+    if pairwise:
+        return read_pairs(file, map=columns, values=words)
+    return read_labels(file, dimensions=[name], map=columns, values=words)
 
 
-def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]:
+def judged_texts(labelled: LabelledSet, mapping: Mapping[str, object]) -> list[str]:
     """Return the texts that a judge without a definition reads, the judged one last.
 
     They have usual names, or the user's, and stand in every row; other texts may be about the
@@ -132,13 +155,18 @@ def judged_texts(labelled: LabelledSet, mapping: Mapping[str, Any]) -> list[str]
         return [CONVERSATION]
     candidates = [text for text in outputs if text in mapping] or outputs or [*columns][:2]
     if len(candidates) != 1 or not NAME.match(candidates[0]):
-        rows = [output.texts for output in labelled.outputs]
-        longest = max(columns, key=lambda text: sum(len(row.get(text, "")) for row in rows))
-        flags = [map_flag("output", [columns[text]]) for text in outputs or [longest]]
-        raise LabelError(f"{labelled.name}: say which text is judged: {' or '.join(flags)}")
-    usual = {t for t in columns if is_known_text(t) or is_reference(t)} | {*mapping}
-    inputs = [text for text in columns if text in usual and text not in candidates]
+        raise LabelError(f"{labelled.name}: say which text is judged: {_output_flags(labelled)}")
+    others = [text for text in columns if text not in candidates]
+    inputs = [text for text in others if text in mapping or is_usual_text(text)]
     return _usable_texts([*inputs, *candidates], labelled)
+
+
+def _output_flags(labelled: LabelledSet) -> str:
+    """The flags that say which text is judged: one of an output's name, or else the longest."""
+    columns, rows = labelled.reading.texts, labelled.outputs
+    longest = max(columns, key=lambda text: sum(len(row.texts.get(text, "")) for row in rows))
+    outputs = [text for text in columns if known_word(text) in OUTPUTS] or [longest]
+    return " or ".join(map_flag("output", [columns[text]]) for text in outputs)
 
 
 def _usable_texts(texts: Iterable[str], labelled: Labelled) -> list[str]:
@@ -151,11 +179,16 @@ def _scale_of(labelled: LabelledSet, name: str, scale: str | None) -> tuple[int,
     """The ends of the scale for a judge of these ratings; LabelError if no usual scale fits."""
     if (bounds := bounds_of(scale)) is not None:
         return whole_ratings(bounds)[0], whole_ratings(bounds)[-1]
-    ratings = [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
-    usual = _usual_scale(ratings) or (DEFAULT_SCALE if scale == ANY_SCALE else None)
-    if usual is None:
+    ratings = _ratings(labelled, name)
+    if usual := _usual_scale(ratings):
+        return usual
+    if scale != ANY_SCALE:
         raise LabelError(f"{labelled.name}: {_scale_advice(ratings)}")
-    return usual
+    return DEFAULT_SCALE
+
+
+def _ratings(labelled: LabelledSet, name: str) -> list[float]:
+    return [rating for output in labelled.outputs for rating in output.ratings.get(name, ())]
 
 
 def words_of(labelled: Labelled, name: str) -> tuple[str, str] | None:
@@ -172,8 +205,8 @@ def load_labels(
     name: str,
     subject: Subject | None,
     *,
-    mapping: Mapping[str, Any] | AnyPath | None = None,
-    values: Mapping[str, Any] | None = None,
+    mapping: Mapping[str, MapEntry] | str | Path | None = None,
+    values: Mapping[str, object] | None = None,
     scale: str | None = None,
     annotations: AnyPath | None = None,
     recorded: bool = False,
@@ -187,28 +220,24 @@ def load_labels(
     """
     pairwise = pairwise or isinstance(subject, Comparison)
     judge = None if recorded else subject
-    if (source is None or isinstance(source, LabelledSet | LabelledPairs)) and (
-        mapping or values or annotations
-    ):
-        raise SettingsError("map, values and annotations say how a file is read: name it (--data)")
     labelled: Labelled
-    if source is None:
-        labelled = starter_pairs() if pairwise else starter()
-    elif isinstance(source, LabelledSet | LabelledPairs):
-        labelled = source
+    if source is None or isinstance(source, LabelledSet | LabelledPairs):
+        if any((mapping, values, annotations)):
+            how = "map, values and annotations say how a file is read"
+            raise SettingsError(f"{how}: name it (--data)")
+        labelled = source or (starter_pairs() if pairwise else starter())
     else:
-        table, how = _file_or_rows(source), {"map": mapping, "values": values}
+        columns, words = split_mapping(mapping, values)
         if pairwise:
-            texts = () if judge is None else tuple(judge.inputs)
-            labelled = read_pairs(table, texts=texts, **how)  # type: ignore[arg-type]
+            texts = tuple(judge.inputs) if judge else ()
+            labelled = read_pairs(_file_or_rows(source), map=columns, texts=texts, values=words)
         else:
-            labelled = _read_outputs(table, name, judge, how, scale, annotations)
+            labelled = _read_outputs(source, name, judge, columns, words, scale, annotations)
+    if pairwise != isinstance(labelled, LabelledPairs):
+        holds, task = ("outputs", "compares two") if pairwise else ("pairs", "rates outputs")
+        raise LabelError(f"{labelled.name}: holds {holds}, and {name} {task}")
     if isinstance(labelled, LabelledPairs):
-        if not pairwise:
-            raise LabelError(f"{labelled.name}: holds pairs, and {name} rates outputs")
         return labelled
-    if pairwise:
-        raise LabelError(f"{labelled.name}: holds outputs, and {name} compares two")
     if source is None and name not in labelled.dimensions:
         raise LabelError(f"the starter set has no labels on {name}: name yours by --data FILE")
     if isinstance(judge, Dimension):
@@ -269,8 +298,7 @@ def _on_two_values(labelled: LabelledSet, judge: Dimension, *, any_scale: bool) 
         return replace(labelled, words={n: w for n, w in labelled.words.items() if n != name})
     if pair == judge.words[::-1]:
         raise LabelError(f"{labelled.name}: {pair[0]!r} counts 1, and 0 for the judge of {name}")
-    ratings = {rating for output in labelled.outputs for rating in output.ratings.get(name, ())}
-    if others := sorted(ratings - {0, 1}):
+    if others := sorted({*_ratings(labelled, name)} - {0, 1}):
         raise LabelError(
             f"{labelled.name}: {name} is {' or '.join(judge.words)}, and a label counts "
             f"{others[0]:g}; say which it is, as in --values {others[0]:g}=1"
@@ -291,46 +319,44 @@ def _words_advice(labelled: LabelledSet, judge: Dimension, pair: tuple[str, str]
 
 
 def _read_outputs(
-    source: str | Rows,
+    source: AnyPath | Rows,
     name: str,
-    subject: Subject | None,
-    how: Mapping[str, Any],
+    judge: Subject | None,
+    columns: Mapping[str, ColumnNames],
+    words: Values,
     scale: str | None,
     annotations: AnyPath | None,
 ) -> LabelledSet:
     """The outputs rated on one dimension; LabelError says how to state another scale."""
-    bounds = bounds_of(scale)
-    if scale is None and isinstance(subject, Dimension):
-        bounds = float(subject.scale[0]), float(subject.scale[-1])
-    if isinstance(subject, Dimension) and subject.words:
+    dimension, bounds = judge if isinstance(judge, Dimension) else None, bounds_of(scale)
+    if dimension and scale is None:
+        bounds = float(dimension.scale[0]), float(dimension.scale[-1])
+    good_and_bad = dimension.words if dimension else None
+    if good_and_bad:
         # A judge's own words need no flag.
-        good, bad = subject.words
-        columns, values = split_mapping(how["map"], how["values"])
-        how = {"map": columns, "values": {good: 1, bad: 0, **values}}
-
-    def labels(bounds: tuple[float, float] | None) -> LabelledSet:
-        return read_labels(
-            source,
-            dimensions=[name],
-            scales=None if bounds is None else {name: bounds},
-            texts=() if subject is None else tuple(subject.inputs),
-            annotations=None if annotations is None else os.fspath(annotations),
-            **how,
-        )
-
+        words = {**dict(zip(good_and_bad, (1, 0), strict=True)), **words}
+    read = partial(
+        read_labels,
+        _file_or_rows(source),
+        map=columns,
+        dimensions=[name],
+        texts=() if judge is None else tuple(judge.inputs),
+        annotations=None if annotations is None else os.fspath(annotations),
+        values=words,
+    )
     try:
-        return labels(bounds)
+        return read(scales=None if bounds is None else {name: bounds})
     except LabelError as error:
-        if not error.problems or any(problem.kind != "off-scale" for problem in error.problems):
+        if {problem.kind for problem in error.problems} != {"off-scale"}:
             raise
-        unbound = labels(None)
-        if isinstance(subject, Dimension) and not unbound.words.get(name, "1")[0].isdecimal():
+        unbound = read()
+        if dimension and not unbound.words.get(name, "1")[0].isdecimal():
             return unbound  # words where a judge rates: `_on_two_values` refuses them
-        ratings = [rating for output in unbound.outputs for rating in output.ratings.get(name, ())]
-        if isinstance(subject, Dimension) and subject.words:
-            advice = f"say which count as {subject.words[0]}, as in --values {max(ratings):g}=1"
-            raise LabelError(f"{error}; {advice}", error.problems) from error
-        raise LabelError(f"{error}; {_scale_advice(ratings)}", error.problems) from error
+        ratings = _ratings(unbound, name)
+        advice = _scale_advice(ratings)
+        if good_and_bad:
+            advice = f"say which count as {good_and_bad[0]}, as in --values {max(ratings):g}=1"
+        raise LabelError(f"{error}; {advice}", error.problems) from error
 
 
 def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
@@ -344,7 +370,6 @@ def _usual_scale(ratings: list[float]) -> tuple[int, int] | None:
 
 
 def _scale_advice(ratings: list[float]) -> str:
-    """The scale to state for these ratings."""
     advice = "add --scale any: the judge keeps its own, and only the labels' order counts"
     if usual := _usual_scale(ratings):
         ends = f"{usual[0]}{':' if usual[0] < 0 else '-'}{usual[1]}"

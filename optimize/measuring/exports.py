@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dspy_judges.column_names import name_key
 from judges.judgement import LARGEST_SCORE
 from judges.labels.cells import is_blank, value_in
-from judges.labels.columns import OUTPUTS, ROW
-from judges.labels.types import LabelledPairs, LabelledSet
+from judges.labels.columns import ROW
+from judges.labels.names import OUTPUTS
+from judges.labels.types import Item, LabelledPairs, LabelledSet
 from judges.tables.problems import count, excerpt, joined_names
 from judges.tables.text import Row, TableRow, read_json_file
 from optimize.measuring.recorded import RecordingError, read_rows
@@ -101,9 +102,10 @@ def read_export(
     row is found by an id of the labels, or by exactly the same input and output; where labels say
     pass or fail, a tool's verdict goes before its score. Raises RecordingError.
     """
-    tool, rows = _recognise(path)
-    if tool is None:
+    export = _recognise(path)
+    if export is None:
         return None
+    tool, rows = export
     file = f"{path.name} ({tool.name})"
     ids = _labelled_ids(rows, labelled)
     if not any(ids):
@@ -153,61 +155,67 @@ def _other_outputs(
     by_id: Mapping[str, Row], labelled: Labelled, scores: Mapping[str, float]
 ) -> set[str]:
     """The ids of labels whose row has a score for another output than the one that was labelled."""
-    texts = {item.id: {*_inside([*item.texts.values()])} for item in labelled.items}
-    outputs = {
-        row_id: _texts(row, OUTPUT)
-        for row_id, row in by_id.items()
-        if not math.isnan(scores[row_id])
-    }
-    return {
-        row_id
-        for row_id, output in outputs.items()
-        if output and texts[row_id] and output.isdisjoint(texts[row_id])
-    }
+    others = set()
+    for item in labelled.items:
+        texts, output = {*_inside([*item.texts.values()])}, _texts(by_id.get(item.id, {}), OUTPUT)
+        is_other = texts and output and output.isdisjoint(texts)
+        if is_other and not math.isnan(scores[item.id]):
+            others.add(item.id)
+    return others
 
 
-def _recognise(path: Path) -> tuple[Tool | None, list[Row]]:
+def _recognise(path: Path) -> tuple[Tool, list[Row]] | None:
     """The tool that wrote a file, and its rows; None where it is no tool's."""
     if path.suffix == ".eval":
         raise RecordingError(f"{path.name} is binary: `inspect log dump {path.name} > log.json`")
-    content: Any = None
+    content: object = None
     # What is no JSON is refused as any table is.
     with suppress(OSError, ValueError):
         content = read_json_file(path) if path.suffix.lower() == ".json" else None
-    table: Any = None if isinstance(content, dict) else [row for _, row in read_rows(path)]
+    table = None if isinstance(content, dict) else [row for _, row in read_rows(path)]
     for tool in TOOLS:
-        rows = _first(content, (tool.rows,)) if table is None else table
-        if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
-            columns = {column for row in rows for column in row}
-            found = (any(re.fullmatch(each, column) for column in columns) for each in tool.columns)
-            if all(found) and not any(map(_OWN.fullmatch, columns)):
-                if not tool.scores:
-                    way = "`promptfoo eval -o results.json`"
-                    raise RecordingError(f"{path.name} rounds scores; export by {way}")
-                return tool, rows
-    return None, []
+        rows = _objects(_first(content, (tool.rows,)) if isinstance(content, dict) else table)
+        columns = {column for row in rows for column in row}
+        fits = all(any(map(re.compile(each).fullmatch, columns)) for each in tool.columns)
+        if fits and not any(map(_OWN.fullmatch, columns)):
+            if not tool.scores:
+                way = "`promptfoo eval -o results.json`"
+                raise RecordingError(f"{path.name} rounds scores; export by {way}")
+            return tool, rows
+    return None
+
+
+def _objects(value: object) -> list[Row]:
+    """The objects in a list; empty where the value is no list, or holds anything else."""
+    rows = [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    return rows if rows == value else []
 
 
 def _labelled_ids(rows: Sequence[Row], labelled: Labelled) -> list[str | None]:
     """The labelled row that each row is; None for none, for several, and for another row's."""
-    of_key: dict[object, set[str]] = defaultdict(set)
+    ids_of_key: dict[object, set[str]] = defaultdict(set)
     for item in labelled.items:
-        texts = {name: text.strip() for name, text in item.texts.items()}
-        outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
-        pairs = ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
-        for key in (item.id, *pairs):
-            of_key[key].add(item.id)
-    labelled_texts = {text.strip() for item in labelled.items for text in item.texts.values()}
-    names: list[str | None] = []
+        for key in _keys(item):
+            ids_of_key[key].add(item.id)
+    texts = {text.strip() for item in labelled.items for text in item.texts.values()}
+    names = []
     for row in rows:
-        known = (_texts(row, places) & labelled_texts for places in (INPUTS, OUTPUT))
-        keys = [*_ids(row, labelled), *product(*known)]
+        known = (_texts(row, places) & texts for places in (INPUTS, OUTPUT))
+        keys = (*_ids(row, labelled), *product(*known))
         # Of labels with the same context and output, the one with the same question, too.
-        alike = Counter(name for key in keys for name in of_key.get(key, ()))
-        (name, most), *others = alike.most_common(2) or [("", 0)]
-        names.append(None if most in (0, *(n for _, n in others)) else name)
+        alike = Counter(name for key in keys for name in ids_of_key.get(key, ()))
+        likeliest = [name for name, n in alike.items() if n == max(alike.values())]
+        names.append(likeliest[0] if len(likeliest) == 1 else None)
     times = Counter(names)
     return [name if times[name] == 1 else None for name in names]
+
+
+def _keys(item: Item) -> Iterator[object]:
+    """Yield what a labelled row is known by: its id, and each input with each output."""
+    yield item.id
+    texts = {name: text.strip() for name, text in item.texts.items()}
+    outputs = [name for name in texts if name_key(name) in OUTPUTS] or [*texts]
+    yield from ((texts[i], texts[o]) for i, o in product(texts, outputs) if i != o)
 
 
 def _ids(row: Row, labelled: Labelled) -> set[str]:
@@ -224,27 +232,26 @@ def _texts(row: Row, places: Sequence[str]) -> set[str]:
 def _inside(value: object) -> Iterator[str]:
     if isinstance(value, str) and value.strip():
         yield value.strip()
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for part in parts:
-        yield from _inside(part)
+    elif isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        yield from chain.from_iterable(map(_inside, parts))
 
 
 def _entries(tool: Tool, row: Row) -> Iterator[tuple[str, Row]]:
     """Yield each metric of a row with its entry: its value, verdict and reason."""
-    listed: Any = _first(row, (tool.scores,))
+    listed = _first(row, (tool.scores,))
     if isinstance(listed, dict):
         listed = [{"name": n, **entry} for n, entry in listed.items() if isinstance(entry, dict)]
-    entries = listed if isinstance(listed, list) else ()
-    for entry in (entry for entry in entries if isinstance(entry, dict)):
+    for entry in _objects(listed):
         if isinstance(values := entry.get("value"), dict):
             # Inspect's scorers may give several values, each under a name.
             yield from ((name, {**entry, "value": value}) for name, value in values.items())
         # MLflow lists people's labels, too, which may have a judge's name.
         elif _first(entry, ("source.source_type",)) != "HUMAN":
             yield str(_first(entry, METRIC)), entry
-    for column in row:
-        if (match := re.fullmatch(tool.scores, column)) and match.re.groups:
-            yield match[1], {"value": row[column]}
+    pattern = re.compile(tool.scores)
+    for match in filter(None, map(pattern.fullmatch, row if pattern.groups else ())):
+        yield match[1], {"value": row[match[0]]}
 
 
 def _metric(file: str, names: Sequence[str], tool: Tool, entries: Sequence[tuple[str, Row]]) -> str:
