@@ -56,7 +56,7 @@ def test_chances_that_labels_chose_leave_the_mean_right_also_where_few_drawn_are
     x = rng.normal(size=400)
     values = {str(n): value for n, value in enumerate(2 * x + rng.normal(size=400))}
     errors, naive = [], []
-    for _ in range(2000):
+    for _ in range(800):
         draws: dict[str, Draw] = {str(n): AT_RANDOM for n in rng.permutation(400)[:40]}
         for _ in range(2):
             left = [n for n in range(400) if str(n) not in draws]
@@ -70,7 +70,7 @@ def test_chances_that_labels_chose_leave_the_mean_right_also_where_few_drawn_are
         errors.append(weighted_mean(draws, values) - truth)
         naive.append(np.mean([values[name] for name in draws]) - truth)
     # Without weights the mean is off by many standard errors.
-    assert np.mean(naive) > 30 * np.std(naive) / len(naive) ** 0.5
+    assert np.mean(naive) > 15 * np.std(naive) / len(naive) ** 0.5
     assert abs(np.mean(errors)) < 3 * np.std(errors) / len(errors) ** 0.5
 
 
