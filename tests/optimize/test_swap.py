@@ -294,13 +294,6 @@ def test_the_interval_of_the_swap_back_is_its_mirror(values: list[float], least:
     assert cautious_interval(np.array(values[:14]), least) is None
 
 
-def test_judges_that_never_differ_may_in_rho_by_all_of_it_on_three_documents_of_n() -> None:
-    """Rho turned round is -1 in place of 1."""
-    interval = cautious_interval(np.zeros(100), 0.0)
-    assert interval
-    assert interval.low == pytest.approx(-3 / 100 * 2, rel=0.05)
-
-
 @pytest.mark.parametrize("change", [0.03, 0.1, 0.4])
 def test_at_the_margin_at_most_five_of_a_hundred_pass(change: float) -> None:
     """A share of pairs changes, so that accuracy falls by .03; 2,000 draws: an error of .005."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
+from jsonl import write_jsonl
 from rating_files import write_ratings, write_scores
 
 import data
@@ -368,48 +368,6 @@ def test_what_a_user_can_mend_is_said_in_one_line(
     assert out == ""
     assert err.count("\n") == 1
     assert says in err
-
-
-@needs_shared
-@pytest.mark.parametrize(
-    ("dimension", "dataset", "summary"),
-    [
-        ("coherence", 0.444, 0.442),
-        ("consistency", 0.555, 0.490),
-        ("fluency", 0.500, 0.531),
-        ("relevance", 0.422, 0.350),
-    ],
-)
-def test_gpt4_read_strictly_has_its_figures_to_the_third_digit(
-    dimension: str, dataset: float, summary: float, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = verified(
-        capsys,
-        *("--replies", str(SHARED / "summeval_judges" / "replies_gpt-4-0314.jsonl")),
-        *("--data", str(SHARED / "summeval" / "summeval.jsonl"), "--dimension", dimension),
-    )
-    for level, value in (("dataset", dataset), ("summary", summary)):
-        found = figure(result, level, "spearman", "judge_zero")
-        assert found["value"] == pytest.approx(value, abs=0.0005)
-        assert found["n_outputs"] + found["n_failed"] == 1200
-
-
-@needs_shared
-def test_recorded_pairs_reproduce_llmbars_accuracy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # published_statistics_GPT-4.json has each subset; the mean over orders is what accuracy is.
-    folder = SHARED / "llmbar"
-    rows = read_jsonl(folder / "replies_GPT-4.jsonl")
-    one = write_jsonl(tmp_path / "r.jsonl", [r for r in rows if r["prompt"] == "Vanilla_NoRules"])
-    result = verified(
-        capsys, "--replies", one, "--data", str(folder / "llmbar.jsonl"), "--pairwise", "llmbar"
-    )
-    orders = [result["accuracy_order_ab"], result["accuracy_order_ba"]]
-    assert result["accuracy_mean_of_orders"] == pytest.approx(sum(orders) / 2)
-    assert 0 <= result["accuracy_low"] < result["accuracy"] < result["accuracy_high"] <= 1
-    assert result["accuracy"] > 0.7
-    assert 0 <= result["order_agreement"] <= 1
 
 
 def test_constructed_labels_stay_marked(capsys: pytest.CaptureFixture[str]) -> None:
