@@ -9,23 +9,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl
+from rating_files import weather_rows
 
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
-ROWS: list[dict[str, Any]] = [
-    {
-        "id": f"d{d}s{s}",
-        "group": f"d{d}",
-        "system": f"s{s}",
-        "document": f"Talk {d}; on the weather, in town.",
-        "summary": "It rained, and then it cleared up. " * (1 + s),
-        "relevance": 1 + (d + s) % 5,
-    }
-    for d in range(6)
-    for s in range(3)
-]
+ROWS = weather_rows(6, 3)
 
 
 def as_csv(delimiter: str = ",", end: str = "\n", rows: list[dict[str, Any]] = ROWS) -> str:

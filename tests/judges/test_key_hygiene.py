@@ -12,6 +12,7 @@ from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
 from prompts import prompted
+from rating_files import weather_rows
 
 from judges import load
 from judges.__main__ import main
@@ -66,18 +67,7 @@ def careless() -> Iterator[OpenAIServer]:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with labels and a definition."""
     monkeypatch.chdir(tmp_path)
-    rows = [
-        {
-            "id": f"d{document}s{system}",
-            "group": f"d{document}",
-            "system": f"s{system}",
-            "context": f"Talk number {document} about the weather in town {document}.",
-            "response": f"Reply {system}. " + "It rained and then it cleared up. " * system,
-            "ratings": {"liveliness": 1 + (system + document) % 3},
-        }
-        for document in range(9)
-        for system in range(3)
-    ]
+    rows = weather_rows(9, 3, "liveliness", ("context", "response"))
     write_jsonl("labels.jsonl", rows)
     Path("own.yaml").write_text(DIMENSION)
     return tmp_path

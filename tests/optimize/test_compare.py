@@ -22,13 +22,9 @@ from optimize import compare, verify
 from optimize.items import items_of, text_key
 from optimize.statistics.correlations import contrast_judges
 
+pytestmark = pytest.mark.usefixtures("here")
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def compared(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
+from rating_files import weather_rows
 
 from dspy_judges.errors import UsageError
 from judges.cli.main import parser as judges_parser
@@ -24,19 +25,8 @@ scale: [1, 3]
 
 
 def rows(documents: int, systems: int = 4, **changes: object) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"d{document}s{system}",
-            "group": f"d{document}",
-            "system": f"s{system}",
-            "context": f"Talk number {document} about the weather in town {document}.",
-            "response": f"Reply {system}. " + "It rained and then it cleared up. " * system,
-            "ratings": {"liveliness": 1 + (system + document) % 3},
-            **changes,
-        }
-        for document in range(documents)
-        for system in range(systems)
-    ]
+    made = weather_rows(documents, systems, "liveliness", ("context", "response"))
+    return [row | changes for row in made]
 
 
 @pytest.fixture
@@ -58,10 +48,10 @@ def broken(change: Callable[[list[dict[str, Any]]], object]) -> list[dict[str, A
 
 BAD_LABELS = {
     "one document only": (rows(1, 8), "1 document"),
-    "constant ratings": (rows(12, ratings={"liveliness": 2}), "every label on liveliness is 2"),
-    "a rating outside the scale": (broken(lambda r: r[5]["ratings"].update(liveliness=9)), "9"),
+    "constant ratings": (rows(12, liveliness=2), "every label on liveliness is 2"),
+    "a rating outside the scale": (broken(lambda r: r[5].update(liveliness=9)), "9"),
     "a missing text": (broken(lambda r: [row.pop("response") for row in r]), "response"),
-    "no such rating": (rows(12, ratings={"charm": 2}), "liveliness"),
+    "no such rating": (rows(12, liveliness=None, charm=2), "liveliness"),
 }
 
 
@@ -127,7 +117,7 @@ def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_f
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_jsonl(
-        here / "labels.jsonl", broken(lambda made: [row["ratings"].clear() for row in made[:8]])
+        here / "labels.jsonl", broken(lambda made: [row.pop("liveliness") for row in made[:8]])
     )
     plan = ["--plan", "mean", "--samples", "3"]
     assert command([*OWN, "--max-calls", "300", "--out", "run", *plan]) == 0

@@ -21,12 +21,9 @@ from optimize.measuring.swap import outcome_of
 from optimize.statistics.intervals import Interval, cautious_interval
 from optimize.verify import command
 
+pytestmark = pytest.mark.usefixtures("here")
+
 Said = tuple[int, str, str]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def of_two_values(people: Sequence[int], **judge_of: Sequence[float | None]) -> list[str]:

@@ -1,7 +1,8 @@
-"""People's ratings and a judge's scores of documents by systems, in files."""
+"""People's ratings and a judge's scores of documents by systems, as rows and in files."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from jsonl import write_jsonl
 
@@ -33,3 +34,25 @@ def write_scores(path: Path | str, judge: Table) -> str:
         for s, score in enumerate(scores)
     ]
     return write_jsonl(path, rows)
+
+
+def weather_rows(
+    documents: int,
+    systems: int,
+    dimension: str = "relevance",
+    texts: tuple[str, str] = ("document", "summary"),
+) -> list[dict[str, Any]]:
+    """Rows of a small label file, rated 1 to 3 in turn; the texts go by these names."""
+    source, output = texts
+    return [
+        {
+            "id": f"d{d}s{s}",
+            "group": f"d{d}",
+            "system": f"s{s}",
+            source: f"Talk number {d}, on the weather in town {d}.",
+            output: f"Reply {s}. " + "It rained, and then it cleared up. " * s,
+            dimension: 1 + (s + d) % 3,
+        }
+        for d in range(documents)
+        for s in range(systems)
+    ]
