@@ -6,7 +6,6 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
-from processes import run_python
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("judges", "optimize", "data", "dspy_judges")
@@ -81,21 +80,6 @@ def test_every_file_says_its_job_in_its_first_line(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_file_is_a_bag_of_odds_and_ends(path: Path) -> None:
     assert path.stem not in {"utils", "helpers", "common", "base", "misc"}
-
-
-def test_importing_judges_and_scoring_a_row_leaves_dspy_and_pandas_alone() -> None:
-    script = (
-        "import judges, sys\n"
-        "judge = judges.load('relevance')\n"
-        "one = judge(document='The council met on Monday and closed the bridge.',"
-        " summary='The bridge is closed.')\n"
-        "assert one.failure is None, one\n"
-        "heavy = {'dspy', 'pandas', 'scipy', 'litellm', 'openai', 'datasets'}\n"
-        "heavy = (heavy | {'judges.labels', 'judges.tables'}) & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
-    )
-    done = run_python("-c", script)
-    assert done.returncode == 0, done.stderr
 
 
 def test_every_error_of_ours_has_a_root_that_commands_tell_in_one_line() -> None:

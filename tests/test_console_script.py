@@ -1,11 +1,11 @@
 """dspy-judges: its thirteen words and their helps, start-up, and a user's own modules beside it."""
 
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
+from jsonl import write_jsonl
 from processes import run_python
 
 from dspy_judges.__main__ import COMMANDS, main
@@ -30,10 +30,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run_python(*words, cwd=folder)
-
-
 def ended(words: list[str]) -> object:
     """The exit code, also of a parser that ends the process."""
     try:
@@ -48,12 +44,12 @@ def help_of(word: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    "words", [("list",), ("check", "starter"), ("tune", "--dimension", "relevance", "--dry-run")]
+    "words", [("check", "starter"), ("tune", "--dimension", "relevance", "--dry-run")]
 )
 def test_no_module_of_the_users_hides_the_console_script(
     project: Path, words: tuple[str, ...]
 ) -> None:
-    done = run(project, "bin/dspy-judges", *words)
+    done = run_python("bin/dspy-judges", *words, cwd=project)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
 
@@ -93,14 +89,25 @@ def test_all_helps_together_have_at_most_52_flags(capsys: pytest.CaptureFixture[
     assert len(flags) <= 52
 
 
-@pytest.mark.parametrize("words", [["--version"], ["list"], ["--help"]])
-def test_what_needs_no_model_starts_without_dspy_and_pandas(words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [
+        (["list"], {"dspy", "pandas", "scipy", "datasets", "aiohttp"}),
+        (["check", "starter"], {"dspy", "pandas", "litellm"}),
+        (["plan", "outputs.jsonl"], {"dspy", "pandas", "litellm"}),
+    ],
+)
+def test_what_needs_no_model_starts_without_it(
+    words: list[str], heavy: set[str], tmp_path: Path
+) -> None:
+    write_jsonl(
+        tmp_path / "outputs.jsonl", [{"input": f"I {n}", "output": f"T {n}"} for n in (1, 2)]
+    )
     script = (
         f"import sys\nfrom dspy_judges.__main__ import main\nassert main({words}) == 0\n"
-        "heavy = {'dspy', 'pandas', 'scipy', 'datasets', 'aiohttp'} & set(sys.modules)\n"
-        "assert not heavy, heavy\n"
+        f"assert not {heavy} & set(sys.modules), {heavy} & set(sys.modules)\n"
     )
-    done = run(ROOT, "-c", script)
+    done = run_python("-c", script, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
     assert done.returncode == 0, done.stderr
 
 

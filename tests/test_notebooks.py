@@ -2,13 +2,15 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -47,15 +49,36 @@ def kinds(notebook: Any) -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def refresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """notebooks/refresh.py with one kernel for all, which imports the libraries once."""
+    refresh = script("refresh")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("NOTEBOOK_ROWS", "60")  # of the 100,000 that the stored run scored
+        # Jupyter keeps files of its own: the folder of whoever runs this may be read-only.
+        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MPLCONFIGDIR"):
+            patched.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
+        manager, client = start_new_kernel(extra_arguments=["--HistoryManager.enabled=False"])
+
+        def of_this_kernel(notebook: Any, **options: Any) -> NotebookClient:
+            # Two clients of one kernel would have one identity.
+            made = NotebookClient(notebook, manager, **options)
+            made.kc = client
+            return made
+
+        patched.setattr(refresh, "NotebookClient", of_this_kernel)
+        refresh.run_cell = client.execute_interactive
+        yield refresh
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 @by_name
 def test_a_notebook_runs_and_prints_what_it_stores(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, tmp_path: Path, refresh: Any
 ) -> None:
-    monkeypatch.setenv("NOTEBOOK_ROWS", "600")  # of the 100,000 that the stored run scored
-    # Jupyter keeps files of its own: the folder of whoever runs this may be read-only.
-    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MPLCONFIGDIR"):
-        monkeypatch.setenv(name, str(tmp_path / name.lower()))
-    fresh = script("refresh").execute(path.name, tmp_path)
+    refresh.run_cell(f"%reset -f\n%cd -q {tmp_path}")
+    fresh = refresh.execute(path.name, tmp_path)
     # The figures move with every change of the embedded model; what kind of output comes does not.
     assert kinds(fresh) == kinds(nbformat.read(path, as_version=4))
 

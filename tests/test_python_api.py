@@ -1,4 +1,4 @@
-"""From Python: labels in memory, frames out, tables in notebooks, and types that mypy sees."""
+"""From Python: labels in memory, frames out, and what a user's own modules hide."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -117,59 +117,6 @@ def test_the_keywords_of_tune_are_the_settings_of_a_run_with_their_defaults() ->
     defaults = Settings(dimension="relevance")
     for name in settings - own - {"map", "values", "lm"}:
         assert parameters[name].default == getattr(defaults, name), name
-
-
-SCRIPT = """
-import data
-import judges
-import optimize
-import pandas as pd
-
-frame = pd.DataFrame({"document": ["a"], "summary": ["b"]})
-run = optimize.tune("relevance", frame, level="summary", max_cost=2.0, map={"relevance": "Anna"})
-reveal_type(run)
-reveal_type(run.judge)
-reveal_type(run.judgements)
-reveal_type(run.trials)
-measured = optimize.measure(run.judge, [{"id": 1}], lm="openai/gpt-4.1-mini", max_calls=10)
-reveal_type(measured.rho.value)
-reveal_type(judges.load("relevance").score(frame, lm="embedded"))
-reveal_type(data.read_labels(frame))
-optimize.tune("relevance", level="sumary")
-optimize.tune("relevance", max_cost="2")
-optimize.tune("relevance", max_cots=2)
-optimize.measure("relevance", 3)
-"""
-REVEALED = [
-    "optimize.run.Run",
-    "judges.judge.Judge",
-    "pandas.core.frame.DataFrame",
-    "pandas.core.frame.DataFrame",
-    "float",
-    "pandas.core.series.Series[float]",
-    "judges.labels.types.LabelledSet",
-]
-REFUSED = [
-    'Argument "level" to "tune" has incompatible type "Literal[\'sumary\']"',
-    'Argument "max_cost" to "tune" has incompatible type "str"',
-    'Unexpected keyword argument "max_cots" for "tune"; did you mean "max_cost"',
-    'Argument 2 to "measure" has incompatible type "int"',
-]
-
-
-def test_mypy_sees_real_types_in_a_users_script(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(SCRIPT)
-    # The project's own settings, so that its cache serves and DSPy need not be read.
-    done = run_python("-m", "mypy", tmp_path / "script.py", cwd=ROOT)
-    lines = [line for line in done.stdout.splitlines() if "script.py:" in line]
-    notes = [line for line in lines if "Revealed type" in line]
-    errors = [line for line in lines if " error: " in line]
-    assert len(notes) == len(REVEALED), done.stdout
-    for line, kind in zip(notes, REVEALED, strict=True):
-        assert f'"{kind}"' in line.replace("builtins.", "")
-    assert len(errors) == len(REFUSED), done.stdout
-    for line, message in zip(errors, REFUSED, strict=True):
-        assert message in line
 
 
 def test_a_users_own_data_module_hides_nothing_that_the_library_needs(tmp_path: Path) -> None:

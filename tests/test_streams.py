@@ -43,8 +43,7 @@ def labels() -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-@pytest.mark.parametrize("n_read", [0, 150])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(("name", "n_read"), [*((name, 0) for name in COMMANDS), ("check", 150)])
 def test_a_reader_that_leaves_decides_neither_the_work_nor_its_exit_code(
     name: str, n_read: int, labels: str, tmp_path: Path
 ) -> None:
@@ -71,7 +70,7 @@ def test_help_goes_nowhere_without_a_trace() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("words", [("--help",), ("list",), ("check", "starter", "--json")])
+@pytest.mark.parametrize("words", [("--help",), ("check", "starter", "--json")])
 def test_a_result_that_cannot_be_written_is_a_failure_of_one_line(words: tuple[str, ...]) -> None:
     script = "import sys; from dspy_judges.__main__ import main; sys.exit(main(sys.argv[1:]))"
     with Path("/dev/full").open("w") as full:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
+from rating_files import weather_rows
 
 import judges
 from judges.__main__ import main as judges_command
@@ -70,18 +71,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("OPENAI", "AZURE_OPENAI", "GROQ", "HUGGINGFACE"):
         monkeypatch.setenv(f"{name}_API_KEY", KEY)
     write_jsonl("rows.jsonl", [{"id": 1, **ROW}])
-    labels = [
-        {
-            "id": f"d{document}s{system}",
-            "group": f"d{document}",
-            "document": f"Talk number {document} about the weather in town {document}.",
-            "summary": f"Reply {system}. " + "It rained and then it cleared up. " * system,
-            "ratings": {"coherence": 1 + (system + document) % 3},
-        }
-        for document in range(12)
-        for system in range(3)
-    ]
-    write_jsonl("labels.jsonl", labels)
+    write_jsonl("labels.jsonl", weather_rows(12, 3, "coherence"))
     return tmp_path
 
 

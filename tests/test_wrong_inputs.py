@@ -9,23 +9,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from jsonl import read_jsonl
+from rating_files import weather_rows
 
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
 from optimize.verify import command as verify
 
-ROWS: list[dict[str, Any]] = [
-    {
-        "id": f"d{d}s{s}",
-        "group": f"d{d}",
-        "system": f"s{s}",
-        "document": f"Talk {d}; on the weather, in town.",
-        "summary": "It rained, and then it cleared up. " * (1 + s),
-        "relevance": 1 + (d + s) % 5,
-    }
-    for d in range(6)
-    for s in range(3)
-]
+ROWS = weather_rows(6, 3)
 
 
 def as_csv(delimiter: str = ",", end: str = "\n", rows: list[dict[str, Any]] = ROWS) -> str:
@@ -55,18 +45,10 @@ def changed(**cells: object) -> list[dict[str, Any]]:
 # What every command says of a file; the labels' faults alone leave scoring it undisturbed.
 FAULTY: dict[str, tuple[str, bytes, str]] = {
     "an empty file": ("x.csv", b"", "holds no rows"),
-    "a header alone": ("x.csv", as_csv().splitlines()[0].encode(), "holds no rows"),
-    "no Parquet": ("x.parquet", b"PAR1", "cannot be read as Parquet"),
     "UTF-16 cut short": (
         "x.csv",
         as_csv().encode("utf-16") + b"\n",
         "cannot be read as utf-16-le (truncated data); save the file as UTF-8",
-    ),
-    "no text at all": ("x.jsonl", bytes(range(256)), "is not UTF-8"),
-    "a number too long": (
-        "x.jsonl",
-        as_jsonl(changed(id=0)).replace('"id": 0', '"id": ' + "9" * 5000).encode(),
-        "line 5: holds a number too long to read",
     ),
     "a quote left open": ("x.csv", as_csv().encode() + b'a,b,"c\n', "row 20: cannot be read"),
     "a format not known": ("x.ods", b"PK", "has an unknown format"),
@@ -76,16 +58,6 @@ FAULTY_LABELS: dict[str, tuple[str, bytes, str]] = {
         "x.csv",
         as_csv(rows=[*ROWS, ROWS[0]]).encode(),
         "row 20, field 'id': 'd0s0' is the id of row 2 too",
-    ),
-    "a rating that is a word": (
-        "x.csv",
-        as_csv(rows=changed(relevance="so so")).encode(),
-        "row 6, field 'relevance': 'so so' is not a number",
-    ),
-    "a rating that is true": (
-        "x.jsonl",
-        as_jsonl(changed(relevance=True)).encode(),
-        "True is not a number like the others",
     ),
 }
 

@@ -5,23 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rating_files import weather_rows
 
 from judges.__main__ import main as judges_command
 from optimize.__main__ import command as tune
 from optimize.check import main as data_command
 from optimize.compare import command as compare
 
-ROWS = [
-    {
-        "id": f"d{d}s{s}",
-        "group": f"d{d}",
-        "document": f"Talk {d} on the weather.",
-        "summary": "It rained, and then it cleared up. " * (1 + s),
-        "relevance": 1 + (d + s) % 5,
-    }
-    for d in range(6)
-    for s in range(3)
-]
+ROWS = weather_rows(6, 3)
 
 
 @pytest.fixture(autouse=True)

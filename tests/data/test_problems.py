@@ -150,7 +150,7 @@ def error_of(read: Callable[[Path], object], path: Path) -> data.LabelError | No
     return None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     rows=st.lists(
         st.dictionaries(st.sampled_from(KNOWN) | st.text(max_size=60), cells, max_size=9),

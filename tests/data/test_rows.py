@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from openpyxl import Workbook
 
 from dspy_judges.files import claim_file
-from judges.tables.atomic_write import InUseError, in_use, write_atomically
+from judges.tables.atomic_write import in_use, write_atomically
 from judges.tables.formats import RowWriter, partial_path, read_records, read_table, read_table_rows
 from judges.tables.problems import Problems, RowsError
 from judges.tables.text import Row, read_json_file
@@ -155,16 +155,6 @@ def test_a_file_lands_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (path.read_bytes(), [*tmp_path.iterdir()]) == (b"new", [path])
     with pytest.raises(OSError, match="none/x'"):
         write_atomically(tmp_path / "none" / "x", b"new")
-
-
-def test_a_file_or_folder_in_use_is_refused_at_once_and_its_lock_leaves(tmp_path: Path) -> None:
-    path = tmp_path / "o.jsonl"
-    with in_use(path):
-        with pytest.raises(InUseError, match="is in use by another run"), in_use(path):
-            pass
-        with in_use(tmp_path), pytest.raises(InUseError), in_use(tmp_path):
-            pass
-    assert list(tmp_path.iterdir()) == []
 
 
 JSON_ROWS = [{"a": "1"}, {"a": "two\nlines"}]
@@ -331,7 +321,7 @@ def test_a_small_parquet_file_does_not_fill_the_memory(
 
     path = tmp_path / "x.parquet"
     if kind == "rows":
-        pq.write_table(pa.table({"x": pa.nulls(20_000_000)}), path)
+        pq.write_table(pa.table({"x": pa.nulls(2_000_000)}), path)
     else:
         texts = pa.DictionaryArray.from_arrays(pa.array([0] * 100), ["a" * 30_000_000])
         pq.write_table(pa.table({"x": texts}), path, compression="zstd", store_schema=False)

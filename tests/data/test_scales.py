@@ -14,14 +14,10 @@ from optimize.__main__ import command as tune
 from optimize.tuning.parts import prepare
 from optimize.tuning.settings import Settings
 
+pytestmark = pytest.mark.usefixtures("here")
+
 STARTER = Path(data.__file__).with_name("starter") / "outputs.jsonl"
 ROWS = read_jsonl(STARTER)
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def labels(change: Callable[[float], object]) -> str:

@@ -51,29 +51,6 @@ def test_over_all_outcomes_the_mean_is_that_of_all_documents(rounds: int) -> Non
     assert sum(means) == pytest.approx(sum(VALUES.values()) / len(VALUES), abs=1e-12)
 
 
-def test_chances_that_labels_chose_leave_the_mean_right_also_where_few_drawn_are_labelled() -> None:
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=400)
-    values = {str(n): value for n, value in enumerate(2 * x + rng.normal(size=400))}
-    errors, naive = [], []
-    for _ in range(2000):
-        draws: dict[str, Draw] = {str(n): AT_RANDOM for n in rng.permutation(400)[:40]}
-        for _ in range(2):
-            left = [n for n in range(400) if str(n) not in draws]
-            # The labels so far decide how much more often the better half is drawn.
-            high = sum(values[name] for name in draws) > len(draws) * 0.1
-            chance = np.where(x[left] > 0, 0.3 if high else 0.2, 0.1)
-            drawn = [place for place in range(len(left)) if rng.random() < chance[place]]
-            for place in rng.permutation(drawn)[: len(drawn) * 2 // 3]:
-                draws[str(left[place])] = (1 / chance[place], float(len(left)))
-        truth = np.mean([*values.values()])
-        errors.append(weighted_mean(draws, values) - truth)
-        naive.append(np.mean([values[name] for name in draws]) - truth)
-    # Without weights the mean is off by many standard errors.
-    assert np.mean(naive) > 30 * np.std(naive) / len(naive) ** 0.5
-    assert abs(np.mean(errors)) < 3 * np.std(errors) / len(errors) ** 0.5
-
-
 @given(
     st.dictionaries(
         st.text(max_size=3),

@@ -1,7 +1,6 @@
 """No limit is ever passed, by the provider's own count; what is lost stays booked at its worst."""
 
 import asyncio
-import itertools
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -132,7 +131,7 @@ class Billing(Model):
 
 @pytest.mark.parametrize(
     ("limit", "concurrency"),
-    [(50, 8), (5_000, 2), *itertools.product((8_000, 20_000), (8, 64)), (50_000, 64)],
+    [(50, 8), (5_000, 2), (8_000, 8), (20_000, 64)],
 )
 def test_a_provider_that_bills_what_nobody_waits_for_never_bills_more_than_the_limit(
     limit: int, concurrency: int

@@ -1,18 +1,18 @@
 """A key is written nowhere: not by failures, nor by servers that repeat it, nor by --verbose."""
 
 import json
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from aiohttp import web
 from jsonl import read_jsonl, write_jsonl
 from openai_replies import Body, error, follow
 from openai_server import OpenAIServer, Serving
-from processes import run_python
 from prompts import prompted
+from rating_files import weather_rows
 
 from judges import load
 from judges.__main__ import main
@@ -67,27 +67,39 @@ def careless() -> Iterator[OpenAIServer]:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with labels and a definition."""
     monkeypatch.chdir(tmp_path)
-    rows = [
-        {
-            "id": f"d{document}s{system}",
-            "group": f"d{document}",
-            "system": f"s{system}",
-            "context": f"Talk number {document} about the weather in town {document}.",
-            "response": f"Reply {system}. " + "It rained and then it cleared up. " * system,
-            "ratings": {"liveliness": 1 + (system + document) % 3},
-        }
-        for document in range(9)
-        for system in range(3)
-    ]
+    rows = weather_rows(9, 3, "liveliness", ("context", "response"))
     write_jsonl("labels.jsonl", rows)
     Path("own.yaml").write_text(DIMENSION)
     return tmp_path
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command with keys planted in its environment, as users give them."""
-    keys = {"OPENAI_API_KEY": KEY, "GROQ_API_KEY": KEY, "SOME_PROXY_TOKEN": OTHER}
-    return run_python("-m", *arguments, env=keys)
+MAINS = {"judges": main, "optimize": tune, "optimize.verify": verify}
+
+
+class Ended(NamedTuple):
+    """A command's exit code, what it wrote to files and streams, and the last."""
+
+    code: int
+    left: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a command with keys planted in its environment, as users give them."""
+    for name in ("OPENAI_API_KEY", "GROQ_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+    monkeypatch.setenv("SOME_PROXY_TOKEN", OTHER)
+
+    def run(module: str, *arguments: str) -> Ended:
+        code = MAINS[module](list(arguments))
+        out, err = capfd.readouterr()
+        return Ended(code, files() + out + err, err)
+
+    return run
 
 
 def files() -> str:
@@ -109,41 +121,39 @@ COMMANDS = {
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_run_among_failures_and_echoes_writes_the_key_nowhere(
-    careless: OpenAIServer, name: str
+    careless: OpenAIServer, name: str, run: Run
 ) -> None:
     done = run(*COMMANDS[name], "--lm", "openai/judge-1", "--api-base", careless.url, "--verbose")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert all(seen.headers["Authorization"] == f"Bearer {KEY}" for seen in careless.log)
     assert {seen.done for seen in careless.log} == {"answered", *KINDS}
-    left = files() + done.stdout + done.stderr
-    assert KEY not in left
-    assert OTHER not in left
+    assert KEY not in done.left
+    assert OTHER not in done.left
     # What repeated it was told and kept all the same.
-    assert "Refused: Bearer [key] and [key] too. faulty; attempt 1, the next in" in done.stderr
+    assert "Refused: Bearer [key] and [key] too. faulty; attempt 1, the next in" in done.err
     # Replies are kept without it; verify keeps none, only its report.
     assert Path("r.html").exists() == (name == "verify")
     assert ("Authorization: Bearer [key] ([key])" in files()) == (name != "verify")
 
 
 @pytest.mark.parametrize("lm", ["openai/judge-1", "groq/judge-1"])
-def test_a_refused_key_is_told_without_it(careless: OpenAIServer, lm: str) -> None:
+def test_a_refused_key_is_told_without_it(careless: OpenAIServer, lm: str, run: Run) -> None:
     careless.key = "another"  # the refusal repeats the key it was shown
     done = run(*SCORE, "--lm", lm, "--api-base", careless.url, "--verbose")
-    assert done.returncode == 1, done.stderr
+    assert done.code == 1, done.err
     assert {seen.done for seen in careless.log} == {"401"}
-    assert KEY not in files() + done.stdout + done.stderr
-    assert "Traceback" in done.stderr  # --verbose shows where
-    last = done.stderr.splitlines()[-1]
+    assert KEY not in done.left
+    assert "Traceback" in done.err  # --verbose shows where
+    last = done.err.splitlines()[-1]
     assert "was not accepted" in last or "Incorrect API key provided: [key]" in last
 
 
-def test_dspys_own_clients_write_it_nowhere_either(careless: OpenAIServer) -> None:
-    ask = [*SCORE, "--lm", "groq/judge-1", "--api-base", careless.url, "--verbose"]
-    done = run(*ask)
-    assert done.returncode == 0, done.stderr
-    assert KEY not in files() + done.stdout + done.stderr
-    assert OTHER not in files() + done.stdout + done.stderr
-    assert "Refused: Bearer [key] and [key] too." in done.stderr
+def test_dspys_own_clients_write_it_nowhere_either(careless: OpenAIServer, run: Run) -> None:
+    done = run(*SCORE, "--lm", "groq/judge-1", "--api-base", careless.url, "--verbose")
+    assert done.code == 0, done.err
+    assert KEY not in done.left
+    assert OTHER not in done.left
+    assert "Refused: Bearer [key] and [key] too." in done.err
 
 
 def completion(reply: Reply) -> Completion:
@@ -221,19 +231,12 @@ def test_the_key_in_use_is_in_no_demonstration_and_no_judge(
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("flag", ["--lm", "--api-key-env"])
-def test_a_key_in_the_place_of_a_name_is_written_nowhere(
-    name: str,
-    flag: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    command = {"judges": main, "optimize": tune, "optimize.verify": verify}[COMMANDS[name][0]]
+def test_a_key_in_the_place_of_a_name_is_written_nowhere(name: str, flag: str, run: Run) -> None:
     asked = ["--lm", "openai/judge-1", flag, f"openai/{KEY}" if flag == "--lm" else KEY]
-    assert command([*COMMANDS[name][1:], *asked, "--verbose"]) in (1, 2)
-    out, err = capsys.readouterr()
-    assert KEY not in files() + out + err
-    assert "key" in err
+    done = run(*COMMANDS[name], *asked, "--verbose")
+    assert done.code in (1, 2)
+    assert KEY not in done.left
+    assert "key" in done.err
 
 
 ESCAPES = "\x1b[31mred\x1b[0m \x9b2J \u202eevil\u202c \r gone"

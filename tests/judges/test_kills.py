@@ -57,11 +57,12 @@ def left() -> set[str]:
     return {path.name for path in Path().iterdir()} - {"rows.jsonl", "pairs.jsonl"}
 
 
-@pytest.mark.parametrize("command", [SCORE, WINRATE], ids=["score", "winrate"])
+@pytest.mark.parametrize(
+    ("command", "answers"), [(SCORE, (1, 30)), (WINRATE, (50,))], ids=["score", "winrate"]
+)
 def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(
-    openai_server: OpenAIServer, command: tuple[str, ...]
+    openai_server: OpenAIServer, command: tuple[str, ...], answers: tuple[int, ...]
 ) -> None:
-    answers = (1, 20, 25)
     for moment in answers:
         sent = len(openai_server.log)
         openai_server.fault = hang_from(sent + moment)
@@ -71,7 +72,7 @@ def test_a_run_killed_at_several_moments_ends_as_if_it_never_was(
         running.communicate()
         assert STORE.exists()
     openai_server.fault = lambda number, body: None
-    assert end_of(start(command))[0] == 0
+    assert main(asking(command)) == 0
     answered = openai_server.n_answered
     assert len(answered) == REQUESTS[command]
     # What the server saw twice is what was in flight at a kill.
@@ -99,7 +100,7 @@ def test_a_signal_ends_a_run_with_one_line_and_what_was_under_way_is_kept(
     sent = len(openai_server.log)
     assert sum(answered(STORE).values()) == sent == len(openai_server.n_answered)
     openai_server.latency = 0.0
-    assert end_of(start())[0] == 0
+    assert main(asking(SCORE)) == 0
     assert len(openai_server.log) == N_ROWS
     assert [row["id"] for row in read_jsonl("out.jsonl")] == list(range(N_ROWS))
     assert left() == {"out.jsonl"}
@@ -115,18 +116,20 @@ def test_what_a_parent_has_ignored_stays_ignored(openai_server: OpenAIServer) ->
     assert end_of(running)[0] == 0
 
 
-def test_a_limit_holds_over_a_kill_and_a_larger_one_goes_on(openai_server: OpenAIServer) -> None:
+def test_a_limit_holds_over_a_kill_and_a_larger_one_goes_on(
+    openai_server: OpenAIServer, capsys: Captured
+) -> None:
     openai_server.fault = hang_from(20)
     running = start(SCORE, "--max-calls", "30")
     wait_for(openai_server, 21, running)
     running.kill()
     running.communicate()
     openai_server.fault = lambda number, body: None
-    code, err = end_of(start(SCORE, "--max-calls", "30"))
-    assert code == 1
-    assert "the budget of 30 calls is spent; the same command with a larger one goes on" in err
+    assert main(asking(SCORE, "out.jsonl", "--max-calls", "30")) == 1
+    said = "the budget of 30 calls is spent; the same command with a larger one goes on"
+    assert said in capsys.readouterr().err
     assert len(openai_server.log) <= 30
-    assert end_of(start(SCORE, "--max-calls", "100"))[0] == 0
+    assert main(asking(SCORE, "out.jsonl", "--max-calls", "100")) == 0
     assert N_ROWS <= sum(openai_server.n_answered.values()) <= N_ROWS + AT_ONCE
 
 
@@ -188,9 +191,12 @@ def test_a_wrong_key_is_one_line_and_leaves_nothing(
     assert left() == set()
 
 
-def test_faults_lose_no_row_and_nothing_is_answered_well_twice(openai_server: OpenAIServer) -> None:
+def test_faults_lose_no_row_and_nothing_is_answered_well_twice(
+    openai_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     openai_server.fault = some_faults(0.2, ("429", "500", "drop", "malformed", "empty", "garbage"))
-    assert end_of(start())[0] == 0
+    assert main(asking(SCORE)) == 0
     rows = read_jsonl("out.jsonl")
     assert len(rows) == N_ROWS
     assert all(row["judgements"]["relevance"]["failure"] is None for row in rows)

@@ -24,24 +24,12 @@ NAN = math.nan
 
 
 def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None:
-    assert run_answer(run_result()) == [
-        ("Shipped", "the tuned judge. It beats the untuned judge."),
-        (
-            "Agreement",
-            "It orders two outputs of one document as people do in 64% of pairs (95% interval 58% "
-            "to 70%), on 20 documents that tuning did not see. A coin reaches 50%.",
-        ),
-        (
-            "Gain",
-            "On test summary-level rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]. "
-            "So tuning helped: these 20 documents had no part in it.",
-        ),
-        (
-            "Cost",
-            "$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows will cost $0.5000, 2.5 "
-            "times the untuned judge's $0.2000.",
-        ),
-    ]
+    said = dict(run_answer(run_result()))
+    assert [*said] == ["Shipped", "Agreement", "Gain", "Cost"]
+    assert "64% of pairs (95% interval 58% to 70%), on 20 documents" in said["Agreement"]
+    assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in said["Gain"]
+    assert said["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows")
+    assert "cost $0.5000, 2.5 times the untuned judge's $0.2000" in said["Cost"]
 
 
 def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy() -> None:
@@ -60,10 +48,7 @@ def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accu
     assert said["Fails"].startswith("It misses 20 of 40 fails (TNR, it catches 50%; 95% int")
     assert said["Passes"].startswith("It fails 0 of 40 passes (TPR, it passes 100%; 95% int")
     assert "always saying pass would on 50%" in said["Agreement"]
-    assert said["Gain"] == (
-        "On test balanced accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]. So "
-        "tuning helped: these 80 documents had no part in it."
-    )
+    assert "accuracy is 0.500 untuned and 0.750 tuned: +0.250 [+0.150, +0.350]" in said["Gain"]
     table = run_lines(run_result(test=test, unseen=test))[-5:]
     assert table[3].startswith("new systems, untuned  1.000 [")
     assert max(map(len, table)) <= 80

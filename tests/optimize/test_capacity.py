@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import write_jsonl
-from processes import run_python
 
 import data
 from optimize.__main__ import command as tune
@@ -150,15 +149,6 @@ def test_check_and_a_dry_run_say_the_same_chance_of_a_gain(
     gain = json.loads(capsys.readouterr().out)["bearing"]["gain"]
     assert tune([*flags, "--dry-run"]) == 0
     assert gain in " ".join(capsys.readouterr().out.split())
-
-
-def test_check_imports_no_dspy() -> None:
-    script = "import sys; from optimize.check import main; main(['starter']); "
-    done = run_python(
-        "-c", f"{script}assert not {{'dspy', 'pandas', 'litellm'}} & {{*sys.modules}}"
-    )
-    assert done.returncode == 0, done.stderr
-    assert "\ngain       A gain of 0.1 rho ships" in done.stdout
 
 
 def test_single_outputs_and_annotators_who_never_meet_are_said_to_be_so(tmp_path: Path) -> None:

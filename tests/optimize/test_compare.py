@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jsonl import write_jsonl
 from openai_server import OpenAIServer, Serving
+from rating_files import write_ratings, write_scores
 from scipy import stats
 
 from data import starter
@@ -20,39 +22,9 @@ from optimize import compare, verify
 from optimize.items import items_of, text_key
 from optimize.statistics.correlations import contrast_judges
 
+pytestmark = pytest.mark.usefixtures("here")
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def lines(path: str, rows: list[dict[str, Any]]) -> str:
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def charm(human: list[list[float]]) -> str:
-    """Labels on a dimension that no catalogue has."""
-    return lines(
-        "labels.jsonl",
-        [
-            {"id": f"d{d}s{s}", "group": f"d{d}", "system": f"s{s}", "ratings": {"charm": rating}}
-            for d, ratings in enumerate(human)
-            for s, rating in enumerate(ratings)
-        ],
-    )
-
-
-def scores(name: str, judge: list[list[float]]) -> str:
-    rows = [
-        {"id": f"d{d}s{s}", "dimension": "charm", "score": score}
-        for d, row in enumerate(judge)
-        for s, score in enumerate(row)
-    ]
-    return lines(f"{name}.jsonl", rows)
 
 
 def compared(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
@@ -78,9 +50,14 @@ POOR = [[4.0, 3.0, 2.0, 1.0]] * 19 + [[1.0, 2.0, 3.0, 4.0]]
 
 def recorded() -> list[str]:
     """Flags for three recorded judges of known order."""
-    files = {"good": GOOD, "fair": FAIR, "poor": POOR}
-    flags = [word for name, judge in files.items() for word in ("--scores", scores(name, judge))]
-    return ["--dimension", "charm", "--data", charm(HUMAN), *flags]
+    scores = scores_of(good=GOOD, fair=FAIR, poor=POOR)
+    return ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN), *scores]
+
+
+def scores_of(**judges: Any) -> list[str]:
+    """Flags for recorded judges, each in a file of its name."""
+    files = (write_scores(f"{name}.jsonl", judge) for name, judge in judges.items())
+    return [word for file in files for word in ("--scores", file)]
 
 
 def test_every_judge_has_the_figures_that_verify_prints(
@@ -105,9 +82,8 @@ def test_a_difference_at_system_level_is_widened_by_the_systems_degrees_of_freed
     rng = np.random.default_rng(0)
     quality = np.arange(16) / 8 + rng.normal(size=(40, 16))
     sides = [(quality + noise * rng.normal(size=(40, 16))).round(3) for noise in (0, 0.5, 2, 4)]
-    files = [scores(name, side.tolist()) for name, side in zip("abc", sides[1:], strict=True)]
-    flags = [word for file in files for word in ("--scores", file)]
-    data = charm(np.clip(sides[0], -4, 9).tolist())
+    flags = scores_of(**dict(zip("abc", (side.tolist() for side in sides[1:]), strict=True)))
+    data = write_ratings("labels.jsonl", np.clip(sides[0], -4, 9).tolist())
     result = compared(capsys, "--data", data, *flags, "--level", "system")
     best, *others = (row["name"] for row in result["judges"])
     codes = np.repeat(np.arange(40), 16), np.tile(np.arange(16), 40)
@@ -128,8 +104,8 @@ def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A document with its last two outputs changed has rho 1 - 6 * 2 / (4 * 15) = .8."""
-    flags = [*recorded(), "--scores", scores("twin", GOOD), "--scores", scores("near", NEAR)]
-    flags += ["--scores", scores("unclear", [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3])]
+    unclear = [*GOOD[:17], *[[1.0, 2.0, 4.0, 3.0]] * 3]
+    flags = [*recorded(), *scores_of(twin=GOOD, near=NEAR, unclear=unclear)]
     result = compared(capsys, *flags)
     rows = {row["name"]: row for row in result["judges"]}
     standings = {name: row["standing"] for name, row in rows.items()}
@@ -144,28 +120,15 @@ def test_a_judge_is_as_good_within_one_standard_error_and_worse_by_its_interval_
     assert difference["error"] == pytest.approx(((0.2**2 * 3 / 20 - 0.01**2) / 19) ** 0.5, abs=1e-6)
     fair = rows["fair"]["difference"]
     assert fair["low"] < fair["value"] < fair["high"] < 0
-    few = [f"{name}={lines(f'{name}.jsonl', rows)}" for name, rows in first_documents(14).items()]
-    flags = [word for each in few for word in ("--scores", each)]
+    flags = scores_of(first=GOOD[:14], second=POOR[:14])
     result = compared(capsys, "--dimension", "charm", "--data", "labels.jsonl", *flags)
     assert [row["standing"] for row in result["judges"]] == ["best", "unclear"]
     assert result["judges"][1]["difference"]["low"] is None
 
 
-def first_documents(number: int) -> dict[str, list[dict[str, Any]]]:
-    """Two judges of the first documents alone."""
-    return {
-        name: [
-            {"id": f"d{d}s{s}", "dimension": "charm", "score": score}
-            for d, row in enumerate(judge[:number])
-            for s, score in enumerate(row)
-        ]
-        for name, judge in (("first", GOOD), ("second", POOR))
-    }
-
-
 def test_judges_are_compared_on_what_all_have(capsys: pytest.CaptureFixture[str]) -> None:
     flags = recorded()
-    scores("short", FAIR[:17])
+    write_scores("short.jsonl", FAIR[:17])
     result = compared(capsys, *flags, "--scores", "short.jsonl")
     assert (result["data"]["n_outputs"], result["n_labelled"]) == (68, 80)
     assert {row["correlations"][0]["n_outputs"] for row in result["judges"]} == {68}
@@ -176,7 +139,7 @@ def test_a_judge_without_any_score_is_left_out_with_the_reason(
 ) -> None:
     flags = recorded()
     rows = [{"id": f"d{d}s{s}", "replies": ["no idea"]} for d in range(20) for s in range(4)]
-    lines("mute.jsonl", rows)
+    write_jsonl("mute.jsonl", rows)
     flags += ["--replies", "mute.jsonl", "--scale", "1-4"]
     result = compared(capsys, *flags, code=1)
     assert [row["name"] for row in result["judges"]] == ["good", "fair", "poor"]
@@ -254,7 +217,7 @@ def test_a_model_is_asked_the_first_judges_prompt_where_no_catalogue_has_the_dim
 ) -> None:
     Path("charm.yaml").write_text("{name: charm, definition: X, scale: [1, 5], inputs: [text]}")
     rows = [{"id": f"{n}", "text": "Good. " * n, "charm": 1 + n % 5} for n in range(1, 20)]
-    flags = ["charm.yaml", "--lm", "embedded", "--data", lines("labels.jsonl", rows)]
+    flags = ["charm.yaml", "--lm", "embedded", "--data", write_jsonl("labels.jsonl", rows)]
     judges = compared(capsys, *flags, "--dimension", "charm")["judges"]
     assert {row["name"] for row in judges} == {"charm.yaml", "embedded"}
     assert judges[0]["correlations"] == judges[1]["correlations"]
@@ -385,12 +348,13 @@ def test_metrics_of_one_tools_results_are_compared_by_their_names(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = [
-        {"id": f"d{d}s{s}", "user_input": "Q", "response": "A", "good": score, "poor": -score}
+        {"id": f"d{d}s{s}", "user_input": f"Text {d}.", "response": f"Summary {s} of {d}."}
+        | {"good": score, "poor": -score}
         for d, row in enumerate(GOOD)
         for s, score in enumerate(row)
     ]
-    flags = ["--dimension", "charm", "--data", charm(HUMAN)]
-    file = lines("ragas.jsonl", rows)
+    flags = ["--dimension", "charm", "--data", write_ratings("labels.jsonl", HUMAN)]
+    file = write_jsonl("ragas.jsonl", rows)
     result = compared(capsys, *flags, "--scores", f"good={file}", "--scores", f"poor={file}")
     assert [row["name"] for row in result["judges"]] == ["good", "poor"]
     assert "as in --scores METRIC=FILE" in refused(

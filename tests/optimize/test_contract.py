@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from processes import run_python
 
 import judges
 from judges.labels.types import LabelledOutput, LabelledSet
+from optimize.__main__ import command
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.exports import TOOLS, read_scores
 from optimize.search.optimizer import find_optimizer, optimizer_name
@@ -48,15 +48,13 @@ def test_the_examples_of_the_page_have_at_most_forty_lines() -> None:
     assert all(len(block.splitlines()) <= 40 for block in BLOCKS)
 
 
-def test_an_optimizer_of_the_users_tunes_from_the_command_line(tmp_path: Path) -> None:
+def test_an_optimizer_of_the_users_tunes_from_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "hill.py").write_text(BLOCKS[0], encoding="utf-8")
-    command = ("-m", "dspy_judges", "tune", "--dimension", "relevance", "--max-calls", "400")
-    done = run_python(
-        *command,
-        *("--optimizer", "hill:hill_climb", "--out", tmp_path / "run"),
-        env={"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"},
-    )
-    assert done.returncode == 0, done.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    flags = ["--dimension", "relevance", "--max-calls", "400", "--out", str(tmp_path / "run")]
+    assert command([*flags, "--optimizer", "hill:hill_climb"]) == 0
     judge = judges.load(tmp_path / "run")
     assert judge.provenance["optimizer"] == "hill:hill_climb"
 

@@ -183,11 +183,9 @@ def test_a_better_judge_ships_on_the_documents_of_both_halves(level: Level) -> N
     assert choice.ship
     assert choice.gain is not None
     assert choice.gain.low > 0
-    assert choice.why == (
-        "Shipped: the tuned judge. Prompts tuned the same way, each tried on documents that it was "
-        f"tuned without (40 in all), beat the untuned judge by {choice.gain.value:.3f} "
-        f"{level}-level rho. If tuning did nothing, 10% of such runs would ship all the same."
-    )
+    assert choice.why.startswith("Shipped: the tuned judge.")
+    said = f"(40 in all), beat the untuned judge by {choice.gain.value:.3f} {level}-level rho."
+    assert f"{said} If tuning did nothing, 10% of such runs" in choice.why
 
 
 def test_what_does_not_ship_says_why() -> None:

@@ -46,6 +46,7 @@ def server(
 ) -> OpenAIServer:
     """Two judges that err, and the labels that they are measured on."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("judges.client.client.FIRST_WAIT", 0.002)
     worth = np.random.default_rng(5).integers(1, 6, size=(DOCUMENTS, SYSTEMS))
     rows = [
         {
@@ -125,7 +126,7 @@ def trials(folder: str) -> list[dict[str, Any]]:
 
 def test_tuning_killed_at_any_moment_makes_the_same_trials_and_judge(server: OpenAIServer) -> None:
     limit = ["--max-calls", "700"]
-    whole, other = killed(server, "optimize", *TUNE, *limit, shares=(0.02, 0.4, 0.9))
+    whole, other = killed(server, "optimize", *TUNE, *limit, shares=(0.02, 0.6))
     assert without_bill(other) == without_bill(whole)
     assert trials("killed") == trials("whole")
     assert load("killed").prompt == load("whole").prompt

@@ -168,7 +168,8 @@ def test_the_page_itself_may_click(server: Server, name: str) -> None:
         ({**CLICK, "item": 3}, {}, 400),
         ({**CLICK, "item": -1}, {}, 400),
         ({**CLICK, "after": "me"}, {}, 400),
-        ({**CLICK, "annotator": "  "}, {}, 400),
+        ({**CLICK, "value": "pass"}, {}, 400),
+        *(({**CLICK, "annotator": name}, {}, 400) for name in ("  ", "n/a", "x" * 81, "a\x07b")),
         ({**CLICK, "other": 1}, {}, 400),
     ],
 )

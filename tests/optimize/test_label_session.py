@@ -430,23 +430,3 @@ def test_nothing_is_saved_once_the_command_has_ended(tmp_path: Path) -> None:
     assert session.close() == 1
     with pytest.raises(RefusedError, match="has ended"):
         label(session, "Anna", 1, 1)
-
-
-@pytest.mark.parametrize(
-    "click",
-    [
-        {"item": N},
-        {"item": -1},
-        {"value": 6},
-        {"value": "pass"},
-        {"annotator": " "},
-        {"annotator": "n/a"},
-        {"annotator": "x" * 81},
-        {"annotator": "a\x07b"},
-    ],
-)
-def test_what_is_no_label_is_refused(tmp_path: Path, click: dict[str, Any]) -> None:
-    session = opened(tmp_path)
-    with pytest.raises(RefusedError) as refused:
-        session.label(Click(**{"annotator": "Anna", "item": 0, "value": 1, **click}))
-    assert (refused.value.status, session.path.read_bytes()) == (400, b"")

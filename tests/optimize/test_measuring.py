@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from jsonl import write_jsonl
+from rating_files import write_ratings
 
 import data
 import judges
@@ -27,18 +27,7 @@ DATASET_RHO = 1 - 6 * 8 / 210
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    rows = [
-        {
-            "id": f"d{d}s{s}",
-            "group": f"d{d}",
-            "document": f"Text {d}.",
-            "summary": f"Summary {s} of text {d}.",
-            "charm": rating,
-        }
-        for d, ratings in enumerate(HUMAN)
-        for s, rating in enumerate(ratings)
-    ]
-    write_jsonl("labels.jsonl", rows)
+    write_ratings("labels.jsonl", HUMAN)
     return tmp_path
 
 
@@ -52,8 +41,8 @@ def test_scores_by_id_are_measured_at_every_level_the_data_has() -> None:
     assert result.rho.value == pytest.approx(0)
     assert result.at("dataset").value == pytest.approx(DATASET_RHO)
     assert (result.rho.n_outputs, result.rho.n_documents, result.rho.n_failed) == (6, 2, 0)
-    # Two levels, as no system is named, times three coefficients; two conventions at one of them.
-    assert len(result.summary()["correlations"]) == 9
+    # Three levels times three coefficients; two conventions at one of them.
+    assert len(result.summary()["correlations"]) == 12
     frame = result.judgements.set_index("id")
     assert frame["score"].to_dict() == by_id(JUDGE)
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from jsonl import write_jsonl
-from processes import run_python
+from rating_files import weather_rows
 
 from dspy_judges.errors import UsageError
 from judges.cli.main import parser as judges_parser
+from judges.loading import load
+from judges.scoring import SamplingPlan
 from optimize.__main__ import command, parser
 from optimize.tuning.settings import read_settings
 
@@ -23,19 +25,8 @@ scale: [1, 3]
 
 
 def rows(documents: int, systems: int = 4, **changes: object) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": f"d{document}s{system}",
-            "group": f"d{document}",
-            "system": f"s{system}",
-            "context": f"Talk number {document} about the weather in town {document}.",
-            "response": f"Reply {system}. " + "It rained and then it cleared up. " * system,
-            "ratings": {"liveliness": 1 + (system + document) % 3},
-            **changes,
-        }
-        for document in range(documents)
-        for system in range(systems)
-    ]
+    made = weather_rows(documents, systems, "liveliness", ("context", "response"))
+    return [row | changes for row in made]
 
 
 @pytest.fixture
@@ -57,13 +48,10 @@ def broken(change: Callable[[list[dict[str, Any]]], object]) -> list[dict[str, A
 
 BAD_LABELS = {
     "one document only": (rows(1, 8), "1 document"),
-    "constant ratings": (rows(12, ratings={"liveliness": 2}), "every label on liveliness is 2"),
-    "a rating outside the scale": (broken(lambda r: r[5]["ratings"].update(liveliness=9)), "9"),
-    "a rating that is no number": (broken(lambda r: r[5]["ratings"].update(liveliness="x")), "x"),
-    "a duplicate id": (broken(lambda r: r[3].update(id="d0s0")), "d0s0"),
-    "empty texts": (broken(lambda r: [row.update(response=" ") for row in r]), "response"),
+    "constant ratings": (rows(12, liveliness=2), "every label on liveliness is 2"),
+    "a rating outside the scale": (broken(lambda r: r[5].update(liveliness=9)), "9"),
     "a missing text": (broken(lambda r: [row.pop("response") for row in r]), "response"),
-    "no such rating": (rows(12, ratings={"charm": 2}), "liveliness"),
+    "no such rating": (rows(12, liveliness=None, charm=2), "liveliness"),
 }
 
 
@@ -125,19 +113,16 @@ def test_a_wrong_flag_is_one_line_and_usage(here: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_users_own_data_folder_is_no_trouble(tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "labels.jsonl").write_text("{}\n", encoding="utf-8")
-    done = run_python("-m", "optimize", "--help", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-
-
-def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_left_out_of_a_file_is_told_and_the_named_plan_is_followed_and_frozen(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_jsonl(
-        here / "labels.jsonl", broken(lambda made: [row["ratings"].clear() for row in made[:8]])
+        here / "labels.jsonl", broken(lambda made: [row.pop("liveliness") for row in made[:8]])
     )
-    assert command([*OWN, "--max-calls", "300"]) == 0
+    plan = ["--plan", "mean", "--samples", "3"]
+    assert command([*OWN, "--max-calls", "300", "--out", "run", *plan]) == 0
     assert "note: no rating on liveliness: 8 of 48 outputs" in capsys.readouterr().err
+    assert load("run").plan == SamplingPlan(kind="mean", samples=3, temperature=1.0)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +140,11 @@ def test_what_is_left_out_of_a_file_is_told(here: Path, capsys: pytest.CaptureFi
         ({"level": "word"}, "--level 'word': choose from summary, dataset, system, auto"),
         ({"scale": "7"}, "--scale 7: expected LOW-HIGH"),
         ({"colour": "red"}, "there is no setting 'colour'"),
+        ({"plan": "mean"}, "--plan mean and --samples N are given together"),
+        ({"samples": 3}, "--plan mean and --samples N are given together"),
+        ({"plan": "one", "samples": 3}, "--plan mean and --samples N are given together"),
+        ({"plan": "best"}, "--plan 'best': choose from one, mean, weighted"),
+        *(({"risk": risk}, "--risk") for risk in (0, -0.1, 0.51, True, "much")),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
@@ -170,6 +160,7 @@ def test_a_value_of_the_wrong_kind_is_one_line_that_names_it(
         ("max_cost", (".3", "+.3", "3e-1", "0.30"), 0.3),
         ("temperature", (".5", "5e-1", "+0.5"), 0.5),
         ("risk", (".1", "1e-1"), 0.1),
+        ("risk", ("0.5",), 0.5),
         ("max_calls", ("1000", "1e3", "+1000", "1000."), 1000),
     ],
 )

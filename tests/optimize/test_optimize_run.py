@@ -27,12 +27,6 @@ FILES = {
 }
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that nothing stopped; tests only read it."""
@@ -113,14 +107,6 @@ def test_a_run_prints_its_scorecard_and_leaves_a_whole_folder(
     words = re.sub(r"<[^>]*>", "", todo)
     assert "Tune on labels of your own: dspy-judges tune --dimension" in words
     assert "judges.load" not in todo
-    # Again, and the folder is a fresh one; the first is not written over.
-    before = (folder / "summary.json").read_bytes()
-    assert command([*FEW, "--json", "--seed", "1"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == read(here / "runs" / "relevance-002" / "summary.json")
-    assert (folder / "summary.json").read_bytes() == before
-    assert command([*FEW, "--out", str(folder)]) == 1
-    assert "holds a run that has ended: name another --out" in capsys.readouterr().err
 
 
 def test_scrambled_test_labels_change_neither_trials_nor_choice(

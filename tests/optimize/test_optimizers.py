@@ -116,8 +116,7 @@ def test_the_same_seed_makes_the_same_trials_and_the_same_judge(name: str) -> No
 
 
 @every
-@pytest.mark.parametrize("after", [1, 150])
-def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> None:
+def test_an_interrupted_search_goes_on_where_it_was(name: str) -> None:
     kept: dict[tuple[str, str], ItemJudgement] = {}
 
     def stored(watch: Watch) -> Callable[[Prompt, Sequence[Item]], list[ItemJudgement]]:
@@ -132,7 +131,7 @@ def test_an_interrupted_search_goes_on_where_it_was(name: str, after: int) -> No
 
         return judge_items
 
-    (expected, watch), first, second = whole(name), Watch(stops_after=after), Watch()
+    (expected, watch), first, second = whole(name), Watch(stops_after=150), Watch()
     with pytest.raises(KeyboardInterrupt):
         run(name, by=stored(first))
     went_on = run(name, by=stored(second))
@@ -198,12 +197,12 @@ def test_a_wrong_key_of_the_proposer_ends_the_run(name: str) -> None:
 
 
 def test_labels_that_say_nothing_seldom_ship_a_tuned_judge() -> None:
-    # At a risk of 10 %, seven or more of 24 have a chance of 1 %.
+    # At a risk of 10 %, five or more of 12 have a chance of .4 %.
     shipped = 0
-    for seed in range(24):
+    for seed in range(12):
         train = shuffled(world(10, 6, seed=seed), seed)
         dev = shuffled(world(10, 6, first=100, seed=seed), seed)
         options = SearchOptions(seed=seed, rounds=2)
         found = search(train, dev, proposer=Model(write_instruction), options=options)
         shipped += found.result.decision.ship
-    assert shipped <= 6
+    assert shipped <= 4

@@ -18,13 +18,9 @@ from judges.scoring import SamplingPlan
 from optimize import panel, verify
 from optimize.items import text_key
 
+pytestmark = pytest.mark.usefixtures("here")
+
 DOCUMENTS, SYSTEMS = 24, 5
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def world() -> list[str]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from jsonl import read_jsonl, write_jsonl
-from processes import run_python
 
 from optimize.plan import command as plan
 
@@ -102,12 +101,6 @@ def test_without_labels_a_first_round_is_drawn_at_random(
     write_labels(range(12))
     written = lines_of(capsys, *LINE, "--out", "next.jsonl")[1]
     assert written.startswith("next.jsonl: 18 documents")
-
-
-def test_a_plan_starts_alone_and_without_dspy(folder: Path) -> None:
-    script = "import sys; from optimize.plan import command; command(['outputs.jsonl']); "
-    done = run_python("-c", f"{script}assert not {{'dspy', 'pandas'}} & {{*sys.modules}}")
-    assert done.returncode == 0, done.stderr
 
 
 def test_when_all_are_labelled_nothing_is_left(

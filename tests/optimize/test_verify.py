@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonl import read_jsonl, write_jsonl
+from jsonl import write_jsonl
+from rating_files import write_ratings, write_scores
 
 import data
 import judges
@@ -22,42 +23,13 @@ needs_shared = pytest.mark.skipif(
 )
 
 
-def labels(path: Path, human: list[list[float]]) -> str:
-    return write_jsonl(
-        path,
-        [
-            {
-                "id": f"d{d}s{s}",
-                "group": f"d{d}",
-                "system": f"s{s}",
-                "document": f"Text {d}.",
-                "summary": f"Summary {s} of {d}.",
-                "ratings": {"charm": rating},
-            }
-            for d, ratings in enumerate(human)
-            for s, rating in enumerate(ratings)
-        ],
-    )
-
-
-def scores(path: Path, judge: list[list[float | None]]) -> str:
-    return write_jsonl(
-        path,
-        [
-            {"id": f"d{d}s{s}", "dimension": "charm", "score": score}
-            for d, row in enumerate(judge)
-            for s, score in enumerate(row)
-        ],
-    )
-
-
 def of_scores(
     folder: Path, judge: list[list[float | None]], human: list[list[float]] | None = None
 ) -> list[str]:
     """Arguments that verify these scores against people's (FIVE_PEOPLE)."""
     return [
-        *("--scores", scores(folder / "s.jsonl", judge)),
-        *("--data", labels(folder / "l.jsonl", human or FIVE_PEOPLE), "--dimension", "charm"),
+        *("--scores", write_scores(folder / "s.jsonl", judge), "--dimension", "charm"),
+        *("--data", write_ratings(folder / "l.jsonl", human or FIVE_PEOPLE)),
     ]
 
 
@@ -159,7 +131,7 @@ def test_the_judge_stands_beside_each_annotator_and_they_beside_each_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, judge = people_labels(tmp_path / "l.jsonl")
-    arguments = ["--scores", scores(tmp_path / "s.jsonl", judge), "--dimension", "charm"]
+    arguments = ["--scores", write_scores(tmp_path / "s.jsonl", judge), "--dimension", "charm"]
     arguments += ["--data", data]
     assert command(arguments) == 0
     out = capsys.readouterr().out
@@ -310,7 +282,7 @@ def test_words_of_recorded_replies_count_what_values_says(
         for s, reply in enumerate(["A", "2", "C"])
     ]
     arguments = ["--replies", write_jsonl(tmp_path / "r.jsonl", replies), "--dimension", "charm"]
-    arguments += ["--data", labels(tmp_path / "l.jsonl", [[1, 2, 3]] * 3), "--scale", "1-3"]
+    arguments += ["--data", write_ratings(tmp_path / "l.jsonl", [[1, 2, 3]] * 3), "--scale", "1-3"]
     assert verified(capsys, *arguments)["correlations"][0]["n_failed"] == 6
     result = verified(capsys, *arguments, "--values", "A=1,B=2,C=3")
     assert result["correlations"][0]["n_failed"] == 0
@@ -360,7 +332,7 @@ def test_replies_need_a_scale_where_the_catalogue_has_none(
         ],
     )
     arguments = ["--replies", replies, "--dimension", "charm"]
-    arguments += ["--data", labels(tmp_path / "l.jsonl", [[1, 2, 3]] * 3)]
+    arguments += ["--data", write_ratings(tmp_path / "l.jsonl", [[1, 2, 3]] * 3)]
     assert command(arguments) == 2
     assert "--scale LOW-HIGH" in capsys.readouterr().err
     result = verified(capsys, *arguments, "--scale", "1-3")
@@ -389,55 +361,13 @@ def test_what_a_user_can_mend_is_said_in_one_line(
     says: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    labels(tmp_path / "l.jsonl", [[1, 2, 3]] * 3)
-    scores(tmp_path / "s.jsonl", [[1, 2, 3]] * 3)
+    write_ratings(tmp_path / "l.jsonl", [[1, 2, 3]] * 3)
+    write_scores(tmp_path / "s.jsonl", [[1, 2, 3]] * 3)
     assert command(arguments) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
     assert says in err
-
-
-@needs_shared
-@pytest.mark.parametrize(
-    ("dimension", "dataset", "summary"),
-    [
-        ("coherence", 0.444, 0.442),
-        ("consistency", 0.555, 0.490),
-        ("fluency", 0.500, 0.531),
-        ("relevance", 0.422, 0.350),
-    ],
-)
-def test_gpt4_read_strictly_has_its_figures_to_the_third_digit(
-    dimension: str, dataset: float, summary: float, capsys: pytest.CaptureFixture[str]
-) -> None:
-    result = verified(
-        capsys,
-        *("--replies", str(SHARED / "summeval_judges" / "replies_gpt-4-0314.jsonl")),
-        *("--data", str(SHARED / "summeval" / "summeval.jsonl"), "--dimension", dimension),
-    )
-    for level, value in (("dataset", dataset), ("summary", summary)):
-        found = figure(result, level, "spearman", "judge_zero")
-        assert found["value"] == pytest.approx(value, abs=0.0005)
-        assert found["n_outputs"] + found["n_failed"] == 1200
-
-
-@needs_shared
-def test_recorded_pairs_reproduce_llmbars_accuracy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # published_statistics_GPT-4.json has each subset; the mean over orders is what accuracy is.
-    folder = SHARED / "llmbar"
-    rows = read_jsonl(folder / "replies_GPT-4.jsonl")
-    one = write_jsonl(tmp_path / "r.jsonl", [r for r in rows if r["prompt"] == "Vanilla_NoRules"])
-    result = verified(
-        capsys, "--replies", one, "--data", str(folder / "llmbar.jsonl"), "--pairwise", "llmbar"
-    )
-    orders = [result["accuracy_order_ab"], result["accuracy_order_ba"]]
-    assert result["accuracy_mean_of_orders"] == pytest.approx(sum(orders) / 2)
-    assert 0 <= result["accuracy_low"] < result["accuracy"] < result["accuracy_high"] <= 1
-    assert result["accuracy"] > 0.7
-    assert 0 <= result["order_agreement"] <= 1
 
 
 def test_constructed_labels_stay_marked(capsys: pytest.CaptureFixture[str]) -> None:

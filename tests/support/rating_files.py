@@ -1,0 +1,58 @@
+"""People's ratings and a judge's scores of documents by systems, as rows and in files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonl import write_jsonl
+
+Table = Sequence[Sequence[float | None]]
+
+
+def write_ratings(path: Path | str, human: Table) -> str:
+    """Write ratings on `charm`, a list of systems for each document; returns the path."""
+    rows = [
+        {
+            "id": f"d{d}s{s}",
+            "group": f"d{d}",
+            "system": f"s{s}",
+            "document": f"Text {d}.",
+            "summary": f"Summary {s} of {d}.",
+            "ratings": {"charm": rating},
+        }
+        for d, ratings in enumerate(human)
+        for s, rating in enumerate(ratings)
+    ]
+    return write_jsonl(path, rows)
+
+
+def write_scores(path: Path | str, judge: Table) -> str:
+    """Write scores on `charm` of the same outputs; returns the path."""
+    rows = [
+        {"id": f"d{d}s{s}", "dimension": "charm", "score": score}
+        for d, scores in enumerate(judge)
+        for s, score in enumerate(scores)
+    ]
+    return write_jsonl(path, rows)
+
+
+def weather_rows(
+    documents: int,
+    systems: int,
+    dimension: str = "relevance",
+    texts: tuple[str, str] = ("document", "summary"),
+) -> list[dict[str, Any]]:
+    """Rows of a small label file, rated 1 to 3 in turn; the texts go by these names."""
+    source, output = texts
+    return [
+        {
+            "id": f"d{d}s{s}",
+            "group": f"d{d}",
+            "system": f"s{s}",
+            source: f"Talk number {d}, on the weather in town {d}.",
+            output: f"Reply {s}. " + "It rained, and then it cleared up. " * s,
+            dimension: 1 + (s + d) % 3,
+        }
+        for d in range(documents)
+        for s in range(systems)
+    ]
