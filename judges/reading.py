@@ -210,10 +210,8 @@ def read(
     sections = _sections(headers, end)
     fields = [field for field in outputs if field.choices]
     has_questions = len(fields) > 1
-    if has_questions and any(field.name not in sections for field in fields):
-        sections = _labelled_sections(reply, start, end, outputs) or sections
-        if missing := [field.name for field in fields if field.name not in sections]:
-            raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[start:end])}")
+    if has_questions:
+        sections = _own_sections(sections, reply, (start, end), outputs)
     lead = reply[start : headers[0].start() if headers else end].strip()
     unnamed = lead if " " in lead else ""
     texts = {name: reply[slice(*section)].strip() for name, section in sections.items()}
@@ -240,18 +238,27 @@ def _sections(labels: Sequence[re.Match[str]], end: int) -> Sections:
     }
 
 
-def _labelled_sections(reply: str, start: int, end: int, outputs: Sequence[Field]) -> Sections:
-    """The parts of a reply that follow the names of its fields, as in "rating: 4" or in JSON.
+def _own_sections(
+    sections: Sections, reply: str, span: tuple[int, int], outputs: Sequence[Field]
+) -> Sections:
+    """The sections of a reply in which each field with choices has one of its own.
 
-    A name that occurs twice, as where a reason quotes another field, is not clear.
+    If headers do not give it one, names of fields do, as in "rating: 4" or in JSON. NoScoreError
+    names a field without one, and refuses a name that occurs twice, as where a reason quotes it.
     """
+    fields = [field.name for field in outputs if field.choices]
+    if all(name in sections for name in fields):
+        return sections
     names = "|".join(re.escape(field.name) for field in outputs)
     label = rf"(?:^|[{{,])[\s*_`\"'>#-]{{0,9}}({names})[*_`\"' ]{{0,5}}[:=]"
-    labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, start, end))
-    sections = _sections(labels, end)
-    if len(sections) < len(labels):
-        raise NoScoreError(f"an answer is given twice in {quote(reply[start:end])}")
-    return sections
+    labels = list(re.compile(label, re.MULTILINE | re.IGNORECASE).finditer(reply, *span))
+    labelled = _sections(labels, span[1])
+    if len(labelled) < len(labels):
+        raise NoScoreError(f"an answer is given twice in {quote(reply[slice(*span)])}")
+    labelled = labelled or sections
+    if missing := [name for name in fields if name not in labelled]:
+        raise NoScoreError(f"no {missing[0]} of its own in {quote(reply[slice(*span)])}")
+    return labelled
 
 
 def _read_choice(

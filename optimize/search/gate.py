@@ -124,54 +124,62 @@ def decide(
     finalist with a gain that is worth most for its cost. It ships only if its gain over the untuned
     judge is worth its cost as well, because every later row pays for it again.
     """
-    goal, options = problem.goal, problem.options
-    reliable = [[each for each in half if each.is_reliable] for half in halves]
-    finalists = list(chain(*reliable))
-    asking = [[each] * each.is_reliable for each in questions.finalists] if questions else []
-    if any(asking) and (fallback or not finalists):
+    finalists = _reliable(halves)
+    asking = _reliable([[each] for each in questions.finalists]) if questions else []
+    if any(asking) and (fallback or not any(finalists)):
         # Questions have been tested, whatever became of other candidates.
-        reliable, finalists, fallback = asking, [], None
-    if not finalists and not any(asking):
+        finalists, fallback = [], None
+    kinds = [kind for kind in (finalists, asking) if any(kind)]
+    if not kinds:
         why = f"{UNTUNED} {_no_finalist(halves, n_tried)}"
         return problem.untuned, fallback or ShipDecision(ship=False, why=why)
-    rng = stream(options.seed, "gate")
-    kinds = [reliable, asking] if any(asking) and finalists else [reliable]
-    contrasts = [[[each.gain(goal) for each in half] for half in kind] for kind in kinds]
-    decision = fallback or decision_on(contrasts, goal, rng, options.risk)
-    if questions and asking and decision.gain and kinds[decision.gain.kind] is asking:
-        tuned, gain_of_tuned = questions.candidate, decision.gain.value
+    contrasts = [[[each.gain(problem.goal) for each in half] for half in kind] for kind in kinds]
+    rng = stream(problem.options.seed, "gate")
+    decision = fallback or decision_on(contrasts, problem.goal, rng, problem.options.risk)
+    if questions and decision.gain and kinds[decision.gain.kind] is asking:
+        tuned, tested = questions.candidate, list(chain(*asking))
     else:
-        gains = mean_gains(finalists, goal)
-        candidates = [each.candidate for each in finalists]
-        gainers = [candidate for candidate in candidates if gains[candidate.id] > 0]
-        tuned = worth_most(problem, gainers or candidates)
-        gain_of_tuned = gains[tuned.id]
-    if decision.ship:
-        decision = _weigh_cost(problem, decision, tuned, gain_of_tuned)
-    if decision.ship and goal == "balanced":
-        own = [each for each in finalists if each.candidate.id == tuned.id]
-        decision = weigh_rates(decision, own or list(chain(*asking)))
+        tuned = _worth_most(problem, list(chain(*finalists)))
+        tested = [each for each in chain(*finalists) if each.candidate.id == tuned.id]
+    decision = _weigh(problem, decision, tuned, tested)
     if gain := decision.gain:
         problem.record(
             "gate",
             candidate=tuned.id,
             figures=figure_json(IntervalEstimate(gain.value, Interval(gain.low, gain.high))),
             n_documents=gain.n_documents,
-            risk=options.risk,
+            risk=problem.options.risk,
             ship=decision.ship,
         )
     return tuned, decision
 
 
-def _weigh_cost(
-    problem: SearchProblem, decision: ShipDecision, tuned: Candidate, gain: float
+def _reliable(halves: Sequence[Sequence[Finalist]]) -> list[list[Finalist]]:
+    return [[each for each in half if each.is_reliable] for half in halves]
+
+
+def _worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
+    """The candidate that is worth most for its cost, among those that gain if any does."""
+    candidates = {each.candidate.id: each.candidate for each in finalists}
+    gains = {
+        name: mean_gain([each for each in finalists if each.candidate.id == name], problem.goal)
+        for name in candidates
+    }
+    gainers = [candidate for name, candidate in candidates.items() if gains[name] > 0]
+    return worth_most(problem, gainers or list(candidates.values()))
+
+
+def _weigh(
+    problem: SearchProblem, decision: ShipDecision, tuned: Candidate, tested: Sequence[Finalist]
 ) -> ShipDecision:
-    """The decision to ship, reversed if the judge's gain is not worth its cost."""
-    item_cost = problem.evaluator.item_cost
+    """The decision to ship, reversed if the gain is not worth its cost, or a rate falls too far."""
+    if not decision.ship:
+        return decision
+    item_cost, gain = problem.evaluator.item_cost, mean_gain(tested, problem.goal)
     ratio = item_cost(tuned) / item_cost(problem.untuned)
     least = GAIN_FOR_COST * (ratio - 1)
     if gain >= least:
-        return decision
+        return weigh_rates(decision, tested) if problem.goal == "balanced" else decision
     why = (
         f"{UNTUNED} Tuning passed the test, but the tuned judge costs {ratio:.1f} times as much a "
         f"row: its gain of {gain:.3f} {figure_of(problem.goal)} is below the {least:.3f} asked for "
@@ -214,14 +222,11 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
     return decision
 
 
-def mean_gains(finalists: Sequence[Finalist], goal: Goal) -> dict[str, float]:
-    """Each candidate's gain by its id, averaged over the documents of all halves that it is in."""
-    totals: dict[str, tuple[float, int]] = {}
-    for each in finalists:
-        gain, (total, n) = each.gain(goal), totals.get(each.candidate.id, (0.0, 0))
-        n_documents = len(gain.documents)
-        totals[each.candidate.id] = total + gain.value * n_documents, n + n_documents
-    return {name: total / n if n else math.nan for name, (total, n) in totals.items()}
+def mean_gain(finalists: Sequence[Finalist], goal: Goal) -> float:
+    """The mean gain of a judge over the documents of all halves that it was tested on."""
+    gains = [each.gain(goal) for each in finalists]
+    n = sum(len(gain.documents) for gain in gains)
+    return sum(gain.value * len(gain.documents) for gain in gains) / n if n else math.nan
 
 
 def decision_on(
