@@ -46,6 +46,12 @@ _NOTHING = frozenset(
     )
 )
 
+# Labels at the ends of a scale: if 1 is called very good, it counts downwards, like German marks.
+_GOOD = re.compile(r"\b(good|excellent|great|best|gut|hervorragend|bien|bonne?|excelente|bueno)\b")
+_BAD = re.compile(r"\b(bad|poor|worst|terrible|schlecht|mangelhaft|ungenügend|mauvais|malo)\b")
+# Survey codes for no answer: far above the ratings, or negative where ratings are not.
+_CODES = frozenset(map(float, (-9, -1, -88, -98, -99, -999, 88, 98, 99, 888, 999, 9999)))
+
 _DIGITS = r"[+-]?\d+(?:[.,]\d+)?"
 _PLAIN_POINT = re.compile(r"-?\d+(\.\d+)?|True|False|nan|-?inf", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?\d*,\d+", re.ASCII)
@@ -197,6 +203,7 @@ class RatingCells:
             numbers = {w: n for w, n in self._words.items() if isinstance(n, int | float)}
             self._known |= {word: float(number) for word, number in numbers.items()}
         self._decimal_commas = self._has_decimal_commas(default=decimal_commas)
+        self._codes, self._counts_downwards = self._find_codes(), self._is_downward()
 
     def _parse(self, value: object) -> _Cell:
         """Read a cell by the user's words, else on its own."""
@@ -279,7 +286,9 @@ class RatingCells:
             return faults.get(self._kind, "is not a number like the others")
         if _OPEN.match(cell.text) and self._decimal_commas != ("," in cell.text):
             return "may have a decimal mark or one of thousands"
-        return ""
+        if cell.number in self._codes:
+            return f"looks like a code for a missing rating (if so, --values={cell.number:g}=)"
+        return "is on a scale that counts downwards" if self._counts_downwards and cell.word else ""
 
     @cached_property
     def values_flag(self) -> str:
@@ -292,7 +301,26 @@ class RatingCells:
             f"{_quoted(word)}={numbers.get(word) or self._likely_number(word)}"
             for word in words[:_MAX_WORDS] or ["WORD"]
         ]
-        return f"--values '{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
+        # argparse would take a word such as -99 for a flag.
+        flag = "--values=" if pairs[0].startswith("-") else "--values "
+        return f"{flag}'{','.join(pairs)}{'...' * (len(words) > _MAX_WORDS)}'"
+
+    def _is_downward(self) -> bool:
+        """Whether the label of the lowest number is good, and that of the highest bad."""
+        labels = {c.number: c.word for c in self._cells if c.kind == _NUMBER and c.word}
+        ends = (labels[min(labels)], labels[max(labels)]) if len(labels) > 1 else ("", "")
+        return bool(_GOOD.search(ends[0]) and _BAD.search(ends[1]))
+
+    def _find_codes(self) -> frozenset[float]:
+        """The survey codes for no answer among the numbers, if they cannot be ratings."""
+        numbers = {cell.number for cell in self._cells if cell.kind == _NUMBER}
+        ratings = numbers - _CODES
+        if self._kind != _NUMBER or len(ratings) < 2 or min(ratings) < 0:
+            return frozenset()
+        codes = {code for code in numbers & _CODES if code < 0 or code > 3 * max(ratings)}
+        # With a 0 or a short scale, -1 is a rating.
+        signed = min(ratings) < 1 or max(ratings) < 3
+        return frozenset(codes - {-1.0} if signed else codes)
 
     def _likely_number(self, word: str) -> str:
         choices = self._known if self._kind == _TRUTH else {}
