@@ -40,7 +40,7 @@ RANKS_LEARNED = 3
 GAIN_FOR_COST = 0.02
 # The chance of a difference between the rates that is called clear, and how many times a clear fall
 # of one rate the other has to rise.
-CLEARLY, RISE_FOR_FALL = 0.05, 2.0
+CLEARLY, RISE_FOR_FALL = 0.05, 1.5
 UNTUNED = "Shipped: the untuned judge."
 GOES_ON = "The same command again with a larger limit goes on from there."
 
@@ -192,7 +192,7 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
     """The decision to ship, reversed if fails or passes are judged clearly worse for too little.
 
     A judge may gain on the average by raising false alarms. So a rate that falls clearly, by a sign
-    test of the outputs on which the judges differ, has to be paid for twice by the other rate.
+    test of the outputs on which the judges differ, has to be paid for by a larger rise of the other.
     """
     from scipy.stats import binomtest
 
@@ -215,8 +215,8 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
             why = (
                 f"{UNTUNED} Tuning passed the test, but of {rates[word].size} {word} the tuned "
                 f"judge gets {n_worse} wrong that the untuned judge gets right, and {n_better} "
-                f"the other way round. For that the {other} would have to gain twice as much as "
-                f"the {word} lose. --ship tuned ships it all the same."
+                f"the other way round. For that the {other} would have to gain "
+                f"{RISE_FOR_FALL:g} times what the {word} lose. --ship tuned ships it all the same."
             )
             return replace(decision, ship=False, why=why)
     return decision

@@ -253,12 +253,12 @@ def verdict_test(worse: int, better: int, gained: int) -> gate.ShipDecision:
         (0, 5, 0, True),
         (4, 0, 4, True),  # four of four one way: chance .0625
         (5, 0, 5, False),  # .03, and the passes gain as much as the fails lose
-        (5, 0, 9, False),
-        (5, 0, 10, True),  # twice as much
+        (6, 0, 8, False),
+        (6, 0, 9, True),  # 1.5 times as much
         (9, 6, 0, True),
     ],
 )
-def test_a_rate_that_falls_clearly_is_paid_for_twice_by_the_other(
+def test_a_rate_that_falls_clearly_is_paid_for_by_a_larger_rise_of_the_other(
     worse: int, better: int, gained: int, ships: bool
 ) -> None:
     decision = verdict_test(worse, better, gained)
