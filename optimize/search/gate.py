@@ -192,7 +192,7 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
     """The decision to ship, reversed if fails or passes are judged clearly worse for too little.
 
     A judge may gain on the average by raising false alarms. So a rate that falls clearly, by a sign
-    test of the outputs on which the judges differ, has to be paid for by a larger rise of the other.
+    test of the outputs on which the judges differ, has to be paid for by a rise of the other rate.
     """
     from scipy.stats import binomtest
 
