@@ -29,7 +29,8 @@ def test_the_answer_is_the_verdict_the_agreement_the_gain_and_the_cost() -> None
     assert "64% of pairs (95% interval 58% to 70%), on 20 documents" in said["Agreement"]
     assert "rho is 0.400 untuned and 0.400 tuned: +0.100 [+0.020, +0.180]" in said["Gain"]
     assert said["Cost"].startswith("$0.0375, 1,200 judge calls and 1 proposal in 12 s. 1,000 rows")
-    assert "cost $0.5000, 2.5 times the untuned judge's $0.2000" in said["Cost"]
+    assert said["Cost"].endswith("1,000 rows will cost $0.5000.")
+    assert "for $0.5000 per 1,000 rows, $0.2000 untuned. So tuning helped" in said["Gain"]
 
 
 def test_of_pass_and_fail_the_answer_counts_misses_and_the_gain_is_balanced_accuracy() -> None:
@@ -77,13 +78,13 @@ def test_without_fails_on_test_it_says_so_and_asks_for_them() -> None:
         (gain(0, 0, 0), "found nothing better than the untuned judge"),
         (
             gain(-0.2, -0.3, -0.1),
-            "-0.200 [-0.300, -0.100]. So the tuned judge is worse: these 20 documents",
+            "$0.2000 untuned. So the tuned judge is worse: these 20 documents",
         ),
         (gain(0.01, 0.0004, 0.04), "20 documents cannot tell that from luck."),
         (gain(0.1, -0.1, 0.3), "20 documents cannot tell that from luck."),
         (
             gain(0.1, None, None),
-            "tuned: +0.100. 20 documents are too few for an interval, so this may be luck.",
+            "$0.2000 untuned. 20 documents are too few for an interval, so this may be luck.",
         ),
         (gain(NAN, None, None), "not known: there is no gain on test"),
     ],
@@ -103,7 +104,7 @@ def test_what_unseen_systems_say_stands_in_the_sentence_that_tuning_helped(
     value: float, says: str
 ) -> None:
     unseen = on_split(gain(value, value - 0.1, value + 0.1))
-    assert f"{says} on unseen systems. So tuning helped" in gain_sentence(run_result(unseen=unseen))
+    assert f"{says} on unseen systems, for $0.5000" in gain_sentence(run_result(unseen=unseen))
 
 
 @pytest.mark.parametrize(
