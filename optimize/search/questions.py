@@ -29,7 +29,7 @@ from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts
 from optimize.statistics.correlations import Mask
 
-# How many questions are asked at once.
+# Proposed questions are added up to this many.
 MOST_QUESTIONS = 12
 # How many outputs of each half are asked about: more teach weights hardly better.
 MOST_OUTPUTS = 300
@@ -148,7 +148,8 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate 
         return None
     leaders = (each for each in exploration.finalists if not each.demo_set.demos)
     leader = replace(next(leaders, half.untuned), demo_set=DemoSet())
-    return replace(leader, questions=tuple(bank.values())[:MOST_QUESTIONS])
+    most = max(MOST_QUESTIONS, len(half.questions))
+    return replace(leader, questions=tuple(bank.values())[:most])
 
 
 def _untuned_scores(half: SearchProblem, items: Items, part: Items) -> Vector:

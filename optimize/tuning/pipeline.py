@@ -18,6 +18,7 @@ from judges.judge import Judge
 from judges.judgement import Judgement
 from judges.labels.readers import is_constructed
 from judges.prompt import Field
+from judges.questions import MAX_QUESTIONS
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
@@ -68,8 +69,6 @@ from optimize.tuning.parts import PreparedRun, prepare
 from optimize.tuning.settings import Settings
 
 PACKAGES = ("dspy-judges", "dspy", "numpy", "scipy", "gepa")
-# Questions of the subject to try, which leaves room for proposed ones.
-MOST_CATALOGUE_QUESTIONS = 8
 PrintLine = Callable[[str], None]
 # What the judges "seed" (untuned) and "tuned" gave on each held-out split.
 ScoredSplits = Mapping[str, Mapping[str, Scored]]
@@ -266,7 +265,7 @@ class ActiveRun:
         """Questions that candidates may ask; none of the embedded model, which counts facets."""
         if is_embedded(self.prepared.settings.lm):
             return ()
-        questions = candidate_questions(self.prepared.subject, MOST_CATALOGUE_QUESTIONS)
+        questions = candidate_questions(self.prepared.subject, MAX_QUESTIONS)
         return tuple(question.field for question in questions)
 
     def measure(self, result: SearchResult) -> ScoredSplits:
