@@ -23,7 +23,7 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable
+from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
@@ -62,6 +62,17 @@ class Finalist:
 
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.untuned, self.items, goal)
+
+    def record(self, problem: SearchProblem, stage: str) -> None:
+        gain = self.gain(problem.goal)
+        problem.record_candidate(
+            stage,
+            self.candidate,
+            value=objective(self.scores, self.items, problem.goal),
+            gain=gain.value,
+            error=gain.error,
+            n_documents=len(self.items.documents),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +135,8 @@ def decide(
     judge is worth its cost as well, because every later row pays for it again.
     """
     finalists = _reliable(halves)
-    asking = _reliable([[each] for each in questions.finalists]) if questions else []
-    if any(asking) and (fallback or not any(finalists)):
+    asking = [[each] for each in questions.finalists] if questions else []
+    if asking and (fallback or not any(finalists)):
         # Questions have been tested, whatever became of other candidates.
         finalists, fallback = [], None
     kinds = [kind for kind in (finalists, asking) if any(kind)]
@@ -361,7 +372,8 @@ def gain_of(kinds: Sequence[Halves], rng: np.random.Generator, risk: float = RIS
                 gains[:, kind] += shares[kind] * np.mean(swapped, axis=0)
                 untied[kind] += min(each.n_untied for each in contrasts)
     best, draws = int(gains[0].argmax()), gains.max(axis=1)
-    value, n, n_untied, half_width = float(draws[0]), int(totals[best]), untied.min(), np.inf
+    value, n = float(draws[0]), int(totals[best])
+    n_untied, half_width = float(untied.min()), math.inf
     if n > 1 and n_untied >= FEWEST_UNTIED:
         # A little larger, so that a draw that equals the gain but for rounding does not exceed it.
         # At a risk of .5 the draw is about 0 and may be negative.

@@ -29,7 +29,6 @@ from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.tuning_result import AnswerShare, JudgeName, SplitResult, TuningResult
-from optimize.search.answers import losses
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -41,6 +40,7 @@ from optimize.search.evaluator import (
 from optimize.search.gate import ship_anyway, untuned_reason
 from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import LastRound, find_optimizer
+from optimize.search.questions import losses
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
