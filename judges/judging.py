@@ -124,15 +124,14 @@ class Asking:
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""
-        choices = self._prompt.choices
+        judgement: AnyJudgement
         if isinstance(self.subject, Comparison):
-            return _preference(responses).weighted(self._weights, choices)
-        (response,) = responses
-        failures = response.failures or ((response.error,) if response.error else ())
-        samples = cast(list[Sample], response.values)
-        judgement = score_of(self._plan, samples, failures).weighted(self._weights, choices)
-        is_verdict = self.subject.scale == (0, 1)
-        return judgement.at_threshold(self._threshold) if is_verdict else judgement
+            judgement = _preference(responses)
+        else:
+            (response,) = responses
+            failures = response.failures or ((response.error,) if response.error else ())
+            judgement = score_of(self._plan, cast(list[Sample], response.values), failures)
+        return judgement.rescored(self._prompt.choices, self._weights, self._threshold)
 
     def _accept(self, reply: Reply) -> Sample:
         """Read a reply; NoProbabilitiesError only while no reply has given any probabilities."""

@@ -225,7 +225,7 @@ class Evaluator:
         if candidate.weights is None:
             return judgements
         choices = candidate.prompt(self.untuned).choices
-        return tuple(each.weighted(candidate.weights, choices) for each in judgements)
+        return tuple(each.rescored(choices, candidate.weights) for each in judgements)
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from judges.catalog import candidate_questions
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.judgement import Judgement
 from judges.labels.readers import is_constructed
 from judges.prompt import Field
 from judges.tables.atomic_write import write_atomically
@@ -198,7 +197,6 @@ class ActiveRun:
         trials: Trials,
         scorer: JudgeItems,
         print_line: PrintLine,
-        new_questions: bool = True,
     ) -> "ActiveRun":
         """Plan the budget and return the run.
 
@@ -224,7 +222,6 @@ class ActiveRun:
             trials=trials,
             scorer=scorer,
             print_line=print_line,
-            new_questions=new_questions,
         )
 
     @cached_property
@@ -282,6 +279,7 @@ class ActiveRun:
     def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
         """A judge's judgements of each held-out split."""
         prepared, scored = self.prepared, {}
+        choices = candidate.prompt(self.judge.prompt).choices
         for split, items in prepared.labels.measured.items():
             self.evaluator.scores(candidate, items)
             scored[split] = Scored(
@@ -290,9 +288,7 @@ class ActiveRun:
                 level=prepared.level,
                 items=items,
                 judgements=tuple(
-                    each
-                    if candidate.threshold == 0.5 or not isinstance(each, Judgement)
-                    else each.at_threshold(candidate.threshold)
+                    each.rescored(choices, candidate.weights, candidate.threshold)
                     for each in self.evaluator.judgements(candidate, items)
                 ),
                 scale=prepared.subject.scale,
