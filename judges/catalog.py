@@ -15,7 +15,13 @@ unimportant detail (C, `tldr_concise`), and chatbot responses by helpfulness.
 import difflib
 from dataclasses import replace
 
-from judges.dimension import RESERVED, Comparison, Dimension, Subject, UnknownDimensionError
+from judges.dimension import (
+    RESERVED_FOR_QUESTIONS,
+    Comparison,
+    Dimension,
+    Subject,
+    UnknownDimensionError,
+)
 from judges.questions import Question
 
 Texts = dict[str, str]
@@ -338,6 +344,6 @@ def candidate_questions(subject: Subject, most: int) -> tuple[Question, ...]:
     """
     questions: dict[str, Question] = {}
     for question in (*siblings(subject), *subject.questions):
-        if question.name not in RESERVED.union(subject.texts):
+        if question.name not in RESERVED_FOR_QUESTIONS.union(subject.texts):
             questions.setdefault(question.name, question)
     return tuple(questions.values())[:most]

@@ -31,6 +31,8 @@ RESERVED = frozenset(
         *("config", "model_config", "demos", "lm", "completions", "self"),
     }
 )
+# A question has no name of a table's column, or of a prediction's field, beside the answers either.
+RESERVED_FOR_QUESTIONS = RESERVED | {"failure", "score"}
 
 
 class DimensionError(JudgesError, ValueError):
@@ -234,8 +236,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = {field.name for field in prompt.fields if field not in prompt.questions}
-    # A column of a table, and a field of a program's prediction, beside those of the answers.
-    others |= RESERVED | {"failure", "score"}
+    others |= RESERVED_FOR_QUESTIONS
     if taken := sorted({field.name for field in prompt.questions} & others):
         return f"a question may not be called {taken[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from dspy_judges.errors import JudgesError
-
-if TYPE_CHECKING:
-    from judges.prompt import Field
-    from judges.questions import AnswerWeights
+from judges.prompt import Field
+from judges.questions import AnswerWeights, answer_range
 
 # The largest recorded score: a larger one overflows when squared.
 LARGEST_SCORE = 1e9
@@ -56,41 +54,44 @@ class Judgement:
     def failed(cls, reason: str, *, unparsable: int = 0) -> "Judgement":
         return cls(score=math.nan, failure=reason, unparsable=unparsable)
 
-    def weighted(self, weights: "AnswerWeights | None", choices: "Sequence[Field]") -> "Judgement":
-        """The judgement with its score joined from its answers; itself if it has none of them.
+    def rescored(
+        self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
+    ) -> "Judgement":
+        """The judgement with the score that its answers have by these weights.
 
-        `choices` are the fields that were answered.
-        """
-        if weights is None or self.answers is None:
-            return self
-        decided_by = weights.decisive(self.answers, choices)
-        return replace(self, score=weights.score(self.answers), decided_by=decided_by)
+        The score of a verdict is then moved so that `threshold` becomes .5. The order of scores
+        stays the same, and every reader of scores sees the same verdict.
 
-    def at_threshold(self, threshold: float) -> "Judgement":
-        """The verdict with its score moved so that `threshold` becomes .5.
-
-        The order of scores stays the same, and every reader of scores sees the same verdict.
+        Args:
+            choices: The fields that were answered, the judge's own answer last.
+            weights: What each answer is worth; None leaves the score as it is.
+            threshold: Of a verdict, the score from which on an output passes.
         """
         if self.failure is not None:
             return self
-        if self.score < threshold:
-            score = self.score / threshold / 2
-        else:
-            score = 0.5 + (self.score - threshold) / (1 - threshold) / 2 if threshold < 1 else 1.0
-        return replace(self, score=score, rating=int(score >= 0.5))
+        score, decided_by, rating = self.score, self.decided_by, self.rating
+        if weights is not None and self.answers is not None:
+            score = weights.score(self.answers)
+            decided_by = weights.decisive(self.answers, choices)
+        if answer_range(choices[-1]) == (0, 1):
+            if score < threshold:
+                score = score / threshold / 2
+            else:
+                score = 0.5 + (score - threshold) / (1 - threshold) / 2 if threshold < 1 else 1.0
+            rating = int(score >= 0.5)
+        return replace(self, score=score, rating=rating, decided_by=decided_by)
 
     def as_json(self) -> dict[str, object]:
         """The judgement as plain data for JSON, without counts of replies."""
         distribution = self.distribution
+        parts = {"members": self.members, "answers": self.answers, "decided_by": self.decided_by}
         return {
             "score": None if math.isnan(self.score) else self.score,
             "rating": self.rating,
             "distribution": distribution and {str(r): p for r, p in distribution.items()},
             "rationale": self.rationale,
             "failure": self.failure,
-            **({} if self.members is None else {"members": dict(self.members)}),
-            **({} if self.answers is None else {"answers": dict(self.answers)}),
-            **({} if self.decided_by is None else {"decided_by": self.decided_by}),
+            **{name: part for name, part in parts.items() if part is not None},
         }
 
 
@@ -141,17 +142,19 @@ class Preference:
             return None
         return {name: (ab[name] - ba[name]) / 2 for name in ab}
 
-    def weighted(self, weights: "AnswerWeights | None", choices: "Sequence[Field]") -> "Preference":
-        """The preference with its margins joined from its answers; itself if it has none."""
-        answers = self.answers
-        if weights is None or not answers or not self.answers_ab or not self.answers_ba:
+    def rescored(
+        self, choices: Sequence[Field], weights: AnswerWeights | None, threshold: float = 0.5
+    ) -> "Preference":
+        """The preference with the margins that its answers have by these weights."""
+        ab, ba, answers = self.answers_ab, self.answers_ba, self.answers
+        if weights is None or ab is None or ba is None or answers is None:
             return self
         return Preference.of_orders(
-            weights.score(self.answers_ab),
-            -weights.score(self.answers_ba),
+            weights.score(ab),
+            -weights.score(ba),
             comparison=self.comparison,
-            answers_ab=self.answers_ab,
-            answers_ba=self.answers_ba,
+            answers_ab=ab,
+            answers_ba=ba,
             decided_by=weights.decisive(answers, choices),
         )
 

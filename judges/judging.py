@@ -22,7 +22,6 @@ from judges.scoring import (
     NoProbabilitiesError,
     Sample,
     SamplingPlan,
-    margin_of,
     mean_answers,
     read_sample,
     sampling_of,
@@ -125,15 +124,14 @@ class Asking:
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""
-        choices = self._prompt.choices
+        judgement: AnyJudgement
         if isinstance(self.subject, Comparison):
-            return _preference(self._prompt, responses).weighted(self._weights, choices)
-        (response,) = responses
-        failures = response.failures or ((response.error,) if response.error else ())
-        samples = cast(list[Sample], response.values)
-        judgement = score_of(self._plan, samples, failures).weighted(self._weights, choices)
-        is_verdict = self.subject.scale == (0, 1)
-        return judgement.at_threshold(self._threshold) if is_verdict else judgement
+            judgement = _preference(responses)
+        else:
+            (response,) = responses
+            failures = response.failures or ((response.error,) if response.error else ())
+            judgement = score_of(self._plan, cast(list[Sample], response.values), failures)
+        return judgement.rescored(self._prompt.choices, self._weights, self._threshold)
 
     def _accept(self, reply: Reply) -> Sample:
         """Read a reply; NoProbabilitiesError only while no reply has given any probabilities."""
@@ -213,27 +211,24 @@ def failed_judgement(subject: Subject, reason: str) -> AnyJudgement:
     return kind.failed(reason)
 
 
-def _preference(prompt: Prompt, responses: "Sequence[Response]") -> Preference:
+def _preference(responses: "Sequence[Response]") -> Preference:
     """The preference over both orders, which has failed where one order has no answer."""
-    letters, margins, comparisons = prompt.answer.choices or (), list[float](), list[str | None]()
-    failure, answers = None, []
+    answers, comparisons, failure = list[dict[str, float]](), list[str | None](), None
     for sides, response in zip(BOTH, responses, strict=True):
         if samples := cast(list[Sample], response.values):
-            margins.append(margin_of(samples, letters))
             comparisons += [sample.text for sample in samples]
             answers.append(mean_answers(samples))
         else:
-            margins.append(math.nan)
             reason = response.error or "; ".join(response.failures) or "no reply"
             failure = failure or f"shown as {sides}: {reason}"
-    comparison = next(filter(None, comparisons), None)
-    if failure:
-        answers = [None, None]
+            answers.append({})
+    ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
+    has_questions = failure is None and len(answers[0]) > 1
     return Preference.of_orders(
-        margins[0],
-        -margins[1],
-        comparison=comparison,
+        ab,
+        -ba,
+        comparison=next(filter(None, comparisons), None),
         failure=failure,
-        answers_ab=answers[0],
-        answers_ba=answers[1],
+        answers_ab=answers[0] if has_questions else None,
+        answers_ba=answers[1] if has_questions else None,
     )

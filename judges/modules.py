@@ -15,7 +15,7 @@ from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value
 from judges.protocol import Message
-from judges.questions import AnswerWeights, QuestionError, answer_range, number_of
+from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
 
 
@@ -38,11 +38,8 @@ class Scoring(Parameter):  # type: ignore[misc]
     def scored(self, prediction: dspy.Prediction) -> dspy.Prediction:
         """A copy of the prediction with its `score`; the original is in DSPy's trace."""
         answers = {each.name: _number(prediction[each.name], each) for each in self.choices}
-        answer = self.choices[-1]
-        judgement = Judgement(score=answers[answer.name], answers=answers)
-        judgement = judgement.weighted(self.weights, self.choices)
-        if answer_range(answer) == (0, 1):
-            judgement = judgement.at_threshold(self.threshold)
+        judgement = Judgement(score=answers[self.choices[-1].name], answers=answers)
+        judgement = judgement.rescored(self.choices, self.weights, self.threshold)
         scored = prediction.copy(score=judgement.score)
         scored._completions = prediction.completions
         return scored

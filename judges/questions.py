@@ -120,28 +120,29 @@ class AnswerWeights:
 
         `choices` are the fields of the prompt that are chosen from a few answers.
         """
-        reach = {}
-        for each in choices:
-            low, high = answer_range(each)
-            reach[each.name] = self.slopes.get(each.name, 0.0) * (high - low)
-        total = math.fsum(reach.values()) or 1.0
-        return {name: part / total for name, part in reach.items()}
+        lowest, highest = (
+            {each.name: answer_range(each)[end] for each in choices} for end in (0, 1)
+        )
+        moves = self._moves(highest, lowest)
+        total = math.fsum(moves.values()) or 1.0
+        return {name: move / total for name, move in moves.items()}
 
     def decisive(self, answers: Mapping[str, float], choices: Sequence[Field]) -> str:
         """The answer that moved the score furthest to the side on which it lies: "tone = 1".
 
         The side is the upper or the lower half of all scores that the weights can give.
         """
-        moves = {}
-        for each in choices:
-            low, high = answer_range(each)
-            middle = (low + high) / 2
-            moves[each.name] = self.slopes.get(each.name, 0.0) * (answers[each.name] - middle)
+        middles = {each.name: sum(answer_range(each)) / 2 for each in choices}
+        moves = self._moves(answers, middles)
         side = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
         name = max(moves, key=lambda name: side * moves[name])
         options = next(each.choices or () for each in choices if each.name == name)
         nearest = min(options, key=lambda option: abs(number_of(option, options) - answers[name]))
         return f"{name} = {nearest}"
+
+    def _moves(self, answers: Mapping[str, float], base: Mapping[str, float]) -> dict[str, float]:
+        """By how much each answer moves the score from that of the answers in `base`."""
+        return {n: self.slopes.get(n, 0.0) * (answers[n] - middle) for n, middle in base.items()}
 
     def problem(self, choices: Sequence[Field]) -> str | None:
         """Why these weights do not fit a prompt with these choices; None if they do.
@@ -153,14 +154,11 @@ class AnswerWeights:
             return f"a weight for {unknown[0][:64]!r}, which the judge does not answer"
         if not all(0 <= slope <= MAX_SLOPE for slope in self.slopes.values()):
             return "a weight that is negative, too large or no number"
-        ends = [
-            self.intercept + math.fsum(slope * ranges[n][end] for n, slope in self.slopes.items())
-            for end in (0, 1)
-        ]
+        lowest, highest = (self.score({n: ranges[n][end] for n in ranges}) for end in (0, 1))
         low, high = ranges[choices[-1].name]
-        if not (low - ROUNDING <= ends[0] < ends[1] <= high + ROUNDING):
+        if not (low - ROUNDING <= lowest < highest <= high + ROUNDING):
             return (
-                f"weights whose scores go from {ends[0]:g} to {ends[1]:g}, not {low:g} to {high:g}"
+                f"weights whose scores go from {lowest:g} to {highest:g}, not {low:g} to {high:g}"
             )
         if choices[-1].choices == LETTERS and self.intercept:
             return "an intercept, which would prefer one output of every pair"

@@ -14,7 +14,6 @@ from judges.prompt import (
     Prompt,
     Reasoning,
     Value,
-    rating_of,
     reasoning_of,
     thinks_at_length,
     words_of,
@@ -80,16 +79,17 @@ ONE, WEIGHTED = SamplingPlan(kind="one"), SamplingPlan(kind="weighted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One reply as read: a rating (1 or 0 of a verdict) or a letter, and its free text.
+    """One reply as read: its free text, and its answers as numbers (see `number_of`).
 
-    `answers` has the number of each answer by its field: expected, if the plan is "weighted".
-    `probabilities` of all choices sum to 1; None unless the plan is "weighted".
+    `value` is the judge's rating, verdict or choice. `answers` has every answer by its field, that
+    one last; each is an expectation if the plan is "weighted". Only then are there `probabilities`:
+    those of each possible `value`, with a sum of 1.
     """
 
-    value: Value
+    value: float
     text: str | None
     answers: Mapping[str, float]
-    probabilities: Mapping[Value, float] | None = None
+    probabilities: Mapping[float, float] | None = None
 
 
 def default_plan(model: Model) -> SamplingPlan:
@@ -139,34 +139,24 @@ def read_sample(
 
     Raises NoScoreError, and NoProbabilitiesError where "weighted" has none.
     """
-    outputs, answer = prompt.outputs, prompt.answer
+    outputs = prompt.outputs
     reading = read(reply.text, outputs, truncated=reply.truncated, names=names)
     values = reading.values
     texts = [str(values[output.name]) for output in outputs if not output.choices]
     if plan.kind == "weighted" and not any(token.top for token in reply.tokens):
         raise NoProbabilitiesError("the model gives no log-probabilities")
-    answers, probabilities = {}, None
+    answers, value, probabilities = {}, math.nan, None
+    # The judge's own answer is the last of the choices.
     for field in prompt.choices:
         choices = field.choices or ()
-        answers[field.name] = number_of(values[field.name], choices)
+        answers[field.name] = value = number_of(values[field.name], choices)
         if plan.kind == "weighted":
             place = reading.spans[field.name][0]
-            probabilities = _probabilities(reply, place, values[field.name], choices)
-            numbers = (p * number_of(choice, choices) for choice, p in probabilities.items())
-            answers[field.name] = math.fsum(numbers)
-
-    def rating_or_letter(choice: Value) -> Value:
-        return rating_of(choice, choices) if words_of(choices) else choice
-
-    choices = answer.choices or ()
-    return Sample(
-        value=rating_or_letter(values[answer.name]),
-        text="\n".join(filter(None, texts)) or None,
-        answers=answers,
-        # Those of the answer, which is the last of the choices.
-        probabilities=probabilities
-        and {rating_or_letter(choice): p for choice, p in probabilities.items()},
-    )
+            by_choice = _probabilities(reply, place, values[field.name], choices)
+            probabilities = {number_of(choice, choices): p for choice, p in by_choice.items()}
+            answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
+    text = "\n".join(filter(None, texts)) or None
+    return Sample(value=value, text=text, answers=answers, probabilities=probabilities)
 
 
 def score_of(
@@ -179,42 +169,30 @@ def score_of(
     if not samples:
         return Judgement.failed([*failures, "no reply"][0], unparsable=len(failures))
     ratings = [int(sample.value) for sample in samples]
-    score = math.fsum(ratings) / len(ratings)
+    answers = mean_answers(samples)
     distribution: dict[int, float] | None = None
     if (probabilities := samples[0].probabilities) is not None:
         distribution = dict(sorted((int(rating), p) for rating, p in probabilities.items()))
-        score = math.fsum(rating * p for rating, p in distribution.items())
     elif plan.kind == "mean":
         counts = Counter(ratings)
         distribution = {rating: counts[rating] / len(ratings) for rating in sorted(counts)}
     return Judgement(
-        score=score,
+        score=next(reversed(answers.values())),
         rating=ratings[0] if len(ratings) == 1 else None,
         distribution=distribution,
         rationale=next((sample.text for sample in samples if sample.text), None),
         samples=len(samples),
         unparsable=len(failures),
-        answers=mean_answers(samples),
+        answers=answers if len(answers) > 1 else None,
     )
 
 
-def mean_answers(samples: Sequence[Sample]) -> dict[str, float] | None:
-    """The mean of each answer over the samples; None for a judge that asks no questions."""
-    if len(samples[0].answers) < 2:
-        return None
+def mean_answers(samples: Sequence[Sample]) -> dict[str, float]:
+    """The mean of each answer over the samples, by its field; the judge's own answer is last."""
     return {
         name: math.fsum(sample.answers[name] for sample in samples) / len(samples)
         for name in samples[0].answers
     }
-
-
-def margin_of(samples: Sequence[Sample], sides: Sequence[Value]) -> float:
-    """P(first side) - P(second side), from probabilities if weighted, else shares of samples."""
-    first, second = sides
-    if (probabilities := samples[0].probabilities) is not None:
-        return probabilities[first] - probabilities[second]
-    values = [sample.value for sample in samples]
-    return (values.count(first) - values.count(second)) / len(values)
 
 
 def _probabilities(

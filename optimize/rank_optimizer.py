@@ -221,8 +221,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                         trials=trials,
                         scorer=program.scorer(models, settings),
                         print_line=print_line,
-                        new_questions=False,
                     )
+                    run = replace(run, new_questions=False)
                     result = run.search()
                 outcome = summarize(run, result, {}, time.monotonic() - start)
         compiled = student.deepcopy()
@@ -489,7 +489,7 @@ class Program:
                 score=numbers[self.answer.name],
                 rationale=reason or None,
                 answers=numbers if len(numbers) > 1 else None,
-            ).weighted(self.weights, self.choices)
+            ).rescored(self.choices, self.weights)
         except ProgramError:
             raise
         except Exception as error:  # noqa: BLE001 - a program of the user's may raise anything
@@ -507,7 +507,8 @@ class Program:
     ) -> dspy.Module:
         """A copy of the program with the prompt's instruction and demonstrations.
 
-        With `weights` its predictions have the `score` of all answers, moved by the threshold.
+        Its predictions have the `score` of all answers, moved by the threshold, if there are
+        `weights` or the program has some.
         """
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
@@ -515,15 +516,16 @@ class Program:
         # If the search shows no demonstrations, the program keeps its own.
         if prompt.demos:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
-        if weights is None:
-            return compiled
         scoring = scoring_of(compiled)
-        if scoring is None:
+        if scoring is None and weights:
             scoring = Scoring([self.answers[each.name].own_field(each) for each in prompt.choices])
             compiled = ScoredProgram(compiled, scoring)
-        if self.answer.values == LETTERS:  # a margin has no intercept
-            weights = replace(weights, intercept=0.0)
-        scoring.weights, scoring.threshold = weights, threshold
+        if scoring and weights:
+            # A margin has no intercept.
+            intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
+            scoring.weights = replace(weights, intercept=intercept)
+        if scoring:
+            scoring.threshold = threshold
         return compiled
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:

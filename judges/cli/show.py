@@ -31,7 +31,7 @@ def show_list(args: argparse.Namespace) -> int:
     for subject in subjects:
         sides = [f"2 x {subject.candidate}"] if isinstance(subject, Comparison) else []
         texts = ", ".join([*subject.inputs, *sides])
-        rows.append((subject.name, texts, _range(_answers(subject)), subject.source))
+        rows.append((subject.name, texts, _range(_scale(subject)), subject.source))
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)]
     for *cells, source in rows:
         line = "".join(f"{cell:<{size}}" for cell, size in zip(cells, widths, strict=False))
@@ -45,7 +45,7 @@ def show_judge(args: argparse.Namespace) -> int:
     members = judge.members if isinstance(judge, Panel) else ()
     names = [member.name for member in members] or [judge.name]
     prompts = {name: part.template() for name, part in zip(names, judge.parts, strict=True)}
-    answers = _answers_of(judge)
+    answers = _answers(judge)
     if args.json:
         record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
@@ -76,7 +76,7 @@ def _about(judge: AnyJudge) -> list[str]:
     subject, provenance = judge.subject, judge.provenance or {}
     lines = [
         f"{judge.name}: {subject.definition}",
-        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range(_answers(subject))}",
+        f"{judge.kind}; reads {', '.join(judge.texts)}; scale {_range(_scale(subject))}",
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
@@ -92,7 +92,7 @@ def _about(judge: AnyJudge) -> list[str]:
     return lines
 
 
-def _answers_of(judge: AnyJudge) -> list[dict[str, Any]]:
+def _answers(judge: AnyJudge) -> list[dict[str, Any]]:
     """The questions of a judge, and then its own answer; empty for a judge that asks none."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
@@ -118,13 +118,13 @@ def _entry(subject: Subject) -> dict[str, object]:
         "name": subject.name,
         "kind": kind_of(subject),
         "texts": list(subject.texts),
-        "scale": [*_answers(subject)],
+        "scale": [*_scale(subject)],
         "definition": subject.definition,
         "source": subject.source,
     }
 
 
-def _answers(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
+def _scale(subject: Subject) -> tuple[str, ...] | tuple[int, ...]:
     return LETTERS if isinstance(subject, Comparison) else subject.words or subject.scale
 
 

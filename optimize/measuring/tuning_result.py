@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from judges.prompt import Value
 from optimize.figures.as_json import FLAT, fields_json, figure_json, to_json
@@ -134,13 +134,13 @@ class TuningResult:
         cells = fields_json(self, "test", "unseen")
         first = {name: cells[name] for name in FIRST}
         last = {name: cells.pop(name) for name in LAST if name in cells}
-        rhos = {"seed_judge": self._rhos("seed"), "tuned_judge": self._rhos("tuned")}
+        splits = {"test": self.test, "test_unseen_systems": self.unseen}
+        rhos = {
+            f"{judge}_judge": {n: to_json(s and s.card(judge).rho) for n, s in splits.items()}
+            for judge in get_args(JudgeName)
+        }
         gains = {"test": None} | {n: figure_json(split.gain) for n, split in self.splits.items()}
         return {**first, **rhos, "gain": gains, **cells, **self._on_test(), **last}
-
-    def _rhos(self, judge: JudgeName) -> dict[str, Any]:
-        splits = {"test": self.test, "test_unseen_systems": self.unseen}
-        return {n: to_json(split and split.card(judge).rho) for n, split in splits.items()}
 
     def _on_test(self) -> dict[str, Any]:
         """What stands beside rho: pairs ordered alike, means, annotators, verdicts, accuracy."""

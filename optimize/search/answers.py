@@ -16,7 +16,7 @@ from judges.prompt import LETTERS, Field, Prompt
 from judges.questions import AnswerWeights, answer_range
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, objective
+from optimize.search.evaluator import Goal, SearchProblem
 from optimize.statistics.correlations import Codes, Mask
 from optimize.statistics.intervals import Matrix, stream
 from optimize.statistics.joining import centred, joining_weights
@@ -121,23 +121,10 @@ class LabelledAnswers:
         scores: Vector = np.round(weights.intercept + self.answers @ slopes, 12)
         return scores
 
-    def scores(self) -> Vector:
-        """Scores in the rows' order, each by weights from documents of the other folds."""
-        scores = np.full(len(self.human), np.nan)
-        for fold in set(self.fold.tolist()):
-            own = self.fold == fold
-            scores[own] = self.joined(self.of_rows(~own).weights())[own]
-        return scores
-
     def of_rows(self, rows: Mask) -> "LabelledAnswers":
         """The same of these rows alone."""
-        return LabelledAnswers(
-            answers=self.answers[rows],
-            human=self.human[rows],
-            group=self.group[rows],
-            fold=self.fold[rows],
-            fields=self.fields,
-        )
+        names = "answers", "human", "group", "fold"
+        return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
     def of_questions(self, questions: Sequence[Field]) -> "LabelledAnswers":
         """The same with the answers to these questions alone, beside the judge's own answer."""
@@ -163,25 +150,9 @@ class LabelledAnswers:
 def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items) -> LabelledAnswers:
     """The candidate's answers on those of the items that it has been scored on."""
     scored = problem.evaluator.scored_items(candidate, items)
-    judgements = problem.evaluator.judgements(candidate, scored) if len(scored) else ()
+    judgements = problem.evaluator.judgements(candidate, scored)
     prompt = candidate.prompt(problem.evaluator.untuned)
     return LabelledAnswers.of(prompt, scored, judgements, problem.goal)
-
-
-def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
-    """What the candidate's figure on these items would lose without each of its questions.
-
-    Scores are by weights from other documents. Only items that it has been scored on count.
-    """
-    answers = labelled_answers(problem, candidate, items)
-    items = problem.evaluator.scored_items(candidate, items)
-    whole = objective(answers.scores(), items, problem.goal)
-    questions = answers.fields[:-1]
-    others = {q.name: [each for each in questions if each != q] for q in questions}
-    return {
-        name: whole - objective(answers.of_questions(rest).scores(), items, problem.goal)
-        for name, rest in others.items()
-    }
 
 
 def with_weights(problem: SearchProblem, candidate: Candidate, items: Items) -> Candidate:

@@ -113,8 +113,8 @@ class SearchBudget:
 
     The limit may be exceeded by `slack`, because the cost of a call is only estimated. A request
     for an instruction is expected to cost `proposal`; `proposal_price` is the price of its tokens,
-    None if a request counts 1. `set_aside` reserves an amount in the models' own budget. So far
-    `total_cost` has been spent, on `calls` of both models.
+    None if a request counts 1. `set_aside` reserves an amount in the models' own budget, which is
+    all that is `reserved` here. So far `total_cost` has been spent, on `calls` of both models.
     """
 
     limit: float
@@ -123,6 +123,7 @@ class SearchBudget:
     proposal: float = 1
     proposal_price: Price | None = None
     set_aside: Callable[[float], None] = lambda cost: None
+    reserved: float = 0
     total_cost: float = 0
     calls: int = 0
 
@@ -150,13 +151,16 @@ class SearchBudget:
     @contextmanager
     def reserving(self, cost: float) -> Iterator[None]:
         """Lower the limit by this cost inside the block, to keep it for what comes after."""
-        self.limit -= cost
-        self.set_aside(cost)
+        self._reserve(cost)
         try:
             yield
         finally:
-            self.limit += cost
-            self.set_aside(0)
+            self._reserve(-cost)
+
+    def _reserve(self, cost: float) -> None:
+        self.limit -= cost
+        self.reserved += cost
+        self.set_aside(self.reserved)
 
 
 @dataclass(kw_only=True)
@@ -210,21 +214,18 @@ class Evaluator:
     def scores_so_far(self, candidate: Candidate, items: Items) -> Vector:
         """The scores in the items' order, NaN where there is none yet; no model is called."""
         scored = self.scored_items(candidate, items)
-        judgements = self.judgements(candidate, scored) if len(scored) else ()
-        scores = {
-            item.id: judgement.score
-            for item, judgement in zip(scored.items, judgements, strict=True)
-        }
+        pairs = zip(scored.items, self.judgements(candidate, scored), strict=True)
+        scores = {item.id: judgement.score for item, judgement in pairs}
         return np.array([scores.get(item.id, math.nan) for item in items.items], float)
 
     def judgements(self, candidate: Candidate, items: Items) -> tuple[AnyJudgement, ...]:
         """The judgements of items that have all been scored, with the candidate's weights."""
-        earlier = self._judgements[candidate.id]
+        earlier = self._judgements.get(candidate.id, {})
         judgements = tuple(earlier[item.id].judgement for item in items.items)
         if candidate.weights is None:
             return judgements
         choices = candidate.prompt(self.untuned).choices
-        return tuple(each.weighted(candidate.weights, choices) for each in judgements)
+        return tuple(each.rescored(choices, candidate.weights) for each in judgements)
 
 
 def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:

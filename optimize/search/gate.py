@@ -13,10 +13,9 @@ means, and each swap of judges gives the larger mean of that swap. Test labels t
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any
+from itertools import chain, zip_longest
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from optimize.figures.as_json import figure_json
 from optimize.inputs.flags import RISK
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable
+from optimize.search.evaluator import Goal, SearchProblem, contrast, is_reliable, objective
 from optimize.search.power import FEWEST_UNTIED, fewest_documents
 from optimize.statistics.balanced import verdicts
 from optimize.statistics.intervals import Contrast, Interval, IntervalEstimate, stream
@@ -63,6 +62,17 @@ class Finalist:
 
     def gain(self, goal: Goal) -> Contrast:
         return contrast(self.scores, self.untuned, self.items, goal)
+
+    def record(self, problem: SearchProblem, stage: str) -> None:
+        gain = self.gain(problem.goal)
+        problem.record_candidate(
+            stage,
+            self.candidate,
+            value=objective(self.scores, self.items, problem.goal),
+            gain=gain.value,
+            error=gain.error,
+            n_documents=len(self.items.documents),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +135,8 @@ def decide(
     judge is worth its cost as well, because every later row pays for it again.
     """
     finalists = _reliable(halves)
-    asking = _reliable([[each] for each in questions.finalists]) if questions else []
-    if any(asking) and (fallback or not any(finalists)):
+    asking = [[each] for each in questions.finalists] if questions else []
+    if asking and (fallback or not any(finalists)):
         # Questions have been tested, whatever became of other candidates.
         finalists, fallback = [], None
     kinds = [kind for kind in (finalists, asking) if any(kind)]
@@ -337,66 +347,42 @@ def gain_of(kinds: Sequence[Halves], rng: np.random.Generator, risk: float = RIS
     than `risk` of the swaps reach the gain. The interval is infinite for fewer than two documents,
     and for a rho over all outputs that rests on too few untied documents.
     """
-    # Of each kind the mean contrast of each half that has one, by the half's place.
-    means = [
-        {
-            place: _mean_contrast(half)
-            for place, contrasts in enumerate(kind)
-            if (half := [each for each in contrasts if each.documents])
-        }
-        for kind in kinds
+    # The contrasts with documents by half and by kind, and how many documents these have.
+    halves = [
+        [[each for each in contrasts if each.documents] for contrasts in half]
+        for half in zip_longest(*kinds, fillvalue=())
     ]
-    values = [_weighted({n: mean.value for n, mean in kind.items()}, kind) for kind in means]
-    if np.isnan(values).all():
+    sizes = np.array([[len(_documents(contrasts)) for contrasts in half] for half in halves])
+    totals = sizes.sum(axis=0)
+    if not totals.any():
         return Gain(value=np.nan, low=np.nan, high=np.nan, n_documents=0)
-    best = int(np.nanargmax(values))
-    value, half_width = float(values[best]), np.inf
-    n = sum(len(mean.documents) for mean in means[best].values())
-    untied = min(sum(mean.n_untied for mean in kind.values()) for kind in means if kind)
-    if n > 1 and untied >= FEWEST_UNTIED:
-        swaps = _swaps([kind for kind in means if kind], rng)
-        # The documents as they are count as one of the draws.
-        draws = np.sort([value, *np.max(swaps, axis=0)])[::-1]
+    # The gain of each kind (draws, kinds); in the first draw no judges are swapped.
+    gains = np.tile(np.where(totals, 0.0, -np.inf), (1 + SWAPS, 1))
+    untied = np.where(totals, 0.0, np.inf)
+    for half, shares in zip(halves, sizes / np.maximum(totals, 1), strict=True):
+        # Swapping the judges of a document swaps them for all kinds.
+        documents = _documents(chain(*half))
+        signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
+        signs = np.vstack([np.ones(len(documents)), signs])
+        for kind, contrasts in enumerate(half):
+            if contrasts:
+                places = [np.searchsorted(documents, each.documents) for each in contrasts]
+                pairs = zip(contrasts, places, strict=True)
+                swapped = [each.swapped(signs[:, own]) for each, own in pairs]
+                gains[:, kind] += shares[kind] * np.mean(swapped, axis=0)
+                untied[kind] += min(each.n_untied for each in contrasts)
+    best, draws = int(gains[0].argmax()), gains.max(axis=1)
+    value, n = float(draws[0]), int(totals[best])
+    n_untied, half_width = float(untied.min()), math.inf
+    if n > 1 and n_untied >= FEWEST_UNTIED:
         # A little larger, so that a draw that equals the gain but for rounding does not exceed it.
         # At a risk of .5 the draw is about 0 and may be negative.
-        half_width = max(0.0, float(draws[int(risk * len(draws))])) * (1 + 1e-9)
-        half_width *= 1 + RANKS_LEARNED / (untied - RANKS_LEARNED)
+        half_width = max(0.0, float(np.sort(draws)[::-1][int(risk * len(draws))])) * (1 + 1e-9)
+        half_width *= 1 + RANKS_LEARNED / (n_untied - RANKS_LEARNED)
     low, high = value - half_width, value + half_width
     return Gain(value=value, low=low, high=high, n_documents=n, kind=best)
 
 
-def _swaps(kinds: Sequence[Mapping[int, Contrast]], rng: np.random.Generator) -> list[Vector]:
-    """The gain of each kind in each swap; swapping a document's judges swaps them for all kinds."""
-    by_half: list[dict[int, Vector]] = [{} for _ in kinds]
-    for place in sorted({place for kind in kinds for place in kind}):
-        halves = [kind[place] for kind in kinds if place in kind]
-        documents = sorted({name for half in halves for name in half.documents})
-        signs = rng.choice([-1.0, 1.0], (SWAPS, len(documents)))
-        for kind, swaps in zip(kinds, by_half, strict=True):
-            if half := kind.get(place):
-                swaps[place] = half.swapped(signs[:, np.searchsorted(documents, half.documents)])
-    return [_weighted(swaps, kind) for swaps, kind in zip(by_half, kinds, strict=True)]
-
-
-def _weighted(values: Mapping[int, Any], halves: Mapping[int, Contrast]) -> Any:
-    """The mean of what each half has, weighted by its documents; NaN without any half."""
-    if not halves:
-        return math.nan
-    sizes = np.array([len(half.documents) for half in halves.values()])
-    return sizes / sizes.sum() @ np.array([values[place] for place in halves])
-
-
-def _mean_contrast(contrasts: Sequence[Contrast]) -> Contrast:
-    """The mean of the contrasts of one half, which are swapped together."""
-    documents = sorted({name for each in contrasts for name in each.documents})
-    columns = [np.searchsorted(documents, each.documents) for each in contrasts]
-    pairs = list(zip(contrasts, columns, strict=True))
-    return Contrast(
-        value=float(np.mean([each.value for each in contrasts])),
-        error=np.nan,
-        documents=tuple(documents),
-        terms=np.empty(0),
-        interval=None,
-        swapped=lambda signs: np.mean([each.swapped(signs[:, own]) for each, own in pairs], axis=0),
-        n_untied=min(each.n_untied for each in contrasts),
-    )
+def _documents(contrasts: Iterable[Contrast]) -> list[str]:
+    """The documents of all these contrasts, sorted."""
+    return sorted({name for each in contrasts for name in each.documents})

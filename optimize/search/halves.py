@@ -13,7 +13,6 @@ from optimize.search.evaluator import (
     SearchBudgetSpentError,
     SearchProblem,
     informative_documents,
-    objective,
 )
 from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
 from optimize.search.optimizer import (
@@ -64,10 +63,10 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     budget.limit = limit
     questions = None
     if not any(each.cross_fit for each in explorations):
+        # The budget may have ended before a half was explored.
         nothing = Exploration(finalists=(), candidate_ids=())
-        found = [*explorations, nothing, nothing][: len(halves)]
         with suppress(*SPENT):
-            questions = ask_questions(halves, found)
+            questions = ask_questions(halves, [*explorations, nothing, nothing][:2])
     ids = {name for each in explorations for name in each.candidate_ids}
     n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
     n_tried += len({each.candidate.id for each in questions.finalists}) if questions else 0
@@ -141,13 +140,7 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         candidate, scores = at_threshold(problem, candidate, scores, part, cross_fit)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
         finalists.append(finalist)
-        problem.record_candidate(
-            "dev",
-            candidate,
-            value=objective(scores, part, goal),
-            gain=finalist.gain(goal).value,
-            n_documents=len(part.documents),
-        )
+        finalist.record(problem, "dev")
     return finalists
 
 

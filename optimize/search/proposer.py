@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from judges.client import BudgetSpentError, Client, Message, Reply, Request, Response, Sampling
-from judges.dimension import RESERVED
+from judges.dimension import RESERVED_FOR_QUESTIONS
 from judges.judgement import NoScoreError
 from judges.prompt import (
     FIELD_HEADER,
@@ -98,25 +98,14 @@ PROPOSER = Prompt(
 )
 # How many questions a proposer may write beside an instruction.
 N_QUESTIONS = 4
-# What a proposer writes besides where questions are asked for.
-QUESTIONS = Field(
-    name="questions",
-    description=(
-        f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
-        "'name: question'. Each is about one thing that an output has or lacks and that decides "
-        "for people, is answered yes or no from the texts alone, and yes speaks for the output"
-    ),
-    role="output",
-)
-# The same for judges that compare two outputs.
-PAIR_QUESTIONS = replace(
-    QUESTIONS,
-    description=(
-        f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
-        "'name: question'. Each is about one thing that decides between two outputs for people, "
-        "and is answered from the texts alone with A or B, the output that does better in it"
-    ),
-)
+QUESTIONS = "questions"
+# What a question may be about, by its answers.
+_SUBJECTS = {
+    ("yes", "no"): "an output has or lacks and that decides for people, is answered yes or no from "
+    "the texts alone, and yes speaks for the output",
+    LETTERS: "decides between two outputs for people, and is answered from the texts alone with A "
+    "or B, the output that does better in it",
+}
 # For judges that say pass or fail.
 VERDICT_PROPOSER = replace(
     PROPOSER,
@@ -156,6 +145,8 @@ class Proposer:
         self.questions: dict[str, Field] = {}
         self._n_fruitless_rounds = 0
         self._problem, self._client = problem, client
+        compares = problem.evaluator.untuned.answer.choices == LETTERS
+        self._answers = LETTERS if compares else ("yes", "no")
         self._instructions = [problem.untuned.instruction]
 
     def lessons(
@@ -193,8 +184,7 @@ class Proposer:
         seed = self._problem.options.seed * 10_000 + number * 100
         prompt = VERDICT_PROPOSER if self._problem.goal == "balanced" else PROPOSER
         if ask_questions:
-            field = PAIR_QUESTIONS if self._compares else QUESTIONS
-            prompt = replace(prompt, fields=(*prompt.fields, field))
+            prompt = replace(prompt, fields=(*prompt.fields, questions_field(self._answers)))
         prompts = [prompt.messages(self._texts(current, lesson, history)) for lesson in lessons]
         replies = list(self._replies(prompts, seed))
         proposals = [self._read(reply) for reply in replies]
@@ -219,10 +209,6 @@ class Proposer:
             "evidence": lesson,
             "history": "\n".join(lines) or "none",
         }
-
-    @property
-    def _compares(self) -> bool:
-        return self._problem.evaluator.untuned.answer.choices == LETTERS
 
     def _replies(self, prompts: Sequence[Sequence[Message]], seed: int) -> Iterator[Proposal]:
         """Yield the text of the reply to each prompt, or why there is none."""
@@ -266,14 +252,14 @@ class Proposer:
 
     def _keep_questions(self, reply: str) -> None:
         """Keep the questions of a reply that may be asked; lines of another form are skipped."""
-        taken = RESERVED.union(field.name for field in self._problem.evaluator.untuned.fields)
-        lines = _sections_of(reply).get(QUESTIONS.name, "").splitlines()
+        names = (field.name for field in self._problem.evaluator.untuned.fields)
+        taken = RESERVED_FOR_QUESTIONS.union(names)
+        lines = _sections_of(_without_thoughts(reply)).get(QUESTIONS, "").splitlines()
         for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())
             text = encodable(match["text"].strip())
             with suppress(QuestionError):
-                answers = LETTERS if self._compares else ("yes", "no")
-                question = Question(name=name, text=text, answers=answers)
+                question = Question(name=name, text=text, answers=self._answers)
                 copies = not self._problem.text_hashes.isdisjoint(word_runs(text))
                 if name not in taken and not copies:
                     self.questions.setdefault(name, question.field)
@@ -307,10 +293,23 @@ def describe(prompt: Prompt) -> str:
     return "\n".join(lines)
 
 
-def _sections_of(reply: str) -> dict[str, str]:
-    """The text under each header of a reply, after its thoughts."""
+def questions_field(answers: tuple[str, str]) -> Field:
+    """What a proposer writes besides the instruction where questions are asked for."""
+    description = (
+        f"up to {N_QUESTIONS} questions to the judge, the most important first, one a line as "
+        f"'name: question'. Each is about one thing that {_SUBJECTS[answers]}"
+    )
+    return Field(name=QUESTIONS, description=description, role="output")
+
+
+def _without_thoughts(reply: str) -> str:
     start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
-    _, *parts = _HEADER.split(reply[start:].replace("\r\n", "\n").strip())
+    return reply[start:].replace("\r\n", "\n").strip()
+
+
+def _sections_of(text: str) -> dict[str, str]:
+    """The text under each header."""
+    _, *parts = _HEADER.split(text)
     return dict(zip(map(str.lower, parts[::2]), parts[1::2], strict=True))
 
 
@@ -320,12 +319,12 @@ def read_instruction(reply: str) -> str:
     Raises:
         NoScoreError: There is no instruction. The proposer gets to read the message.
     """
-    start = max((end.end() for end in THOUGHT_END.finditer(reply)), default=0)
-    if THOUGHT_START.search(reply, start):
+    text = _without_thoughts(reply)
+    if THOUGHT_START.search(text):
         raise NoScoreError("the reply is a thought without an end")
-    sections = _sections_of(reply)
-    content = sections.get("instruction", "") if sections else reply[start:].strip()
-    fences = _FENCE.findall(content.replace("\r\n", "\n"))
+    sections = _sections_of(text)
+    content = sections.get("instruction", "") if sections else text
+    fences = _FENCE.findall(content)
     if len(fences) == 1:
         content = fences[0]
     elif not sections:

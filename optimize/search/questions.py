@@ -20,7 +20,6 @@ from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import (
     Goal,
     SearchProblem,
-    contrast,
     informative_documents,
     objective,
 )
@@ -63,21 +62,26 @@ def ask_questions(
         explorations: What the optimizer found for each of them.
 
     Returns:
-        The test, or None if there is nothing to ask, or no question is worth asking.
+        The test, or None if there is nothing to ask, no question is worth asking, the judge fails
+        on too many outputs where it asks them, or the limit cannot pay for them on test.
 
     Raises:
-        SearchBudgetSpentError: The budget does not reach for it.
+        SearchBudgetSpentError: Asking costs more than the budget has left.
     """
-    problem = halves[0]
+    problem, evaluator = halves[0], halves[0].evaluator
     parts = [_outputs(half.dev, problem.goal) for half in halves]
     items = Items(tuple(item for part in parts for item in part.items))
-    problem.evaluator.scores(problem.untuned, items)
+    judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
+    if not all(each.questions for each in judges):
+        return None
+    # Nothing is asked unless the budget reaches to the end, where the useful questions are asked.
+    distinct = {each.id: each for each in (problem.untuned, *judges)}.values()
+    least = len(items) * evaluator.item_cost(problem.untuned)
+    evaluator.budget.check(least + sum(evaluator.cost(each, items) for each in distinct))
+    evaluator.scores(problem.untuned, items)
     tests: list[tuple[Finalist, LabelledAnswers]] = []
-    for half, exploration, part in zip(halves, explorations, parts, strict=True):
-        asks_all = _with_questions(half, exploration)
-        if asks_all is None:
-            return None
-        problem.evaluator.scores(asks_all, items)
+    for half, asks_all, part in zip(halves, judges, parts, strict=True):
+        evaluator.scores(asks_all, items)
         answers = labelled_answers(problem, asks_all, items)
         if not _useful(answers, problem):
             return None
@@ -88,11 +92,16 @@ def ask_questions(
             scores=held_out_scores(answers, tested, problem)[tested],
             untuned=_untuned_scores(half, items, part),
         )
+        finalist.record(half, "questions")
+        if not finalist.is_reliable:
+            return None
         tests.append((finalist, answers))
-        _record(half, finalist)
     best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
     candidate = replace(best.candidate, questions=_useful(answers, problem))
-    problem.evaluator.scores(candidate, items)
+    if evaluator.item_cost(candidate) > problem.options.max_item_cost:
+        problem.print_line("the questions are too dear: judging test with them exceeds the limit")
+        return None
+    evaluator.scores(candidate, items)
     candidate = with_weights(problem, candidate, items)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(each for each, _ in tests))
@@ -133,8 +142,8 @@ def _outputs(items: Items, goal: Goal) -> Items:
     return items.of_documents(documents)
 
 
-def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate | None:
-    """The half's best candidate without demonstrations, with all questions; None without any.
+def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
+    """The half's best candidate without demonstrations, with all questions.
 
     Demonstrations are left out because nobody has answered the questions for them.
     """
@@ -144,8 +153,6 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate 
     bank: dict[str, Field] = {}
     for field in questions:
         bank.setdefault(field.name, field)
-    if not bank:
-        return None
     leaders = (each for each in exploration.finalists if not each.demo_set.demos)
     leader = replace(next(leaders, half.untuned), demo_set=DemoSet())
     most = max(MOST_QUESTIONS, len(half.questions))
@@ -161,13 +168,19 @@ def _untuned_scores(half: SearchProblem, items: Items, part: Items) -> Vector:
     return verdicts(scores, half.threshold(half.untuned, rest))
 
 
-def _record(half: SearchProblem, finalist: Finalist) -> None:
-    gain = contrast(finalist.scores, finalist.untuned, finalist.items, half.goal)
-    half.record_candidate(
-        "questions",
-        finalist.candidate,
-        value=objective(finalist.scores, finalist.items, half.goal),
-        gain=gain.value,
-        error=gain.error,
-        n_documents=len(finalist.items.documents),
-    )
+def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:
+    """What the candidate's figure on these items would lose without each of its questions.
+
+    Scores are by weights from other documents. Only items that it has been scored on count.
+    """
+    items = problem.evaluator.scored_items(candidate, items)
+    answers = labelled_answers(problem, candidate, items)
+    everything, fixed = np.ones(len(items), bool), replace(problem, new_questions=False)
+
+    def figure(questions: Sequence[Field]) -> float:
+        scores = held_out_scores(answers.of_questions(questions), everything, fixed)
+        return objective(scores, items, problem.goal)
+
+    questions = answers.fields[:-1]
+    whole = figure(questions)
+    return {q.name: whole - figure([each for each in questions if each != q]) for q in questions}

@@ -75,7 +75,7 @@ THOUGHT_TOKENS, PROPOSAL_THOUGHT_TOKENS = 400, 1500
 DEAREST_SHARE, FEWEST_DEMOS = 0.2, 4
 # A candidate may always cost this multiple of the untuned judge, since reasoning in words does.
 DEAREST_FACTOR = 4.0
-# Relative price of tokens read and tokens_out where no price is known.
+# Relative price of tokens read and written where no price is known.
 TOKENS = Price(per_token_in=1.0, per_token_out=4.0)
 
 
@@ -152,7 +152,7 @@ class RunBudget:
             *(f"{name:<12}" + "".join(f"{cell:>14}" for cell in cells) for name, *cells in table),
             f"at most: {' and '.join(limits) or 'no limit is given (--max-cost, --max-calls)'}",
             *wrapped(*self._expectations(), self.chance()),
-            "A token is taken as four characters. Nothing has been sent or tokens_out.",
+            "A token is taken as four characters. Nothing has been sent or spent.",
         ]
 
     def heading(self) -> str:

@@ -15,7 +15,6 @@ from judges.catalog import candidate_questions
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
-from judges.judgement import Judgement
 from judges.labels.readers import is_constructed
 from judges.prompt import Field
 from judges.questions import MAX_QUESTIONS
@@ -30,7 +29,6 @@ from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
 from optimize.measuring.tuning_result import AnswerShare, JudgeName, SplitResult, TuningResult
-from optimize.search.answers import losses
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -42,6 +40,7 @@ from optimize.search.evaluator import (
 from optimize.search.gate import ship_anyway, untuned_reason
 from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import LastRound, find_optimizer
+from optimize.search.questions import losses
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import contrast_judges
 from optimize.tuning.budget import RunBudget, measured_tokens, plan_budget, spending_summary
@@ -197,7 +196,6 @@ class ActiveRun:
         trials: Trials,
         scorer: JudgeItems,
         print_line: PrintLine,
-        new_questions: bool = True,
     ) -> "ActiveRun":
         """Plan the budget and return the run.
 
@@ -223,7 +221,6 @@ class ActiveRun:
             trials=trials,
             scorer=scorer,
             print_line=print_line,
-            new_questions=new_questions,
         )
 
     @cached_property
@@ -281,6 +278,7 @@ class ActiveRun:
     def _measured(self, name: str, candidate: Candidate) -> dict[str, Scored]:
         """A judge's judgements of each held-out split."""
         prepared, scored = self.prepared, {}
+        choices = candidate.prompt(self.judge.prompt).choices
         for split, items in prepared.labels.measured.items():
             self.evaluator.scores(candidate, items)
             scored[split] = Scored(
@@ -289,9 +287,7 @@ class ActiveRun:
                 level=prepared.level,
                 items=items,
                 judgements=tuple(
-                    each
-                    if candidate.threshold == 0.5 or not isinstance(each, Judgement)
-                    else each.at_threshold(candidate.threshold)
+                    each.rescored(choices, candidate.weights, candidate.threshold)
                     for each in self.evaluator.judgements(candidate, items)
                 ),
                 scale=prepared.subject.scale,

@@ -13,6 +13,7 @@ from judges.judge import Judge
 from judges.modules import demos_of, prompt_of, signature_of
 from judges.prompt import NOT_GIVEN, Prompt, Reasoning, Value, reasoning_of, with_reasoning
 from judges.protocol import Reply
+from judges.questions import number_of
 from judges.scoring import SamplingPlan, read_sample
 
 FORMS: tuple[Reasoning, ...] = get_args(Reasoning)
@@ -95,7 +96,7 @@ def test_what_a_template_asks_for_is_read_back(subject, form, reasons, data):
         2
     ]["content"]
     sample = read_sample(SamplingPlan(kind="one"), prompt, Reply(text=reply), names=(subject.name,))
-    assert sample.value == value
+    assert sample.value == number_of(value, prompt.answer.choices or ())
     if form == "none":
         assert sample.text is None
     else:
