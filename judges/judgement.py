@@ -70,10 +70,12 @@ class Judgement:
         if self.failure is not None:
             return self
         score, decided_by, rating = self.score, self.decided_by, self.rating
+        is_verdict = answer_range(choices[-1]) == (0, 1)
         if weights is not None and self.answers is not None:
             score = weights.score(self.answers)
-            decided_by = weights.decisive(self.answers, choices)
-        if answer_range(choices[-1]) == (0, 1):
+            turn = threshold if is_verdict else None
+            decided_by = weights.decisive(self.answers, choices, turn)
+        if is_verdict:
             if score < threshold:
                 score = score / threshold / 2
             else:

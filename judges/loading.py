@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct, ValidationError, convert
 
 from judges import frozen
 from judges.catalog import JUDGES, find
@@ -86,6 +86,10 @@ def read_subject(spec: str) -> Subject:
         raise DimensionError(f"{spec}: {one_line(error)}") from error
 
 
+EXAMPLE = (
+    "'questions: {states_deadline: does the reply say until when to ask}' or '{tone: {text: how "
+    "friendly it is, answers: [1, 3], anchors: {1: rude}}}'"
+)
 _Digit = Annotated[int, Meta(ge=0, le=9)]
 
 
@@ -97,7 +101,8 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
     anchors: dict[_Digit, str] = {}
 
     def question(self, name: str, default: tuple[Value, ...]) -> Question:
-        answers = tuple(self.answers) or default
+        answers = tuple(self.answers) or (*sorted(self.anchors)[:: len(self.anchors) - 1 or 1],)
+        answers = answers or default
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(f"question {name!r}: {TRUTH_VALUES}")
         if len(answers) == 2 and isinstance(answers[0], int) and isinstance(answers[1], int):
@@ -116,7 +121,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
     candidate: Word | None = None
     instruction: Text | None = None
     source: str = ""
-    questions: dict[Word, str | _Question] = {}
+    questions: object = {}
 
     def subject(self) -> Subject:
         subject = self._subject()
@@ -150,11 +155,20 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
         return Dimension(**entries, instruction=instruction, anchors=anchors, words=words)
 
     def _questions(self) -> tuple[Question, ...]:
+        if not isinstance(self.questions, dict):
+            raise DimensionError(f"questions are written as names with texts, as in {EXAMPLE}")
         default = LETTERS if self.candidate else ("yes", "no")
-        entries = {
-            n: _Question(text=q) if isinstance(q, str) else q for n, q in self.questions.items()
-        }
-        return tuple(entry.question(name, default) for name, entry in entries.items())
+        questions = []
+        for name, entry in self.questions.items():
+            try:
+                question = convert(entry if isinstance(entry, dict) else {"text": entry}, _Question)
+                questions.append(question.question(str(name), default))
+            except ValidationError as error:
+                raise DimensionError(
+                    f"question {str(name)[:64]!r}: {one_line(error)}; a question is a text, or has "
+                    f"the keys text, answers and anchors, as in {EXAMPLE}"
+                ) from error
+        return tuple(questions)
 
     def _words(self) -> tuple[str, str] | None:
         """The two words of a verdict, the good one first; None for a scale of numbers."""

@@ -127,13 +127,20 @@ class AnswerWeights:
         total = math.fsum(moves.values()) or 1.0
         return {name: move / total for name, move in moves.items()}
 
-    def decisive(self, answers: Mapping[str, float], choices: Sequence[Field]) -> str:
+    def decisive(
+        self, answers: Mapping[str, float], choices: Sequence[Field], threshold: float | None = None
+    ) -> str:
         """The answer that moved the score furthest to the side on which it lies: "tone = 1".
 
-        The side is the upper or the lower half of all scores that the weights can give.
+        The sides meet at `threshold`, by default halfway between the lowest and the highest score
+        that the weights can give. Each answer is compared with one as far up its own range.
         """
-        middles = {each.name: sum(answer_range(each)) / 2 for each in choices}
-        moves = self._moves(answers, middles)
+        lows = {each.name: answer_range(each)[0] for each in choices}
+        highs = {each.name: answer_range(each)[1] for each in choices}
+        lowest, highest = self.score(lows), self.score(highs)
+        share = 0.5 if threshold is None else (threshold - lowest) / (highest - lowest)
+        base = {name: low + share * (highs[name] - low) for name, low in lows.items()}
+        moves = self._moves(answers, base)
         side = 1.0 if math.fsum(moves.values()) >= 0 else -1.0
         name = max(moves, key=lambda name: side * moves[name])
         options = next(each.choices or () for each in choices if each.name == name)

@@ -80,6 +80,9 @@ def _about(judge: AnyJudge) -> list[str]:
     ]
     if subject.source:
         lines.append(f"source: {subject.source}")
+    if subject.questions and not provenance:
+        names = ", ".join(question.name for question in subject.questions)
+        lines.append(f"questions that tuning may ask: {names}")
     if isinstance(judge, Judge) and (plan := judge.plan) is not None:
         samples = f" of {plan.samples}" if plan.kind == "mean" else ""
         lines.append(f"frozen for {judge.lm}, plan {plan.kind}{samples}")
@@ -105,7 +108,7 @@ def _answers(judge: AnyJudge) -> list[dict[str, Any]]:
             "name": field.name,
             "text": field.description,
             "answers": [*(field.choices or ())],
-            "share": round(shares[field.name], 3),
+            "share": round(shares[field.name], 6),
             **losses.get(field.name, {}),
         }
         for field in judge.prompt.choices

@@ -115,7 +115,8 @@ def signature(rho: "Correlation", unit: str, n_systems: int) -> str:
 def miss_line(row: Mapping[str, Any]) -> str:
     """A miss in a line: the output's first words, what people wrote, what the judge wrote."""
     lead = f"{row['miss']} {short_name(row['id'], 16)}: "
-    said = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", row["reason"])]
+    judge = row["decided_by"] or row["reason"]
+    said = [("", row["output"]), ("people: ", row["comment"]), ("judge: ", judge)]
     said = [(who, " ".join(text.split())) for who, text in said if text and text.strip()]
     room = (WIDTH - len(lead) - 3 * (len(said) - 1)) // max(len(said), 1)
     return lead + " | ".join(

@@ -14,7 +14,7 @@ from optimize.search.evaluator import (
     SearchProblem,
     informative_documents,
 )
-from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
+from optimize.search.gate import GOES_ON, Finalist, ShipDecision, decide, out_of_budget
 from optimize.search.optimizer import (
     CrossFit,
     Exploration,
@@ -22,7 +22,7 @@ from optimize.search.optimizer import (
     Optimizer,
     find_optimizer,
 )
-from optimize.search.questions import ask_questions, asking_cost
+from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 
 SPENT = BudgetSpentError, SearchBudgetSpentError
@@ -61,17 +61,24 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
             if explorations[-1].cross_fit:
                 break
     budget.limit = limit
-    questions = None
+    questions, note = None, ""
     if not any(each.cross_fit for each in explorations):
         # The budget may have ended before a half was explored.
         nothing = Exploration(finalists=(), candidate_ids=())
-        with suppress(*SPENT):
+        try:
             questions = ask_questions(halves, [*explorations, nothing, nothing][:2])
+        except NotTestedError as error:
+            note = str(error)
+        except SPENT:
+            note = f"Questions were not tested: the limit does not reach for them. {GOES_ON}"
     ids = {name for each in explorations for name in each.candidate_ids}
     n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
     n_tried += len({each.candidate.id for each in questions.finalists}) if questions else 0
     fallback = _untested(explorations, finalists, n_tried)
     tuned, decision = decide(problem, finalists, n_tried, fallback, questions)
+    if note:
+        limit_reached = decision.limit_reached or (GOES_ON in note and not decision.ship)
+        decision = replace(decision, why=f"{decision.why} {note}", limit_reached=limit_reached)
     items = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dspy_judges.errors import JudgesError
 from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers, with_weights
@@ -36,6 +37,10 @@ MOST_OUTPUTS = 300
 # questions with the instruction of either half, then the useful ones. And the largest share of the
 # search's budget that is reserved for it.
 ASKING_COST, ASKING_SHARE = 4.5, 0.35
+
+
+class NotTestedError(JudgesError):
+    """Questions that the gate cannot decide about; the message is a sentence that says why."""
 
 
 def asking_cost(problem: SearchProblem, *, proposes: bool) -> float:
@@ -62,10 +67,11 @@ def ask_questions(
         explorations: What the optimizer found for each of them.
 
     Returns:
-        The test, or None if there is nothing to ask, no question is worth asking, the judge fails
-        on too many outputs where it asks them, or the limit cannot pay for them on test.
+        The test, or None if there is nothing to ask.
 
     Raises:
+        NotTestedError: No question is worth asking, the judge fails on too many outputs where it
+            asks them, or the limit cannot pay for them on test.
         SearchBudgetSpentError: Asking costs more than the budget has left.
     """
     problem, evaluator = halves[0], halves[0].evaluator
@@ -84,7 +90,8 @@ def ask_questions(
         evaluator.scores(asks_all, items)
         answers = labelled_answers(problem, asks_all, items)
         if not _useful(answers, problem):
-            return None
+            n_asked = len(asks_all.questions or ())
+            raise NotTestedError(f"None of {n_asked} questions adds to what the rating tells.")
         tested = np.isin(items.document_ids, part.documents)
         finalist = Finalist(
             candidate=asks_all,
@@ -94,13 +101,18 @@ def ask_questions(
         )
         finalist.record(half, "questions")
         if not finalist.is_reliable:
-            return None
+            judgements = evaluator.judgements(asks_all, items)
+            failures = [each.failure for each in judgements if each.failure]
+            share = len(failures) / len(judgements)
+            raise NotTestedError(
+                f"Questions were not tested: with them {share:.0%} of the judgements failed, as "
+                f"in: {failures[0]}."
+            )
         tests.append((finalist, answers))
     best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
     candidate = replace(best.candidate, questions=_useful(answers, problem))
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
-        problem.print_line("the questions are too dear: judging test with them exceeds the limit")
-        return None
+        raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
     evaluator.scores(candidate, items)
     candidate = with_weights(problem, candidate, items)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))

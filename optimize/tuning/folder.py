@@ -80,6 +80,8 @@ def run_config(prepared: PreparedRun) -> dict[str, Any]:
     """The content of config.json; the digest `prompt` tells one definition from another."""
     settings, labelled = prepared.settings, prepared.labels.labelled
     template = str(prepared.untuned_judge.template())
+    if prepared.subject.questions:
+        template += str(prepared.subject.questions)
     return {
         "command": "optimize.tune",
         "settings": msgspec.to_builtins(settings),

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
-from judges.catalog import candidate_questions
+from judges.catalog import JUDGES, candidate_questions
 from judges.client import BudgetSpentError, Model, ModelError, is_embedded
 from judges.dimension import Subject
 from judges.judge import Judge
@@ -106,6 +106,12 @@ def tune_in_folder(
             print_line(f"columns not read: {unread}")
         for note in labelled.notes:
             print_line(f"note: {note}")
+        is_own = prepared.subject.name not in JUDGES
+        if prepared.subject.questions and is_own and is_embedded(settings.lm):
+            print_line(
+                "note: the questions of the definition are not tried with the embedded model; name "
+                "a language model with --lm"
+            )
         return folder, run(prepared, folder, print_line, opened, stderr)
 
 
