@@ -7,13 +7,7 @@ from dataclasses import dataclass, replace
 from judges.client import BudgetSpentError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    Evaluator,
-    Goal,
-    SearchBudgetSpentError,
-    SearchProblem,
-    informative_documents,
-)
+from optimize.search.evaluator import SearchBudgetSpentError, SearchProblem, first_documents
 from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
 from optimize.search.optimizer import (
     CrossFit,
@@ -128,7 +122,12 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         if evaluator.cost(judge, calibration) <= evaluator.budget.remaining / 2:
             evaluator.scores(judge, calibration)
     dev = problem.labelled if cross_fit else problem.dev
-    part = affordable_documents(evaluator, judges, dev, goal)
+    part = first_documents(
+        dev,
+        goal,
+        evaluator.budget.remaining,
+        lambda items: sum(evaluator.cost(judge, items) for judge in judges),
+    )
     untuned = evaluator.scores(problem.untuned, part)
     _, untuned = at_threshold(problem, problem.untuned, untuned, part, cross_fit)
     finalists = []
@@ -171,17 +170,3 @@ def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     names = [name for name in problem.train.documents if name not in candidate.documents]
     items = problem.train.of_documents(names)
     return problem.evaluator.scored_items(candidate, items) or items
-
-
-def affordable_documents(
-    evaluator: Evaluator, judges: Sequence[Candidate], items: Items, goal: Goal
-) -> Items:
-    """The items of as many documents as the budget can score with all of these judges."""
-    affordable, remaining = [], evaluator.budget.remaining
-    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
-        part = items.of_documents([document])
-        remaining -= sum(evaluator.cost(judge, part) for judge in judges)
-        if remaining < 0:
-            break
-        affordable.append(document)
-    return items.of_documents(affordable)
