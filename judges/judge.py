@@ -136,16 +136,15 @@ class Judge(BaseJudge):
         self, rows: Iterable[Mapping[str, object]], client: "Client", *, seed: int = 0
     ) -> Generator[AnyJudgement, None, None]:
         self.check_origins()
-        plan = self.plan_for(client.model)
         asking = Asking(
-            self.subject,
-            self.prompt,
-            plan,
-            self.template(),
-            client,
-            seed=seed,
-            threshold=self.threshold,
+            subject=self.subject,
+            prompt=self.prompt,
+            plan=self.plan_for(client.model),
+            template=self.template(),
             weights=self.weights,
+            threshold=self.threshold,
+            client=client,
+            seed=seed,
         )
         return judge_rows(asking, rows)
 

@@ -7,6 +7,7 @@ import math
 import unicodedata
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, cast
@@ -85,34 +86,31 @@ def _synonyms(subject: Subject, name: str) -> list[str]:
     return list(SHARED) if len(subject.inputs) == 1 else []
 
 
+@dataclass(kw_only=True)
 class Asking:
     """The requests and the reading of replies that a judge needs for any row.
 
     Raises NoProbabilitiesError where the model cannot follow the judge's plan.
     """
 
-    def __init__(
-        self,
-        subject: Subject,
-        prompt: Prompt,
-        plan: SamplingPlan,
-        template: Sequence[Message],
-        client: "Client",
-        seed: int = 0,
-        threshold: float = 0.5,
-        weights: AnswerWeights | None = None,
-    ) -> None:
+    subject: Subject
+    prompt: Prompt
+    plan: SamplingPlan
+    template: Sequence[Message]
+    weights: AnswerWeights | None
+    threshold: float
+    client: "Client"
+    seed: int
+
+    def __post_init__(self) -> None:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
-        self.subject, self.client = subject, client
-        self.n_requests = len(BOTH) if isinstance(subject, Comparison) else 1
-        self._prompt, self._plan, self._template = prompt, plan, template
+        self.n_requests = len(BOTH) if isinstance(self.subject, Comparison) else 1
         # A mean draws all its samples from the same prompt, or it would mix two judges.
-        restate = None if plan.kind == "mean" else partial(restated, prompt)
-        sampling = sampling_of(plan, prompt, seed=seed, model=client.model)
+        restate = None if self.plan.kind == "mean" else partial(restated, self.prompt)
+        sampling = sampling_of(self.plan, self.prompt, seed=self.seed, model=self.client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
-        self._gives_probabilities, self._threshold = False, threshold
-        self._weights = weights
+        self._gives_probabilities = False
 
     def requests(self, texts: Mapping[str, str]) -> "list[Request]":
         """A request for each order in which the texts are shown."""
@@ -120,7 +118,7 @@ class Asking:
         if isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             orders.append({**texts, a: texts[b], b: texts[a]})
-        return [self._request(fill(self._template, order)) for order in orders]
+        return [self._request(fill(self.template, order)) for order in orders]
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""
@@ -130,14 +128,14 @@ class Asking:
         else:
             (response,) = responses
             failures = response.failures or ((response.error,) if response.error else ())
-            judgement = score_of(self._plan, cast(list[Sample], response.values), failures)
-        return judgement.rescored(self._prompt.choices, self._weights, self._threshold)
+            judgement = score_of(self.plan, cast(list[Sample], response.values), failures)
+        return judgement.rescored(self.prompt.choices, self.weights, self.threshold)
 
     def _accept(self, reply: Reply) -> Sample:
         """Read a reply; NoProbabilitiesError only while no reply has given any probabilities."""
         self._gives_probabilities = self._gives_probabilities or bool(reply.tokens)
         try:
-            return read_sample(self._plan, self._prompt, reply, names=(self.subject.name,))
+            return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))
         except NoProbabilitiesError as error:
             if self._gives_probabilities:  # only this reply lacks them
                 raise NoScoreError(str(error)) from error

@@ -18,13 +18,11 @@ from judges.dimension import (
     Dimension,
     DimensionError,
     Subject,
-    check_prompt,
-    untuned_prompt,
 )
 from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError
-from judges.prompt import LETTERS, NAME, Value, are_words, with_questions
+from judges.prompt import LETTERS, NAME, Value, are_words
 from judges.questions import Question
 
 DEFINITIONS = (".yaml", ".yml")
@@ -125,8 +123,7 @@ class _Definition(Struct, kw_only=True, forbid_unknown_fields=True):
 
     def subject(self) -> Subject:
         subject = self._subject()
-        prompt = with_questions(untuned_prompt(subject), [q.field for q in subject.questions])
-        check_prompt(subject, prompt)  # refuses names that would clash
+        Judge.of(subject, questions=subject.questions)  # refuses names that would clash
         return subject
 
     def _subject(self) -> Subject:

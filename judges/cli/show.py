@@ -60,7 +60,7 @@ def show_judge(args: argparse.Namespace) -> int:
         lines += textwrap.wrap(f"{about}:", 79)
     for each in answers:
         name = f"{each['name']} ({_range(each['answers'])})"
-        loss = f" (-{each['loss']:.3f})" if "loss" in each else ""
+        loss = f" ({-each['loss']:+.3f})" if "loss" in each else ""
         text = f"  {each['share']:4.0%}  {name}{loss}: {each['text']}"
         lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]

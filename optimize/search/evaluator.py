@@ -249,6 +249,19 @@ def informative_documents(items: Items, goal: Goal) -> tuple[str, ...]:
     return tuple(name for turn in turns for name in turn if name is not None)
 
 
+def first_documents(
+    items: Items, goal: Goal, limit: float, cost: Callable[[Items], float]
+) -> Items:
+    """The items of as many documents as the limit pays for, the most informative ones first."""
+    chosen: list[str] = []
+    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
+        limit -= cost(items.of_documents([document]))
+        if limit < 0:
+            break
+        chosen.append(document)
+    return items.of_documents(chosen)
+
+
 def objective(scores: Vector, items: Items, goal: Goal) -> float:
     """Spearman's rho at the level of the goal, or balanced accuracy; NaN where undefined.
 

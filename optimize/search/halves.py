@@ -3,18 +3,20 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from judges.client import BudgetSpentError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    Evaluator,
-    Goal,
-    SearchBudgetSpentError,
-    SearchProblem,
-    informative_documents,
+from optimize.search.evaluator import SearchBudgetSpentError, SearchProblem, first_documents
+from optimize.search.gate import (
+    GOES_ON,
+    Finalist,
+    QuestionTest,
+    ShipDecision,
+    decide,
+    out_of_budget,
 )
-from optimize.search.gate import GOES_ON, Finalist, ShipDecision, decide, out_of_budget
 from optimize.search.optimizer import (
     CrossFit,
     Exploration,
@@ -45,12 +47,37 @@ class SearchResult:
 
 def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     """Run the optimizer on each half of the labels, ask questions, and decide which judge ships."""
-    budget = problem.evaluator.budget
-    limit = budget.limit
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
-    explorations: list[Exploration] = []
+    explorations, finalists = _explore(optimizer, halves)
+    shows_all = any(each.cross_fit for each in explorations)
+    questions, note = (None, "") if shows_all else _ask(halves, explorations)
+    ids = {name for each in explorations for name in each.candidate_ids}
+    tested = [*chain(*finalists), *(questions.finalists if questions else ())]
+    n_tried = len(ids.union(each.candidate.id for each in tested))
+    fallback = _untested(explorations, finalists, n_tried)
+    tuned, decision = decide(problem, finalists, n_tried, fallback, questions)
+    if note:
+        limit_reached = decision.limit_reached or (GOES_ON in note and not decision.ship)
+        decision = replace(decision, why=f"{decision.why} {note}", limit_reached=limit_reached)
+    items = problem.labelled if shows_all else problem.train
+    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
+    return SearchResult(
+        tuned=untuned if tuned.id == untuned.id else tuned,
+        untuned=untuned,
+        decision=decision,
+        n_tried=n_tried,
+        last_rounds=[each.last_round for each in explorations if each.last_round],
+    )
+
+
+def _explore(
+    optimizer: Optimizer, halves: Sequence[SearchProblem]
+) -> tuple[list[Exploration], list[list[Finalist]]]:
+    """What the optimizer finds on each half, and the test of its finalists, until the limit."""
+    budget, explorations = halves[0].evaluator.budget, list[Exploration]()
     finalists: list[list[Finalist]] = []
-    reserve = asking_cost(problem, proposes=optimizer is find_optimizer("rank"))
+    limit = budget.limit
+    reserve = asking_cost(halves[0], proposes=optimizer is find_optimizer("rank"))
     with budget.reserving(reserve), suppress(*SPENT):
         most = budget.limit
         for half in halves:
@@ -61,33 +88,21 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
             if explorations[-1].cross_fit:
                 break
     budget.limit = limit
-    questions, note = None, ""
-    if not any(each.cross_fit for each in explorations):
-        # The budget may have ended before a half was explored.
-        nothing = Exploration(finalists=(), candidate_ids=())
-        try:
-            questions = ask_questions(halves, [*explorations, nothing, nothing][:2])
-        except NotTestedError as error:
-            note = str(error)
-        except SPENT:
-            note = f"Questions were not tested: the limit does not reach for them. {GOES_ON}"
-    ids = {name for each in explorations for name in each.candidate_ids}
-    n_tried = len(ids.union(each.candidate.id for half in finalists for each in half))
-    n_tried += len({each.candidate.id for each in questions.finalists}) if questions else 0
-    fallback = _untested(explorations, finalists, n_tried)
-    tuned, decision = decide(problem, finalists, n_tried, fallback, questions)
-    if note:
-        limit_reached = decision.limit_reached or (GOES_ON in note and not decision.ship)
-        decision = replace(decision, why=f"{decision.why} {note}", limit_reached=limit_reached)
-    items = problem.labelled if any(each.cross_fit for each in explorations) else problem.train
-    untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
-    return SearchResult(
-        tuned=untuned if tuned.id == untuned.id else tuned,
-        untuned=untuned,
-        decision=decision,
-        n_tried=n_tried,
-        last_rounds=[each.last_round for each in explorations if each.last_round],
-    )
+    return explorations, finalists
+
+
+def _ask(
+    halves: Sequence[SearchProblem], explorations: Sequence[Exploration]
+) -> tuple[QuestionTest | None, str]:
+    """The test of questions, or a sentence that says why there is none; "" if none can be asked."""
+    # The budget may have ended before a half was explored.
+    nothing = Exploration(finalists=(), candidate_ids=())
+    try:
+        return ask_questions(halves, [*explorations, nothing, nothing][: len(halves)]), ""
+    except NotTestedError as error:
+        return None, str(error)
+    except SPENT:
+        return None, f"Questions were not tested: the limit does not reach for them. {GOES_ON}"
 
 
 def _untested(
@@ -135,7 +150,12 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         if evaluator.cost(judge, calibration) <= evaluator.budget.remaining / 2:
             evaluator.scores(judge, calibration)
     dev = problem.labelled if cross_fit else problem.dev
-    part = affordable_documents(evaluator, judges, dev, goal)
+    part = first_documents(
+        dev,
+        goal,
+        evaluator.budget.remaining,
+        lambda items: sum(evaluator.cost(judge, items) for judge in judges),
+    )
     untuned = evaluator.scores(problem.untuned, part)
     _, untuned = at_threshold(problem, problem.untuned, untuned, part, cross_fit)
     finalists = []
@@ -178,17 +198,3 @@ def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:
     names = [name for name in problem.train.documents if name not in candidate.documents]
     items = problem.train.of_documents(names)
     return problem.evaluator.scored_items(candidate, items) or items
-
-
-def affordable_documents(
-    evaluator: Evaluator, judges: Sequence[Candidate], items: Items, goal: Goal
-) -> Items:
-    """The items of as many documents as the budget can score with all of these judges."""
-    affordable, remaining = [], evaluator.budget.remaining
-    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
-        part = items.of_documents([document])
-        remaining -= sum(evaluator.cost(judge, part) for judge in judges)
-        if remaining < 0:
-            break
-        affordable.append(document)
-    return items.of_documents(affordable)

@@ -21,7 +21,7 @@ from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import (
     Goal,
     SearchProblem,
-    informative_documents,
+    first_documents,
     objective,
 )
 from optimize.search.gate import Finalist, QuestionTest
@@ -93,11 +93,15 @@ def ask_questions(
             n_asked = len(asks_all.questions or ())
             raise NotTestedError(f"None of {n_asked} questions adds to what the rating tells.")
         tested = np.isin(items.document_ids, part.documents)
+        untuned = evaluator.scores(half.untuned, part)
+        if half.goal == "balanced":
+            rest = items.of_rows(np.flatnonzero(~tested))
+            untuned = verdicts(untuned, half.threshold(half.untuned, rest))
         finalist = Finalist(
             candidate=asks_all,
             items=part,
             scores=held_out_scores(answers, tested, problem)[tested],
-            untuned=_untuned_scores(half, items, part),
+            untuned=untuned,
         )
         finalist.record(half, "questions")
         if not finalist.is_reliable:
@@ -143,15 +147,8 @@ def _useful(answers: LabelledAnswers, problem: SearchProblem) -> tuple[Field, ..
 
 
 def _outputs(items: Items, goal: Goal) -> Items:
-    """The items to ask about: of the most informative documents first, up to a bound."""
-    documents: list[str] = []
-    n_outputs = 0
-    for document in dict.fromkeys((*informative_documents(items, goal), *items.documents)):
-        n_outputs += len(items.document_rows[document])
-        if documents and n_outputs > MOST_OUTPUTS:
-            break
-        documents.append(document)
-    return items.of_documents(documents)
+    """The items to ask about; all of them if a single document has more than the bound."""
+    return first_documents(items, goal, MOST_OUTPUTS, len) or items
 
 
 def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
@@ -169,15 +166,6 @@ def _with_questions(half: SearchProblem, exploration: Exploration) -> Candidate:
     leader = replace(next(leaders, half.untuned), demo_set=DemoSet())
     most = max(MOST_QUESTIONS, len(half.questions))
     return replace(leader, questions=tuple(bank.values())[:most])
-
-
-def _untuned_scores(half: SearchProblem, items: Items, part: Items) -> Vector:
-    """The untuned judge's scores of a part; of two values verdicts, by the rest's threshold."""
-    scores = half.evaluator.scores(half.untuned, part)
-    if half.goal != "balanced":
-        return scores
-    rest = items.of_documents(set(items.documents) - set(part.documents))
-    return verdicts(scores, half.threshold(half.untuned, rest))
 
 
 def losses(problem: SearchProblem, candidate: Candidate, items: Items) -> dict[str, float]:

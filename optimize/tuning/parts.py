@@ -115,7 +115,8 @@ def prepare(
         level = "dataset"
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
-    # A judge that could not be saved at the end is refused before anything is paid for.
+    # A judge that could not be asked, or saved at the end, is refused before anything is paid for.
+    Judge.of(subject, questions=subject.questions)
     origin = {"data": {"name": labelled.name, "sha256": labelled.sha256}, "seed": settings.seed}
     replace(untuned, plan=SamplingPlan(kind="one"), provenance=origin).dumps()
     return PreparedRun(

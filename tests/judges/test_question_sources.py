@@ -93,7 +93,10 @@ def test_a_comparisons_questions_are_answered_by_a_or_b(tmp_path: Path) -> None:
             BASE + "".join(f"  p{i}: t\n" for i in range(17)),
             "17 questions; a judge asks at most 16",
         ),
-        (BASE.replace("questions:\n", "questions: [a, b]"), "questions are written as names with texts"),
+        (
+            BASE.replace("questions:\n", "questions: [a, b]"),
+            "questions are written as names with texts",
+        ),
     ],
 )
 def test_a_bad_question_of_a_definition_is_one_clear_line(
