@@ -97,6 +97,21 @@ def answer_range(field: Field) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerShare:
+    """One of a judge's answers: to a question, or (the last) its own rating, verdict or choice.
+
+    `share` is its part of the weights, in [0, 1]. `loss` is by how much a tuned judge's figure on
+    the labels that teach would be lower without the question; None where it was not measured.
+    """
+
+    name: str
+    text: str
+    answers: Sequence[Value]
+    share: float
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerWeights:
     """A score as a sum of answers: `intercept` plus `slope * answer` over all answers.
 
@@ -126,6 +141,20 @@ class AnswerWeights:
         moves = self._moves(highest, lowest)
         total = math.fsum(moves.values()) or 1.0
         return {name: move / total for name, move in moves.items()}
+
+    def describe(self, choices: Sequence[Field], losses: Mapping[str, float]) -> list[AnswerShare]:
+        """What each answer is worth; `losses` are of the questions, by name."""
+        shares = self.shares(choices)
+        return [
+            AnswerShare(
+                name=each.name,
+                text=each.description,
+                answers=each.choices or (),
+                share=round(shares[each.name], 6),
+                loss=losses.get(each.name),
+            )
+            for each in choices
+        ]
 
     def decisive(self, answers: Mapping[str, float], choices: Sequence[Field]) -> str:
         """The answer that moved the score furthest to the side on which it lies: "tone = 1".

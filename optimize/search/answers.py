@@ -153,13 +153,3 @@ def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items)
     judgements = problem.evaluator.judgements(candidate, scored)
     prompt = candidate.prompt(problem.evaluator.untuned)
     return LabelledAnswers.of(prompt, scored, judgements, problem.goal)
-
-
-def with_weights(problem: SearchProblem, candidate: Candidate, items: Items) -> Candidate:
-    """The candidate with weights learned from those of the items that it has been scored on.
-
-    A candidate that asks no questions stays as it is.
-    """
-    if not candidate.questions:
-        return candidate
-    return replace(candidate, weights=labelled_answers(problem, candidate, items).weights())

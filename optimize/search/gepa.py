@@ -15,13 +15,13 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 
 from dspy_judges.errors import JudgesError
-from judges.client import BudgetSpentError, FatalModelError, Message, Request, Sampling
+from judges.client import FatalModelError, Message, Request, Sampling
 from judges.judgement import NoScoreError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
+    SPENT,
     Goal,
-    SearchBudgetSpentError,
     SearchProblem,
     informative_documents,
     objective,
@@ -42,7 +42,6 @@ PROPOSER_SEED = 10_000
 MOST_FRUITLESS = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
-SPENT = SearchBudgetSpentError, BudgetSpentError
 
 
 class Adapter:

@@ -15,7 +15,7 @@ import numpy as np
 
 from judges.prompt import Field
 from optimize.items import Items, Vector
-from optimize.search.answers import LabelledAnswers, labelled_answers, with_weights
+from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate, DemoSet
 from optimize.search.evaluator import (
     Goal,
@@ -106,7 +106,8 @@ def ask_questions(
         problem.print_line("the questions are too dear: judging test with them exceeds the limit")
         return None
     evaluator.scores(candidate, items)
-    candidate = with_weights(problem, candidate, items)
+    weights = labelled_answers(problem, candidate, items).weights()
+    candidate = replace(candidate, weights=weights)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(each for each, _ in tests))
 
