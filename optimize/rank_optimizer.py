@@ -515,10 +515,8 @@ class Program:
         scoring = scoring_of(compiled)
         if scoring is None and weights:
             # The program's labels in place of the search's numbers.
-            labels = {name: each.values for name, each in self.answers.items() if each.is_choice}
-            choices = [
-                replace(each, choices=labels.get(each.name, each.choices)) for each in self.choices
-            ]
+            pairs = zip(self.choices, self.answers.values(), strict=True)
+            choices = [replace(f, choices=a.values) if a.is_choice else f for f, a in pairs]
             scoring = Scoring(choices)
             compiled = ScoredProgram(compiled, scoring)
         if scoring and weights:

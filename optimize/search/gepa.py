@@ -19,13 +19,7 @@ from judges.client import FatalModelError, Message, Request, Sampling
 from judges.judgement import NoScoreError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    SPENT,
-    Goal,
-    SearchProblem,
-    informative_documents,
-    objective,
-)
+from optimize.search.evaluator import SPENT, Goal, SearchProblem, informative_documents, objective
 from optimize.search.lessons import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text

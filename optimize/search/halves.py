@@ -8,13 +8,7 @@ from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import SPENT, SearchProblem, first_documents
 from optimize.search.gate import Finalist, ShipDecision, decide, out_of_budget
-from optimize.search.optimizer import (
-    CrossFit,
-    Exploration,
-    LastRound,
-    Optimizer,
-    find_optimizer,
-)
+from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer, find_optimizer
 from optimize.search.questions import ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
 

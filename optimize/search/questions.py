@@ -4,8 +4,6 @@ All candidate questions are asked at once, of every labelled output. Each docume
 questions, weights and a threshold that the other documents teach. Questions that were written for
 labels of one half are tested on the other half, with the instruction that was found without it. So
 the gate can compare these scores with the untuned judge's as it does for every other change.
-
-What ships is a prompt with the useful questions alone, asked again, with weights from all labels.
 """
 
 from collections.abc import Sequence
@@ -17,12 +15,7 @@ from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.evaluator import (
-    Goal,
-    SearchProblem,
-    first_documents,
-    objective,
-)
+from optimize.search.evaluator import Goal, SearchProblem, first_documents, objective
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts
