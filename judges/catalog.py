@@ -16,7 +16,7 @@ import difflib
 from dataclasses import replace
 
 from judges.dimension import (
-    RESERVED_FOR_QUESTIONS,
+    RESERVED_QUESTION,
     Comparison,
     Dimension,
     Subject,
@@ -344,6 +344,6 @@ def candidate_questions(subject: Subject, most: int) -> tuple[Question, ...]:
     """
     questions: dict[str, Question] = {}
     for question in (*siblings(subject), *subject.questions):
-        if question.name not in RESERVED_FOR_QUESTIONS.union(subject.texts):
+        if question.name not in RESERVED_QUESTION.union(subject.texts):
             questions.setdefault(question.name, question)
     return tuple(questions.values())[:most]

@@ -32,7 +32,7 @@ RESERVED = frozenset(
     }
 )
 # A question has no name of a table's column, or of a prediction's field, beside the answers either.
-RESERVED_FOR_QUESTIONS = RESERVED | {"failure", "score"}
+RESERVED_QUESTION = RESERVED | {"failure", "score"}
 
 
 class DimensionError(JudgesError, ValueError):
@@ -236,7 +236,7 @@ def _questions_problem(subject: Subject, prompt: Prompt) -> str | None:
     if len(prompt.questions) > MAX_QUESTIONS:
         return f"{len(prompt.questions)} questions; a judge asks at most {MAX_QUESTIONS}"
     others = {field.name for field in prompt.fields if field not in prompt.questions}
-    others |= RESERVED_FOR_QUESTIONS
+    others |= RESERVED_QUESTION
     if taken := sorted({field.name for field in prompt.questions} & others):
         return f"a question may not be called {taken[0]!r}; that name is taken"
     if len({field.name for field in prompt.fields}) < len(prompt.fields):

@@ -59,13 +59,9 @@ class Judgement:
     ) -> "Judgement":
         """The judgement with the score that its answers have by these weights.
 
-        The score of a verdict is then moved so that `threshold` becomes .5. The order of scores
-        stays the same, and every reader of scores sees the same verdict.
-
-        Args:
-            choices: The fields that were answered, the judge's own answer last.
-            weights: What each answer is worth; None leaves the score as it is.
-            threshold: Of a verdict, the score from which on an output passes.
+        `choices` are the fields that were answered, the judge's own answer last. The score of a
+        verdict is then moved so that `threshold` becomes .5. The order of scores stays the same,
+        and every reader of scores sees the same verdict.
         """
         if self.failure is not None:
             return self

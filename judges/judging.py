@@ -221,12 +221,8 @@ def _preference(responses: "Sequence[Response]") -> Preference:
             failure = failure or f"shown as {sides}: {reason}"
             answers.append({})
     ab, ba = (next(reversed(each.values()), math.nan) for each in answers)
-    has_questions = failure is None and len(answers[0]) > 1
-    return Preference.of_orders(
-        ab,
-        -ba,
-        comparison=next(filter(None, comparisons), None),
-        failure=failure,
-        answers_ab=answers[0] if has_questions else None,
-        answers_ba=answers[1] if has_questions else None,
-    )
+    comparison = next(filter(None, comparisons), None)
+    if failure is not None or len(answers[0]) < 2:
+        return Preference.of_orders(ab, -ba, comparison=comparison, failure=failure)
+    both = {"answers_ab": answers[0], "answers_ba": answers[1]}
+    return Preference.of_orders(ab, -ba, comparison=comparison, **both)

@@ -12,13 +12,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 
 from judges import frozen
 from judges.catalog import JUDGES, find
-from judges.dimension import (
-    MAX_RATINGS,
-    Comparison,
-    Dimension,
-    DimensionError,
-    Subject,
-)
+from judges.dimension import MAX_RATINGS, Comparison, Dimension, DimensionError, Subject
 from judges.frozen import FrozenJudgeError, JudgeFile, Rating, Text, Word, one_line
 from judges.judge import Judge
 from judges.panel import AnyJudge, Panel, PanelError

@@ -10,8 +10,6 @@ from judges.prompt import LETTERS, NAME, Field, Value, are_words, rating_of
 # A longer list of questions costs more than its last ones are worth, and a stranger's file could
 # make every row dear.
 MAX_QUESTIONS, MAX_QUESTION_LENGTH = 16, 500
-# A rating of a question is one digit, so that it is one token.
-MAX_LEVELS = 10
 # Larger ones, of which no score stays on a scale, could overflow in a sum.
 MAX_SLOPE = 1e6
 # What rounding may add to a score beyond the ends of its scale.
@@ -67,18 +65,19 @@ class Question:
 def question_problem(field: Field) -> str | None:
     """Why a field of a prompt cannot be a question; None if it can."""
     choices = field.choices or ()
+    # One digit is one token.
     is_scale = all(type(choice) is int and 0 <= choice <= 9 for choice in choices)
     if not NAME.match(field.name):
         return "has no name of lower-case letters, digits and underscores"
     if not field.description.strip() or len(field.description) > MAX_QUESTION_LENGTH:
         return f"has a text of {len(field.description)} characters, not 1 to {MAX_QUESTION_LENGTH}"
-    if is_scale and 2 <= len(choices) <= MAX_LEVELS and list(choices) == sorted(set(choices)):
+    if is_scale and len(choices) >= 2 and list(choices) == sorted(set(choices)):
         return None
     if choices == LETTERS or (len(choices) == 2 and not is_scale and are_words(choices)):
         return None
     return (
-        f"has the answers {list(choices)}; they are two words, the good one first, or 2 to "
-        f"{MAX_LEVELS} ascending ratings from 0 to 9"
+        f"has the answers {list(choices)}; they are two words, the good one first, or 2 to 10 "
+        "ascending ratings from 0 to 9"
     )
 
 
@@ -94,6 +93,21 @@ def answer_range(field: Field) -> tuple[float, float]:
     choices = field.choices or ()
     numbers = [number_of(choice, choices) for choice in choices]
     return min(numbers), max(numbers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerShare:
+    """One of a judge's answers: to a question, or (the last) its own rating, verdict or choice.
+
+    `share` is its part of the weights, in [0, 1]. `loss` is by how much a tuned judge's figure on
+    the labels that teach would be lower without the question; None where it was not measured.
+    """
+
+    name: str
+    text: str
+    answers: Sequence[Value]
+    share: float
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +140,20 @@ class AnswerWeights:
         moves = self._moves(highest, lowest)
         total = math.fsum(moves.values()) or 1.0
         return {name: move / total for name, move in moves.items()}
+
+    def describe(self, choices: Sequence[Field], losses: Mapping[str, float]) -> list[AnswerShare]:
+        """What each answer is worth; `losses` are of the questions, by name."""
+        shares = self.shares(choices)
+        return [
+            AnswerShare(
+                name=each.name,
+                text=each.description,
+                answers=each.choices or (),
+                share=round(shares[each.name], 6),
+                loss=losses.get(each.name),
+            )
+            for each in choices
+        ]
 
     def decisive(
         self, answers: Mapping[str, float], choices: Sequence[Field], threshold: float | None = None

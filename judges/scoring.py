@@ -10,14 +10,7 @@ from typing import Literal
 
 from dspy_judges.errors import OptionError
 from judges.judgement import Judgement, NoScoreError
-from judges.prompt import (
-    Prompt,
-    Reasoning,
-    Value,
-    reasoning_of,
-    thinks_at_length,
-    words_of,
-)
+from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length, words_of
 from judges.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
 from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read

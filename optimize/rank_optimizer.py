@@ -214,15 +214,15 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, clients) as models:
                 with models.judge.account.spending_on(SEARCH):
-                    run = ActiveRun.start(
+                    run = ActiveRun(
                         prepared=prepared,
                         folder=folder,
                         models=models,
                         trials=trials,
                         scorer=program.scorer(models, settings),
                         print_line=print_line,
+                        new_questions=False,
                     )
-                    run = replace(run, new_questions=False)
                     result = run.search()
                 outcome = summarize(run, result, {}, time.monotonic() - start)
         compiled = student.deepcopy()
@@ -344,10 +344,6 @@ class Answer:
         meaning = " (1 = {}, 0 = {})".format(*self.values) if self.is_choice else ""
         description = f"{field.description}{meaning}"
         return replace(field, description=description, choices=self.scale(items))
-
-    def own_field(self, field: Field) -> Field:
-        """The search's field with the labels of the program as its choices."""
-        return replace(field, choices=self.values) if self.is_choice else field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -518,7 +514,10 @@ class Program:
             predictor.demos = [self._demo(demo) for demo in prompt.demos]
         scoring = scoring_of(compiled)
         if scoring is None and weights:
-            scoring = Scoring([self.answers[each.name].own_field(each) for each in prompt.choices])
+            # The program's labels in place of the search's numbers.
+            pairs = zip(self.choices, self.answers.values(), strict=True)
+            choices = [replace(f, choices=a.values) if a.is_choice else f for f, a in pairs]
+            scoring = Scoring(choices)
             compiled = ScoredProgram(compiled, scoring)
         if scoring and weights:
             # A margin has no intercept.

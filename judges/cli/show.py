@@ -5,6 +5,7 @@ import json
 import shutil
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from dspy_judges.errors import UsageError
@@ -15,7 +16,7 @@ from judges.judge import Judge
 from judges.loading import load
 from judges.panel import AnyJudge, Panel
 from judges.prompt import LETTERS, SLOT, Value
-from judges.questions import AnswerWeights
+from judges.questions import AnswerShare, AnswerWeights
 from judges.scoring import ONE, sampling_of
 from judges.terminal import print_error, print_output
 
@@ -49,19 +50,19 @@ def show_judge(args: argparse.Namespace) -> int:
     if args.json:
         record = {**_entry(judge.subject), "provenance": judge.provenance, "messages": prompts}
         if answers:
-            record["questions"] = answers[:-1]
+            entries = map(asdict, answers[:-1])
+            record["questions"] = [{n: v for n, v in e.items() if v is not None} for e in entries]
         print(json.dumps(record, indent=1))
         return 0
     lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
     if answers:
         about = "answers, with the share of each in the score"
-        if any("loss" in each for each in answers):
+        if any(each.loss for each in answers):
             about += ", and what the judge's figure would lose without it"
         lines += textwrap.wrap(f"{about}:", 79)
     for each in answers:
-        name = f"{each['name']} ({_range(each['answers'])})"
-        loss = f" ({-each['loss']:+.3f})" if "loss" in each else ""
-        text = f"  {each['share']:4.0%}  {name}{loss}: {each['text']}"
+        loss = f" ({-each.loss:+.3f})" if each.loss else ""
+        text = f"  {each.share:4.0%}  {each.name} ({_range(each.answers)}){loss}: {each.text}"
         lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
@@ -95,24 +96,14 @@ def _about(judge: AnyJudge) -> list[str]:
     return lines
 
 
-def _answers(judge: AnyJudge) -> list[dict[str, Any]]:
+def _answers(judge: AnyJudge) -> list[AnswerShare]:
     """The questions of a judge, and then its own answer; empty for a judge that asks none."""
     if not isinstance(judge, Judge) or not judge.prompt.questions:
         return []
     own = AnswerWeights(intercept=0.0, slopes={judge.prompt.answer.name: 1.0})
-    shares = (judge.weights or own).shares(judge.prompt.choices)
     tuned: Any = (judge.provenance or {}).get("answers", ())
-    losses = {each["name"]: {"loss": each["loss"]} for each in tuned if each.get("loss")}
-    return [
-        {
-            "name": field.name,
-            "text": field.description,
-            "answers": [*(field.choices or ())],
-            "share": round(shares[field.name], 6),
-            **losses.get(field.name, {}),
-        }
-        for field in judge.prompt.choices
-    ]
+    losses = {each["name"]: each["loss"] for each in tuned if each.get("loss")}
+    return (judge.weights or own).describe(judge.prompt.choices, losses)
 
 
 def _entry(subject: Subject) -> dict[str, object]:

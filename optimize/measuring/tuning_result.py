@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from judges.prompt import Value
+from judges.questions import AnswerShare
 from optimize.figures.as_json import FLAT, fields_json, figure_json, to_json
 from optimize.items import DataCounts
 from optimize.measuring.scorecard import Scorecard
@@ -43,21 +43,6 @@ class SplitResult:
     def objective_gain(self) -> Figure:
         """The gain in the figure that the judge was tuned for."""
         return self.balanced_gain or self.gain
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerShare:
-    """One of the tuned judge's answers: to a question of its own, or (the last) its rating.
-
-    `share` is its part of the weights, in [0, 1]. `loss` is by how much the judge's figure on the
-    labels that teach would be lower without the question; None for the rating.
-    """
-
-    name: str
-    text: str
-    answers: Sequence[Value]
-    share: float
-    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,10 +65,6 @@ class LabelledAnswers:
             fields=prompt.choices,
         )
 
-    @property
-    def compares(self) -> bool:
-        return self.fields[-1].choices == LETTERS
-
     def weights(self) -> AnswerWeights:
         """The weights that these rows teach.
 
@@ -80,21 +76,20 @@ class LabelledAnswers:
         lowest, highest = low[-1], high[-1]
         # The sum of answers put on the answer's scale, from end to end.
         slopes *= (highest - lowest) / float(slopes @ (high - low))
-        shift = 0.0 if self.compares else lowest - float(slopes @ low)
+        compares = self.fields[-1].choices == LETTERS
+        shift = 0.0 if compares else lowest - float(slopes @ low)
         scores, human = shift + self.answers[known] @ slopes, self.human[known]
         line, intercept = 1.0, 0.0
         if human.size and (spread := float(scores.std())):
             line = min(1.0, max(SMALLEST_SLOPE, float(human.std()) / spread))
-        if human.size and not self.compares:
-            # Beyond these bounds a score could leave the scale.
+        if human.size and not compares:
             start = float(human.mean()) - line * float(scores.mean())
+            # Beyond these bounds a score could leave the scale.
             start = min(max(start, lowest * (1 - line)), highest * (1 - line))
-            intercept = start + line * shift
-        names = [field.name for field in self.fields]
-        pairs = zip(names, (line * slopes).tolist(), strict=True)
-        return AnswerWeights(
-            intercept=float(intercept), slopes={name: slope for name, slope in pairs if slope > 0}
-        )
+            intercept = float(start + line * shift)
+        pairs = zip(self.fields, (line * slopes).tolist(), strict=True)
+        by_name = {field.name: slope for field, slope in pairs if slope > 0}
+        return AnswerWeights(intercept=intercept, slopes=by_name)
 
     def _slopes(self, rows: Mask) -> Vector:
         """The slope of each answer, up to a common factor; that of the answer alone at least."""
@@ -103,7 +98,7 @@ class LabelledAnswers:
         answers, human, group = self.answers[rows], self.human[rows], self.group[rows]
         if not len(human):
             return own
-        if not self.compares:
+        if self.fields[-1].choices != LETTERS:
             both = centred(np.column_stack([answers, human]), group)
             answers, human = both[:, :-1], both[:, -1]
         spread = np.sqrt((answers**2).mean(axis=0))
@@ -153,13 +148,3 @@ def labelled_answers(problem: SearchProblem, candidate: Candidate, items: Items)
     judgements = problem.evaluator.judgements(candidate, scored)
     prompt = candidate.prompt(problem.evaluator.untuned)
     return LabelledAnswers.of(prompt, scored, judgements, problem.goal)
-
-
-def with_weights(problem: SearchProblem, candidate: Candidate, items: Items) -> Candidate:
-    """The candidate with weights learned from those of the items that it has been scored on.
-
-    A candidate that asks no questions stays as it is.
-    """
-    if not candidate.questions:
-        return candidate
-    return replace(candidate, weights=labelled_answers(problem, candidate, items).weights())

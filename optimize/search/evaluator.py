@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dspy_judges.errors import JudgesError
-from judges.client import CHARACTERS_PER_TOKEN, Client, Price
+from judges.client import CHARACTERS_PER_TOKEN, BudgetSpentError, Client, Price
 from judges.client.prices import FREE
 from judges.judgement import AnyJudgement, Preference
 from judges.prompt import Field, Prompt, Reasoning
@@ -67,6 +67,10 @@ JudgeItems = Callable[[Prompt, Sequence[Item]], Iterable[ItemJudgement]]
 
 class SearchBudgetSpentError(JudgesError):
     """The next step of the search costs more than its budget has left."""
+
+
+# What ends a search: its own budget, or that of the models.
+SPENT = SearchBudgetSpentError, BudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

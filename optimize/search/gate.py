@@ -7,9 +7,8 @@ that a search finds are no better than the untuned one, swapping the two judges 
 likely to raise the gain as to lower it. The test rests on that (`optimize.statistics.intervals`).
 
 There is one test, of the mean gain of the finalists of both halves: the mean is more certain than
-the gain of any one finalist, and since none is chosen, no correction is needed. Judges that ask
-questions are a second kind, with a mean of their own. The test is then of the larger of the two
-means, and each swap of judges gives the larger mean of that swap. Test labels take no part.
+the gain of any one finalist, and none is chosen. Judges that ask questions are a second kind of
+change. The larger of both kinds' means is then compared with the larger mean of each swap.
 """
 
 import math
@@ -41,7 +40,6 @@ GAIN_FOR_COST = 0.02
 # of one rate the other has to rise.
 CLEARLY, RISE_FOR_FALL = 0.05, 1.5
 UNTUNED = "Shipped: the untuned judge."
-GOES_ON = "The same command again with a larger limit goes on from there."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +132,7 @@ def decide(
     finalist with a gain that is worth most for its cost. It ships only if its gain over the untuned
     judge is worth its cost as well, because every later row pays for it again.
     """
-    finalists = _reliable(halves)
+    finalists = [[each for each in half if each.is_reliable] for half in halves]
     asking = [[each] for each in questions.finalists] if questions else []
     if asking and (fallback or not any(finalists)):
         # Questions have been tested, whatever became of other candidates.
@@ -149,7 +147,7 @@ def decide(
     if questions and decision.gain and kinds[decision.gain.kind] is asking:
         tuned, tested = questions.candidate, list(chain(*asking))
     else:
-        tuned = _worth_most(problem, list(chain(*finalists)))
+        tuned = worth_most(problem, list(chain(*finalists)))
         tested = [each for each in chain(*finalists) if each.candidate.id == tuned.id]
     decision = _weigh(problem, decision, tuned, tested)
     if gain := decision.gain:
@@ -162,21 +160,6 @@ def decide(
             ship=decision.ship,
         )
     return tuned, decision
-
-
-def _reliable(halves: Sequence[Sequence[Finalist]]) -> list[list[Finalist]]:
-    return [[each for each in half if each.is_reliable] for half in halves]
-
-
-def _worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
-    """The candidate that is worth most for its cost, among those that gain if any does."""
-    candidates = {each.candidate.id: each.candidate for each in finalists}
-    gains = {
-        name: mean_gain([each for each in finalists if each.candidate.id == name], problem.goal)
-        for name in candidates
-    }
-    gainers = [candidate for name, candidate in candidates.items() if gains[name] > 0]
-    return worth_most(problem, gainers or list(candidates.values()))
 
 
 def _weigh(
@@ -212,21 +195,18 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
     )
     known = ~np.isnan(tuned) & ~np.isnan(untuned)
     changes: Vector = (tuned == human).astype(float) - (untuned == human)
-    rates = {
-        word: changes[known & (human == label)] for word, label in (("fails", 0), ("passes", 1))
-    }
-    for word, other in (("fails", "passes"), ("passes", "fails")):
-        n_worse, n_better = int((rates[word] < 0).sum()), int((rates[word] > 0).sum())
-        if not (n_worse > n_better and rates[other].size):
+    for label, word, other in ((0, "fails", "passes"), (1, "passes", "fails")):
+        own, others = changes[known & (human == label)], changes[known & (human != label)]
+        n_worse, n_better = int((own < 0).sum()), int((own > 0).sum())
+        if n_worse <= n_better or not others.size:
             continue
-        fall, rise = -rates[word].mean(), rates[other].mean()
         test = binomtest(n_worse, n_worse + n_better, alternative="greater")
-        if test.pvalue < CLEARLY and rise < RISE_FOR_FALL * fall:
+        if test.pvalue < CLEARLY and others.mean() < -RISE_FOR_FALL * own.mean():
             why = (
-                f"{UNTUNED} Tuning passed the test, but of {rates[word].size} {word} the tuned "
-                f"judge gets {n_worse} wrong that the untuned judge gets right, and {n_better} "
-                f"the other way round. For that the {other} would have to gain "
-                f"{RISE_FOR_FALL:g} times what the {word} lose. --ship tuned ships it all the same."
+                f"{UNTUNED} Tuning passed the test, but of {own.size} {word} the tuned judge gets "
+                f"{n_worse} wrong that the untuned judge gets right, and {n_better} the other way "
+                f"round. For that the {other} would have to gain {RISE_FOR_FALL:g} times what the "
+                f"{word} lose. --ship tuned ships it all the same."
             )
             return replace(decision, ship=False, why=why)
     return decision
@@ -286,12 +266,19 @@ def figure_of(goal: Goal) -> str:
     return "balanced accuracy" if goal == "balanced" else f"{goal}-level rho"
 
 
-def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candidate:
+def worth_most(problem: SearchProblem, finalists: Sequence[Finalist]) -> Candidate:
     """The candidate whose figure less its cost is the highest (see `GAIN_FOR_COST`).
 
-    Two candidates are compared on all items that both have scored and neither shows.
+    It is one of those that gain, if any does. Two candidates are compared on all items that both
+    have scored and neither shows.
     """
     evaluator = problem.evaluator
+    by_candidate: dict[str, list[Finalist]] = {}
+    for each in finalists:
+        by_candidate.setdefault(each.candidate.id, []).append(each)
+    tests = by_candidate.values()
+    gainers = [test for test in tests if mean_gain(test, problem.goal) > 0]
+    best, *others = (test[-1].candidate for test in gainers or tests)
 
     def is_worth_more(one: Candidate, other: Candidate) -> bool:
         items = evaluator.scored_items(one, evaluator.scored_items(other, problem.labelled))
@@ -305,8 +292,7 @@ def worth_most(problem: SearchProblem, candidates: Sequence[Candidate]) -> Candi
         cost = GAIN_FOR_COST * dearer / evaluator.item_cost(problem.untuned)
         return contrast(scores[0], scores[1], items, problem.goal).value > cost
 
-    best = candidates[0]
-    for candidate in candidates[1:]:
+    for candidate in others:
         if is_worth_more(candidate, best):
             best = candidate
     return best
@@ -324,7 +310,8 @@ def _no_finalist(halves: Sequence[Sequence[Finalist]], n_tried: int) -> str:
 
 def out_of_budget(why: str) -> ShipDecision:
     """The decision if the limit was reached before the finalists could be tested."""
-    return ShipDecision(ship=False, why=f"{UNTUNED} {why} {GOES_ON}", limit_reached=True)
+    why = f"{UNTUNED} {why} The same command again with a larger limit goes on from there."
+    return ShipDecision(ship=False, why=why, limit_reached=True)
 
 
 def untuned_reason(decision: ShipDecision) -> str:

@@ -15,17 +15,11 @@ import numpy as np
 from gepa.core.adapter import EvaluationBatch
 
 from dspy_judges.errors import JudgesError
-from judges.client import BudgetSpentError, FatalModelError, Message, Request, Sampling
+from judges.client import FatalModelError, Message, Request, Sampling
 from judges.judgement import NoScoreError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import (
-    Goal,
-    SearchBudgetSpentError,
-    SearchProblem,
-    informative_documents,
-    objective,
-)
+from optimize.search.evaluator import SPENT, Goal, SearchProblem, informative_documents, objective
 from optimize.search.lessons import JudgedItems
 from optimize.search.optimizer import N_FINALISTS, Exploration
 from optimize.search.proposer import REPLY_TOKENS, read_instruction, whole_text
@@ -42,7 +36,6 @@ PROPOSER_SEED = 10_000
 MOST_FRUITLESS = 25
 # The name of the only text that GEPA tunes.
 INSTRUCTION = "instruction"
-SPENT = SearchBudgetSpentError, BudgetSpentError
 
 
 class Adapter:

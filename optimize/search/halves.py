@@ -5,29 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from judges.client import BudgetSpentError
 from optimize.items import Items, Vector
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import SearchBudgetSpentError, SearchProblem, first_documents
-from optimize.search.gate import (
-    GOES_ON,
-    Finalist,
-    QuestionTest,
-    ShipDecision,
-    decide,
-    out_of_budget,
-)
-from optimize.search.optimizer import (
-    CrossFit,
-    Exploration,
-    LastRound,
-    Optimizer,
-    find_optimizer,
-)
+from optimize.search.evaluator import SPENT, SearchProblem, first_documents
+from optimize.search.gate import Finalist, QuestionTest, ShipDecision, decide, out_of_budget
+from optimize.search.optimizer import CrossFit, Exploration, LastRound, Optimizer, find_optimizer
 from optimize.search.questions import NotTestedError, ask_questions, asking_cost
 from optimize.statistics.balanced import best_threshold, verdicts
-
-SPENT = BudgetSpentError, SearchBudgetSpentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +41,7 @@ def search_halves(optimizer: Optimizer, problem: SearchProblem) -> SearchResult:
     fallback = _untested(explorations, finalists, n_tried)
     tuned, decision = decide(problem, finalists, n_tried, fallback, questions)
     if note:
-        limit_reached = decision.limit_reached or (GOES_ON in note and not decision.ship)
-        decision = replace(decision, why=f"{decision.why} {note}", limit_reached=limit_reached)
+        decision = replace(decision, why=f"{decision.why} {note}")
     items = problem.labelled if shows_all else problem.train
     untuned = replace(problem.untuned, threshold=problem.threshold(problem.untuned, items))
     return SearchResult(
@@ -102,7 +85,7 @@ def _ask(
     except NotTestedError as error:
         return None, str(error)
     except SPENT:
-        return None, f"Questions were not tested: the limit does not reach for them. {GOES_ON}"
+        return None, "Questions were not tested: the limit does not reach for them."
 
 
 def _untested(
@@ -156,39 +139,34 @@ def score_finalists(problem: SearchProblem, exploration: Exploration) -> list[Fi
         evaluator.budget.remaining,
         lambda items: sum(evaluator.cost(judge, items) for judge in judges),
     )
-    untuned = evaluator.scores(problem.untuned, part)
-    _, untuned = at_threshold(problem, problem.untuned, untuned, part, cross_fit)
+    _, untuned = _judged(problem, problem.untuned, part, cross_fit)
     finalists = []
-    for candidate in affordable:
-        if cross_fit:
-            scores = cross_fit.scores(evaluator, candidate, part)
-        else:
-            scores = evaluator.scores(candidate, part)
-        candidate, scores = at_threshold(problem, candidate, scores, part, cross_fit)
+    for each in affordable:
+        candidate, scores = _judged(problem, each, part, cross_fit)
         finalist = Finalist(candidate=candidate, items=part, scores=scores, untuned=untuned)
         finalists.append(finalist)
         finalist.record(problem, "dev")
     return finalists
 
 
-def at_threshold(
-    problem: SearchProblem,
-    candidate: Candidate,
-    scores: Vector,
-    items: Items,
-    cross_fit: CrossFit | None,
+def _judged(
+    problem: SearchProblem, judge: Candidate, items: Items, cross_fit: CrossFit | None
 ) -> tuple[Candidate, Vector]:
-    """The candidate with its threshold, and its verdicts; both unchanged for other goals.
+    """The judge with its threshold, and its scores of the items; of two values its verdicts.
 
-    The threshold is never learned on the items themselves, or on documents that the prompt shows.
+    A threshold is never learned on the items themselves, or on documents that the prompt shows.
     """
+    if cross_fit and judge.demo_set.demos:
+        scores = cross_fit.scores(problem.evaluator, judge, items)
+    else:
+        scores = problem.evaluator.scores(judge, items)
     if problem.goal != "balanced":
-        return candidate, scores
+        return judge, scores
     if cross_fit:
         threshold = best_threshold(scores, items.human)
-        return replace(candidate, threshold=threshold), cross_fit.verdicts(scores, items)
-    threshold = problem.threshold(candidate, calibration_items(problem, candidate))
-    return replace(candidate, threshold=threshold), verdicts(scores, threshold)
+        return replace(judge, threshold=threshold), cross_fit.verdicts(scores, items)
+    threshold = problem.threshold(judge, calibration_items(problem, judge))
+    return replace(judge, threshold=threshold), verdicts(scores, threshold)
 
 
 def calibration_items(problem: SearchProblem, candidate: Candidate) -> Items:

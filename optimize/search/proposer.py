@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from judges.client import BudgetSpentError, Client, Message, Reply, Request, Response, Sampling
-from judges.dimension import RESERVED_FOR_QUESTIONS
+from judges.dimension import RESERVED_QUESTION
 from judges.judgement import NoScoreError
 from judges.prompt import (
     FIELD_HEADER,
@@ -253,7 +253,7 @@ class Proposer:
     def _keep_questions(self, reply: str) -> None:
         """Keep the questions of a reply that may be asked; lines of another form are skipped."""
         names = (field.name for field in self._problem.evaluator.untuned.fields)
-        taken = RESERVED_FOR_QUESTIONS.union(names)
+        taken = RESERVED_QUESTION.union(names)
         lines = _sections_of(_without_thoughts(reply)).get(QUESTIONS, "").splitlines()
         for match in filter(None, map(_QUESTION.match, lines[:N_QUESTIONS])):
             name = re.sub(r"\W+", "_", match["name"].strip().lower())

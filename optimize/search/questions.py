@@ -4,8 +4,6 @@ All candidate questions are asked at once, of every labelled output. Each docume
 questions, weights and a threshold that the other documents teach. Questions that were written for
 labels of one half are tested on the other half, with the instruction that was found without it. So
 the gate can compare these scores with the untuned judge's as it does for every other change.
-
-What ships is a prompt with the useful questions alone, asked again, with weights from all labels.
 """
 
 from collections.abc import Sequence
@@ -16,14 +14,9 @@ import numpy as np
 from dspy_judges.errors import JudgesError
 from judges.prompt import Field
 from optimize.items import Items, Vector
-from optimize.search.answers import LabelledAnswers, labelled_answers, with_weights
+from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.evaluator import (
-    Goal,
-    SearchProblem,
-    first_documents,
-    objective,
-)
+from optimize.search.evaluator import Goal, SearchProblem, first_documents, objective
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts
@@ -118,7 +111,8 @@ def ask_questions(
     if evaluator.item_cost(candidate) > problem.options.max_item_cost:
         raise NotTestedError("Questions were not tested: the limit does not pay for them on test.")
     evaluator.scores(candidate, items)
-    candidate = with_weights(problem, candidate, items)
+    weights = labelled_answers(problem, candidate, items).weights()
+    candidate = replace(candidate, weights=weights)
     candidate = replace(candidate, threshold=problem.threshold(candidate, items))
     return QuestionTest(candidate=candidate, finalists=tuple(each for each, _ in tests))
 

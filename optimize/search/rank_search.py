@@ -21,14 +21,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
-from judges.client import BudgetSpentError
 from judges.prompt import LETTERS, Reasoning
 from optimize.items import Items
 from optimize.search.candidates import Candidate, DemoSet, draw_demo_set, nearest_choice
 from optimize.search.evaluator import (
     MAX_RACE_DOCUMENTS,
+    SPENT,
     Evaluator,
-    SearchBudgetSpentError,
     SearchProblem,
     contrast,
     informative_documents,
@@ -220,9 +219,9 @@ class RankSearch:
         self.max_dev_cost = DEV_SHARE * problem.evaluator.budget.remaining
 
     def explore(self) -> Exploration:
-        with suppress(BudgetSpentError, SearchBudgetSpentError):
+        with suppress(*SPENT):
             self._run_rounds()
-        with suppress(BudgetSpentError, SearchBudgetSpentError):
+        with suppress(*SPENT):
             self._measure_leaders()
         return Exploration(
             finalists=self._finalists(),

@@ -31,7 +31,6 @@ from optimize.measuring.injection import ATTACKS, OUTPUTS_PROBED
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
     MAX_RACE_DOCUMENTS,
-    Goal,
     JudgeItems,
     Pricing,
     SearchBudget,
@@ -179,8 +178,7 @@ class RunBudget:
     def chance(self) -> str:
         """The chance that a gain ships with these labels, and how many labels make it likely."""
         prepared, labels = self.prepared, self.prepared.labels
-        goal: Goal = "balanced" if prepared.objective == "balanced" else prepared.level
-        risk = prepared.settings.risk
+        goal, risk = prepared.goal, prepared.settings.risk
         return chance_of_gain(labels.everything, labels.learned, goal=goal, risk=risk)[0]
 
     def to_json(self) -> dict[str, Any]:

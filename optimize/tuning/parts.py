@@ -24,6 +24,7 @@ from optimize.inputs.labelled import (
     words_of,
 )
 from optimize.items import Items, choose_level, is_two_valued, items_of
+from optimize.search.evaluator import Goal
 from optimize.statistics.correlations import Level
 from optimize.tuning.settings import Objective, Settings, on_scale
 
@@ -67,6 +68,11 @@ class PreparedRun:
     level: Level
     untuned_judge: Judge
     objective: Objective = "spearman"
+
+    @property
+    def goal(self) -> Goal:
+        """What the search maximises."""
+        return "balanced" if self.objective == "balanced" else self.level
 
 
 def prepare(

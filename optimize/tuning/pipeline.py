@@ -17,7 +17,7 @@ from judges.dimension import Subject
 from judges.judge import Judge
 from judges.labels.readers import is_constructed
 from judges.prompt import Field
-from judges.questions import MAX_QUESTIONS
+from judges.questions import MAX_QUESTIONS, AnswerShare
 from judges.tables.atomic_write import write_atomically
 from judges.tables.in_memory import Rows, as_json_lines, rows_in_memory
 from judges.terminal import Progress
@@ -28,7 +28,7 @@ from optimize.items import DataCounts, n_tied_of, tuned_keys
 from optimize.measuring.injection import Probes, probe
 from optimize.measuring.scorecard import PeopleFigures, Scorecard, scale_figures
 from optimize.measuring.scored import Scored, labelled_in_order
-from optimize.measuring.tuning_result import AnswerShare, JudgeName, SplitResult, TuningResult
+from optimize.measuring.tuning_result import JudgeName, SplitResult, TuningResult
 from optimize.search.candidates import Candidate
 from optimize.search.evaluator import (
     ITEMS_MEASURED,
@@ -37,7 +37,7 @@ from optimize.search.evaluator import (
     SearchBudget,
     SearchProblem,
 )
-from optimize.search.gate import ship_anyway, untuned_reason
+from optimize.search.gate import figure_of, ship_anyway, untuned_reason
 from optimize.search.halves import SearchResult, search_halves
 from optimize.search.optimizer import LastRound, find_optimizer
 from optimize.search.questions import losses
@@ -99,9 +99,7 @@ def tune_in_folder(
             write_atomically(folder / LABELS, content, overwrite=True)
         write_json(folder / SPLITS, prepared.labels.split)
         n_outputs = len(prepared.labels.everything)
-        balanced = prepared.objective == "balanced"
-        objective = "balanced accuracy" if balanced else f"{prepared.level}-level rho"
-        print_line(f"{folder}: {objective}, {n_outputs} outputs")
+        print_line(f"{folder}: {figure_of(prepared.goal)}, {n_outputs} outputs")
         if unread := ", ".join(labelled.reading.unread):
             print_line(f"columns not read: {unread}")
         for note in labelled.notes:
@@ -129,7 +127,7 @@ def run(
         _progress(prepared, models, stderr) as step,
     ):
         with models.judge.account.spending_on(SEARCH):
-            active = ActiveRun.start(
+            active = ActiveRun(
                 prepared=prepared,
                 folder=folder,
                 models=models,
@@ -181,7 +179,6 @@ class ActiveRun:
     prepared: PreparedRun
     folder: Path
     models: RunModels
-    budget: RunBudget
     trials: Trials
     scorer: JudgeItems
     print_line: PrintLine
@@ -192,42 +189,26 @@ class ActiveRun:
         """The untuned judge."""
         return self.prepared.untuned_judge
 
-    @classmethod
-    def start(
-        cls,
-        *,
-        prepared: PreparedRun,
-        folder: Path,
-        models: RunModels,
-        trials: Trials,
-        scorer: JudgeItems,
-        print_line: PrintLine,
-    ) -> "ActiveRun":
-        """Plan the budget and return the run.
+    @cached_property
+    def budget(self) -> RunBudget:
+        """The plan of what the run spends.
 
         A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what
         these take, and is printed. Free judgements need no plan.
         """
+        prepared, models = self.prepared, self.models
         native_n = models.judge.model.native_n
         budget = plan_budget(prepared, native_n=native_n)
         if budget.search.unit != "calls":
             began = time.monotonic()
-            tokens = measured_tokens(scorer, prepared.untuned_judge.prompt, prepared.labels.train)
+            tokens = measured_tokens(self.scorer, self.judge.prompt, prepared.labels.train)
             waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
             seconds = (time.monotonic() - began) / waves
             budget = plan_budget(prepared, tokens, native_n, seconds)
-            print_line(budget.heading())
+            self.print_line(budget.heading())
         budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.reservation(cost))
         budget.search.set_aside(0)
-        return cls(
-            prepared=prepared,
-            folder=folder,
-            models=models,
-            budget=budget,
-            trials=trials,
-            scorer=scorer,
-            print_line=print_line,
-        )
+        return budget
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -250,7 +231,7 @@ class ActiveRun:
             new_questions=self.new_questions,
             train=prepared.labels.train,
             dev=prepared.labels.dev,
-            goal="balanced" if prepared.objective == "balanced" else prepared.level,
+            goal=prepared.goal,
             options=self.budget.options,
             record_trial=self.trials.record,
             print_line=self.print_line,
@@ -403,21 +384,10 @@ def summarize(
 
 def _answers(run: ActiveRun, candidate: Candidate) -> list[AnswerShare] | None:
     """The answers of a candidate that asks questions, by their weights; None for any other."""
-    if not (candidate.questions and candidate.weights):
+    if not candidate.weights:
         return None
-    choices = candidate.prompt(run.judge.prompt).choices
-    shares = candidate.weights.shares(choices)
-    loss = losses(run.problem, candidate, run.prepared.labels.learned)
-    return [
-        AnswerShare(
-            name=field.name,
-            text=field.description,
-            answers=field.choices or (),
-            share=shares[field.name],
-            loss=loss.get(field.name),
-        )
-        for field in choices
-    ]
+    loss_of = losses(run.problem, candidate, run.prepared.labels.learned)
+    return candidate.weights.describe(candidate.prompt(run.judge.prompt).choices, loss_of)
 
 
 def _last_round(rounds: Sequence[LastRound]) -> LastRound | None:

@@ -18,7 +18,13 @@ from optimize.items import Items
 from optimize.search import gate
 from optimize.search.answers import LabelledAnswers
 from optimize.search.candidates import Candidate
-from optimize.search.evaluator import ItemJudgement, SearchBudgetSpentError, SearchProblem
+from optimize.search.evaluator import (
+    ItemJudgement,
+    SearchBudget,
+    SearchBudgetSpentError,
+    SearchOptions,
+    SearchProblem,
+)
 from optimize.search.halves import search_halves
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.proposer import Proposer
@@ -309,3 +315,63 @@ def test_the_proposer_is_asked_for_questions_only_where_they_may_be_added() -> N
     search_halves(find_optimizer("rank"), replace(problem, new_questions=False))
     assert asked
     assert not any("[[ ## questions ## ]]" in prompt for prompt in asked)
+
+
+@pytest.mark.parametrize("name", ["score", "failure", "rationale", "text"])
+def test_a_question_with_a_name_that_no_judge_could_ask_is_not_kept(name: str) -> None:
+    assert [*proposed_questions(f"{name}: is it kind?\nkind: is it kind?")] == ["kind"]
+
+
+# --- money and failures
+
+
+def both_halves(by: Any, **settings: Any) -> tuple[SearchProblem, SearchProblem]:
+    problem = problem_of(world(12), world(12, first=50), by=by, **settings)
+    return halves_of(replace(problem, questions=QUESTIONS))
+
+
+def test_nothing_is_asked_if_the_budget_does_not_reach_to_the_useful_questions() -> None:
+    asked: list[str] = []
+
+    def watch(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
+        asked.extend(item.id for item in items)
+        return judge(prompt, items)
+
+    # The untuned judge, all questions and the useful ones are 192 calls each.
+    with pytest.raises(SearchBudgetSpentError):
+        ask_questions(both_halves(watch, calls=3 * 192 - 1), [NOTHING] * 2)
+    assert asked == []
+    assert ask_questions(both_halves(watch, calls=3 * 192), [NOTHING] * 2) is not None
+    assert len(asked) == 3 * 192
+
+
+def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_asked() -> None:
+    asked: list[str] = []
+
+    def failing(prompt: Prompt, items: Sequence[Any]) -> list[ItemJudgement]:
+        asked.extend(item.id for item in items)
+        failed = ItemJudgement(Judgement.failed("cut short"))
+        return [
+            failed if prompt.questions and stream(0, item.id).random() < 0.4 else one
+            for item, one in zip(items, judge(prompt, items), strict=True)
+        ]
+
+    assert ask_questions(both_halves(failing), [NOTHING] * 2) is None
+    assert len(asked) == 2 * 192
+
+
+def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship() -> None:
+    lines: list[str] = []
+    halves = both_halves(judge, lines=lines, options=SearchOptions(max_item_cost=0.5))
+    assert ask_questions(halves, [NOTHING] * 2) is None
+    assert lines == ["the questions are too dear: judging test with them exceeds the limit"]
+
+
+def test_what_is_reserved_stays_reserved_while_more_is_reserved_within() -> None:
+    amounts: list[float] = []
+    budget = SearchBudget(100, set_aside=amounts.append)
+    with budget.reserving(30):
+        with budget.reserving(20):
+            assert budget.remaining == 50
+        assert budget.remaining == 70
+    assert (budget.remaining, amounts) == (100, [30, 50, 30, 0])

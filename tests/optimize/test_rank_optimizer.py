@@ -324,6 +324,25 @@ def test_weights_of_a_candidate_make_the_score_of_the_compiled_program(
     assert (again.answer, again.weights.slopes) == (program.answer, weights.slopes)
 
 
+def test_a_verdict_s_program_that_has_weights_gets_the_threshold_of_the_tuned_judge() -> None:
+    safe = judges.Dimension(
+        name="safe",
+        definition="is it safe",
+        inputs={"text": "a text"},
+        anchors={0: "", 1: ""},
+        words=("pass", "fail"),
+        instruction="Say.",
+    )
+    weights = judges.AnswerWeights(intercept=0.0, slopes={"calm": 0.4, "verdict": 0.6})
+    calm = judges.Question(name="calm", text="is it calm")
+    judge = replace(judges.Judge.of(safe, questions=[calm]), weights=weights)
+    program = Program(judge.program())
+    items = program.read([{"text": f"Text {n}.", "human": n} for n in range(2)], None, None)
+    tuned = program.tuned(program.describe(items).prompt, None, 0.7)
+    again = judges.Judge.from_program(tuned, safe)
+    assert (again.weights, again.threshold) == (weights, 0.7)
+
+
 def test_the_page_on_dspy_runs_as_it_stands(
     server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
