@@ -11,10 +11,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from judges import Judge
 
 DOCUMENT = "The council met on Monday to discuss the bridge over the river. " * 30
 SUMMARY = "The council discussed the bridge. "
 SCALE = range(1, 6)
+QUESTIONS = (1, 4, 8)
 
 
 def rows(count: int) -> Iterator[dict[str, str]]:
@@ -66,17 +72,26 @@ def raw_aiohttp(url: str, count: int, concurrency: int) -> None:
     asyncio.run(main())
 
 
-def this_project(url: str, count: int, concurrency: int, cache: str = "none") -> None:
-    """A catalogue judge over rows: rendered safely, parsed strictly, in order."""
+def asking(questions: int) -> "Judge":
+    """The catalogue's judge of relevance, which asks so many of the catalogue's questions."""
     import judges
 
-    judge = judges.load("relevance")
+    subject = judges.load("relevance").subject
+    others = (*subject.questions, *judges.load("coherence").subject.questions)
+    return judges.Judge.of(subject, questions=others[:questions])
+
+
+def this_project(
+    url: str, count: int, concurrency: int, cache: str = "none", questions: int = 0
+) -> None:
+    """A catalogue judge over rows: rendered safely, parsed strictly, in order."""
     n = 0
-    with judge.open(
+    with asking(questions).open(
         lm="openai/judge-1", api_base=url, concurrency=concurrency, cache=cache
     ) as judge_rows:
         for judgement in judge_rows(rows(count)):
             assert judgement.failure is None, judgement
+            assert len(judgement.answers or (0,)) == 1 + questions, judgement
             n += 1
     assert n == count
 
@@ -139,6 +154,7 @@ CLIENTS: dict[str, Callable[[str, int, int], None]] = {
     "raw aiohttp": raw_aiohttp,
     "this project": this_project,
     "this project, cache": this_project_with_cache,
+    **{f"this project, {n} asked": partial(this_project, questions=n) for n in QUESTIONS},
     "dspy.Predict.acall": dspy_acall,
     "openai client": stock_openai,
 }

@@ -1,4 +1,4 @@
-"""What the gate ships: python benchmarks/gate.py [--simulations 2000] [--risk .1].
+"""What the gate ships: python benchmarks/gate.py [--simulations 2000] [--risk .1] [--only TABLE].
 
 Either half of the documents has a tuned judge of its own, as after a search on the other half. The
 first table has judges that are equally good, so that at most the risk may ship: rho in a large
@@ -12,7 +12,12 @@ The second has judges that gain .05 or .10 rho, and in brackets what `power` pro
 oracle ships, whose critical value of the same gain is the quantile of simulated equal judges. The
 third has labels of two values, one or four outputs a document (of "alike" ones labels have an
 intraclass correlation of .7): equal judges, and a tuned one whose balanced accuracy is higher by
-.05 or .10. Nothing is asked of a model.
+.05 or .10.
+
+The fourth has an untuned judge that is asked eight yes-or-no questions (of a pair: A or B), whose
+worth labels teach. Answers are "noise", "copies" of the judge's own rating with noise, or three of
+them "true": each has a partial correlation of about .3 with labels, given that rating. In brackets
+is the mean gain that was tested. Nothing is asked of a model.
 """
 
 import argparse
@@ -20,7 +25,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any
@@ -28,9 +33,25 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from judges.catalog import find
+from judges.judgement import Judgement, Preference
+from judges.prompt import LETTERS, Value
+from judges.questions import Question
 from optimize.inputs.flags import RISK
-from optimize.search.gate import ShipDecision, decision_on
+from optimize.items import Item, Items
+from optimize.search.evaluator import (
+    Evaluator,
+    Goal,
+    ItemJudgement,
+    Pricing,
+    SearchBudget,
+    SearchOptions,
+    SearchProblem,
+)
+from optimize.search.gate import ShipDecision, decide, decision_on
+from optimize.search.optimizer import Exploration
 from optimize.search.power import power
+from optimize.search.questions import test_questions
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
 
@@ -61,6 +82,21 @@ GAIN_LEVELS: tuple[tuple[Level, int], ...] = (
 # Rows of two values, and how many outputs a document has and how alike their labels are.
 ROWS = (40, 120, 400)
 KINDS = (("1", 1, 0.0), ("4", 4, 0.0), ("4 alike", 4, 0.7))
+PASS_FAIL = ("pass", "fail")
+# Labels by their kind: the goal, the outputs of a document, the answers of a judge, its scores by
+# how good an output seems to it, and how many documents.
+LABELS: dict[
+    str, tuple[Goal, int, tuple[Value, ...], Callable[[np.ndarray], np.ndarray], tuple[int, ...]]
+] = {
+    "ratings": ("summary", 8, (1, 2, 3, 4, 5), lambda seen: 1 + rated(seen, 0.2), (12, 40, 120)),
+    "pairs": ("dataset", 1, LETTERS, np.sign, (120,)),
+    "pass or fail": ("balanced", 1, PASS_FAIL, lambda seen: 1.0 * (seen > 0), (40, 120, 400)),
+    "graded": ("balanced", 1, PASS_FAIL, lambda seen: rated(seen, 0.2) / 4, (40, 120, 400)),
+}
+ANSWERS = ("noise", "copies", "true")
+N_QUESTIONS, N_TRUE = 8, 3
+# The correlation of a true question before it is cut to two answers, which leaves about .3.
+TRUE = 0.37
 # The share of their highest rating (0: continuous scores), untuned and tuned, and documents lost.
 JUDGES = {
     "fine": (0.0, 0.0, 0.0),
@@ -235,6 +271,101 @@ def row_of_gains(simulations: int, risk: float, row: tuple[float, tuple[Level, i
     return f"| {gain:.2f} | {level} | {outputs} | {' | '.join(cells)} |"
 
 
+def answered(rng: np.random.Generator, kind: str, own: np.ndarray, human: np.ndarray) -> np.ndarray:
+    """Answers 0 and 1 of shape (orders, outputs, questions) beside the judge's own ratings."""
+    latent = rng.normal(size=(*own.shape, N_QUESTIONS))
+    standard = (own - own.mean()) / own.std()
+    if kind == "copies":
+        latent += standard[..., None]
+    if kind == "true":
+        rating, rest = standard.mean(axis=0), human - human.mean()
+        rest -= (rest @ rating) / (rating @ rating) * rating
+        share = TRUE / len(own) ** 0.5
+        of_labels = share * (rest / rest.std())[:, None]
+        latent[..., :N_TRUE] = of_labels + (1 - share**2) ** 0.5 * latent[..., :N_TRUE]
+    return (latent > 0).astype(float)
+
+
+def judged(rating: str, ab: dict[str, float], ba: dict[str, float] | None = None) -> ItemJudgement:
+    """A judgement with these answers, or a preference with those of both orders."""
+    if ba is None:
+        return ItemJudgement(Judgement(score=ab[rating], answers=ab))
+    margins = ab[rating], -ba[rating]
+    return ItemJudgement(Preference.of_orders(*margins, answers_ab=ab, answers_ba=ba))
+
+
+def with_questions(
+    rng: np.random.Generator, labels: str, kind: str, documents: int, risk: float
+) -> ShipDecision:
+    """The gate's decision on a judge whose questions have answers of this kind."""
+    goal, outputs, choices, scored, _ = LABELS[labels]
+    pairs = choices == LETTERS
+    truth, human = (side.ravel() for side in World("dataset", outputs).people(rng, documents))
+    if goal != "summary":
+        human = np.where(human > 2, 1.0, -1.0 if pairs else 0.0)
+    errors = NOISE * rng.normal(size=(1 + pairs, truth.size))
+    own = scored((truth + errors) / (1 + NOISE**2) ** 0.5)
+    answers = answered(rng, kind, own, human)
+    if pairs:
+        # In the second order the other output is the first.
+        first = np.array([1, -1])[:, None]
+        own, answers = first * own, first[..., None] * (2 * answers - 1)
+    words: tuple[Value, ...] = LETTERS if pairs else ("yes", "no")
+    questions = tuple(
+        Question(name=f"q{number}", text="is it so", answers=words).field
+        for number in range(N_QUESTIONS)
+    )
+    prompt = find("relevance").prompt()
+    rating = replace(prompt.answer, choices=choices)
+    names = [*(field.name for field in questions), rating.name]
+    orders = [
+        [dict(zip(names, row, strict=True)) for row in order]
+        for order in np.concatenate([answers, own[..., None]], axis=2).tolist()
+    ]
+    judgements = [judged(rating.name, *sides) for sides in zip(*orders, strict=True)]
+    items = Items(
+        tuple(
+            Item(
+                id=f"{row}",
+                document_id=f"{row // outputs}",
+                system=f"{row % outputs}",
+                texts={},
+                human=value,
+            )
+            for row, value in enumerate(human.tolist())
+        )
+    )
+    half = documents // 2 * outputs
+    problem = SearchProblem(
+        evaluator=Evaluator(
+            untuned=replace(prompt, fields=(*prompt.fields[:-1], rating)),
+            judge=lambda prompt, items: [judgements[int(item.id)] for item in items],
+            budget=SearchBudget(np.inf),
+            pricing=Pricing(per_call=1),
+        ),
+        questions=questions,
+        train=items.of_rows(range(half)),
+        dev=items.of_rows(range(half, len(items))),
+        goal=goal,
+        options=SearchOptions(seed=int(rng.integers(2**31)), risk=risk),
+    )
+    halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
+    nothing = Exploration(finalists=(), candidate_ids=())
+    return decide(problem, [], 1, questions=test_questions(halves, [nothing, nothing]))[1]
+
+
+def row_of_questions(simulations: int, risk: float, row: tuple[str, int]) -> str:
+    labels, documents = row
+    cells = []
+    for kind in ANSWERS:
+        rng = np.random.default_rng([documents, ANSWERS.index(kind)])
+        choices = [with_questions(rng, labels, kind, documents, risk) for _ in range(simulations)]
+        share, gain = shipped(choices), np.nan_to_num(values(choices)).mean()
+        error = (share * (1 - share) / simulations) ** 0.5
+        cells.append(f"{share:.3f} ± {error:.3f} ({gain:+.3f})")
+    return f"| {labels} | {LABELS[labels][1]} | {documents} | {' | '.join(cells)} |"
+
+
 # Of each table the first columns, the further ones, and its rows.
 TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
     (
@@ -255,6 +386,12 @@ TABLES: tuple[tuple[str, list[str], Callable[..., str], list[Any]], ...] = (
         row_of_two_values,
         [*product((0.05, 0.2, 0.5), KINDS, (0, 0.05, 0.1))],
     ),
+    (
+        "questions: labels | outputs | documents",
+        [*ANSWERS],
+        row_of_questions,
+        [(labels, n) for labels, (*_, sizes) in LABELS.items() for n in sizes],
+    ),
 )
 
 
@@ -262,11 +399,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=2000)
     parser.add_argument("--risk", type=float, default=RISK)
+    parser.add_argument("--only", type=int, choices=range(1, 1 + len(TABLES)), help="one table")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     flags = parser.parse_args()
     began = time.monotonic()
     with ProcessPoolExecutor(flags.processes) as pool:
-        for number, (first, further, write_row, rows) in enumerate(TABLES):
+        tables = TABLES[flags.only - 1 : flags.only] if flags.only else TABLES
+        for number, (first, further, write_row, rows) in enumerate(tables):
             columns = [*first.split(" | "), *further]
             print(
                 "\n" * (number > 0) + f"| {' | '.join(columns)} |\n" + "|---" * len(columns) + "|"

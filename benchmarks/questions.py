@@ -37,6 +37,7 @@ QUALITIES = ("coherence", "consistency", "fluency", "relevance")
 N_DOCUMENTS, N_SYSTEMS = 25, 12
 # Of gpt-4o-mini, for a million tokens.
 PRICE = "0.15,0.60"
+CELL = ("model", "dimension", "deal", "pass_fail", "shuffle", "documents", "systems")
 SIDES = ("untuned", "handed")
 # What a proposer may ask in vain.
 VAIN = ("names_people", "states_date", "quotes", "starts_with_topic")
@@ -99,6 +100,7 @@ def run(
     dimension: str,
     deal: int,
     pass_fail: bool,
+    shuffle: bool,
     n_documents: int,
     n_systems: int,
     shared: Path,
@@ -114,8 +116,10 @@ def run(
     labels = rows[taught & seen][["id", "group", "system", "document", "summary"]]
     human = rows["human"].map({1.0: "pass", 0.0: "fail"}) if pass_fail else rows["human"]
     labels[dimension] = human[taught & seen]
-    line: dict[str, Any] = {"model": model, "dimension": dimension, "deal": deal}
-    line |= {"pass_fail": pass_fail, "documents": n_documents, "systems": n_systems}
+    if shuffle:
+        labels[dimension] = rng.permutation(labels[dimension])
+    cell = (model, dimension, deal, pass_fail, shuffle, n_documents, n_systems)
+    line: dict[str, Any] = dict(zip(CELL, cell, strict=True))
     server = RecordedServer(recorded(shared, model), dimension)
     with tempfile.TemporaryDirectory() as name, serving(server):
         folder = Path(name)
@@ -182,6 +186,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=N_DOCUMENTS)
     parser.add_argument("--systems", type=int, default=N_SYSTEMS)
     parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
+    parser.add_argument("--shuffle", action="store_true", help="shuffle the labels that teach")
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "questions.jsonl")
@@ -190,17 +195,16 @@ def main() -> None:
     lines: list[Line] = []
     if flags.resume and flags.out.exists():
         lines = [json.loads(line) for line in flags.out.read_text().splitlines()]
-    keys = ("model", "dimension", "deal", "pass_fail", "documents", "systems")
-    done = {tuple(line[key] for key in keys) for line in lines}
-    size = [flags.pass_fail], [flags.documents], [flags.systems]
-    cells = itertools.product(flags.models, flags.dimensions, flags.deals, *size)
+    done = {tuple(line.get(key, False) for key in CELL) for line in lines}
+    kinds = [flags.pass_fail], [flags.shuffle], [flags.documents], [flags.systems]
+    cells = list(itertools.product(flags.models, flags.dimensions, flags.deals, *kinds))
     with flags.out.open("a" if flags.resume else "w") as file:
         for cell in cells:
             if cell not in done:
                 lines.append(run(*cell, flags.shared))
                 print(json.dumps(lines[-1]), file=file, flush=True)
                 print(json.dumps(lines[-1]), file=sys.stderr)
-    print(table([line for line in lines if line["pass_fail"] == flags.pass_fail]))
+    print(table([line for line in lines if tuple(line.get(key, False) for key in CELL) in cells]))
 
 
 if __name__ == "__main__":

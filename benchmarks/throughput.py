@@ -3,7 +3,8 @@
     python benchmarks/throughput.py [--quick]
 
 The server checks every request against the official openai package's types. One run measures all;
-compare the ratios, since the figures themselves depend on the machine.
+compare the ratios, since the figures themselves depend on the machine. "8 asked" has eight
+questions beside the rating; last come its tokens and what 1,000 rows cost.
 """
 
 import argparse
@@ -19,13 +20,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SERVER = HERE.parent / "tests" / "support" / "openai_server.py"
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(SERVER.parent)]
 
-from clients import CLIENTS, DOCUMENT, SUMMARY  # noqa: E402 - beside this file
+from clients import CLIENTS, DOCUMENT, QUESTIONS, SUMMARY, asking  # noqa: E402 - beside this file
+from openai_replies import follow  # noqa: E402 - beside the server
+
+from judges.client.prices import find_price  # noqa: E402
 
 # Latency in seconds, requests in flight, rows, rows for the slow clients.
 SETTINGS = ((0.0, 64, 8000, 1200), (0.2, 256, 6400, 1280))
-FAST = {"raw aiohttp", "this project", "this project, cache"}
+FAST = {name for name in CLIENTS if name.startswith(("raw", "this project"))}
+PRICED = "openai/gpt-4.1-mini"
 SCORED_ROWS = (4800, 40_000)
 HELP = (
     "import os, sys; os.dup2(os.open(os.devnull, os.O_WRONLY), 1);"
@@ -107,6 +112,20 @@ def start_up(script: str, times: int) -> dict[str, float]:
     return {"seconds": best, "peak_mb": peak}
 
 
+def cost(questions: int) -> dict[str, float]:
+    """Tokens of a judgement by the model's own tokenizer, and dollars for 1,000 rows."""
+    import litellm
+
+    messages = asking(questions).prompt.messages({"document": DOCUMENT, "summary": SUMMARY})
+    reply = follow({"messages": messages})
+    tokens_in = litellm.token_counter(model=PRICED, messages=messages)
+    tokens_out = litellm.token_counter(model=PRICED, text=reply)
+    price = find_price(PRICED)
+    assert price is not None
+    dollars = 1000 * price.cost(tokens_in, tokens_out)
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "dollars": dollars}
+
+
 def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]) -> str:
     ideal = concurrency / latency if latency else None
     lines = [
@@ -152,6 +171,8 @@ def main() -> None:
     for word in ("score", "tune"):
         print(f"{word} --help:", start_up(HELP.format(word=word), times))
     print("import judges, load, first score:", start_up(FIRST_SCORE, times))
+    for n in (0, *QUESTIONS):
+        print(f"{n} questions, {PRICED}: {cost(n)}")
 
 
 if __name__ == "__main__":

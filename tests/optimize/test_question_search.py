@@ -28,7 +28,7 @@ from optimize.search.evaluator import (
 from optimize.search.halves import search_halves
 from optimize.search.optimizer import Exploration, find_optimizer
 from optimize.search.proposer import Proposer
-from optimize.search.questions import ask_questions, held_out_scores
+from optimize.search.questions import NotTestedError, ask_questions, held_out_scores
 from optimize.statistics.intervals import mean_of_differences, stream
 
 NOTHING = Exploration(finalists=(), candidate_ids=())
@@ -356,15 +356,15 @@ def test_questions_on_which_the_judge_often_fails_are_given_up_before_more_is_as
             for item, one in zip(items, judge(prompt, items), strict=True)
         ]
 
-    assert ask_questions(both_halves(failing), [NOTHING] * 2) is None
+    with pytest.raises(NotTestedError, match="with them 4.% of the judgements failed, as in: cut"):
+        ask_questions(both_halves(failing), [NOTHING] * 2)
     assert len(asked) == 2 * 192
 
 
 def test_questions_that_the_limit_cannot_pay_for_on_test_do_not_ship() -> None:
-    lines: list[str] = []
-    halves = both_halves(judge, lines=lines, options=SearchOptions(max_item_cost=0.5))
-    assert ask_questions(halves, [NOTHING] * 2) is None
-    assert lines == ["the questions are too dear: judging test with them exceeds the limit"]
+    halves = both_halves(judge, options=SearchOptions(max_item_cost=0.5))
+    with pytest.raises(NotTestedError, match="the limit does not pay for them on test"):
+        ask_questions(halves, [NOTHING] * 2)
 
 
 def test_what_is_reserved_stays_reserved_while_more_is_reserved_within() -> None:
