@@ -73,10 +73,6 @@ def ask_questions(
     judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
     if not all(each.questions for each in judges):
         return None
-    # Nothing is asked unless the budget reaches to the end, where the useful questions are asked.
-    distinct = {each.id: each for each in (problem.untuned, *judges)}.values()
-    least = len(items) * evaluator.item_cost(problem.untuned)
-    evaluator.budget.check(least + sum(evaluator.cost(each, items) for each in distinct))
     evaluator.scores(problem.untuned, items)
     tests: list[tuple[Finalist, LabelledAnswers]] = []
     for half, asks_all, part in zip(halves, judges, parts, strict=True):
