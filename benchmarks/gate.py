@@ -51,7 +51,7 @@ from optimize.search.evaluator import (
 from optimize.search.gate import ShipDecision, decide, decision_on
 from optimize.search.optimizer import Exploration
 from optimize.search.power import power
-from optimize.search.questions import test_questions
+from optimize.search.questions import NotTestedError, ask_questions
 from optimize.statistics.balanced import balanced_contrast
 from optimize.statistics.correlations import Level, contrast_judges, rho
 
@@ -351,7 +351,11 @@ def with_questions(
     )
     halves = (problem, replace(problem, train=problem.dev, dev=problem.train))
     nothing = Exploration(finalists=(), candidate_ids=())
-    return decide(problem, [], 1, questions=test_questions(halves, [nothing, nothing]))[1]
+    try:
+        questions = ask_questions(halves, [nothing, nothing])
+    except NotTestedError as error:
+        return ShipDecision(ship=False, why=str(error))
+    return decide(problem, [], 1, questions=questions)[1]
 
 
 def row_of_questions(simulations: int, risk: float, row: tuple[str, int]) -> str:
