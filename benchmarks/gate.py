@@ -85,9 +85,7 @@ KINDS = (("1", 1, 0.0), ("4", 4, 0.0), ("4 alike", 4, 0.7))
 PASS_FAIL = ("pass", "fail")
 # Labels by their kind: the goal, the outputs of a document, the answers of a judge, its scores by
 # how good an output seems to it, and how many documents.
-LABELS: dict[
-    str, tuple[Goal, int, tuple[Value, ...], Callable[[np.ndarray], np.ndarray], tuple[int, ...]]
-] = {
+LABELS: dict[str, tuple[Goal, int, tuple[Value, ...], Any, tuple[int, ...]]] = {
     "ratings": ("summary", 8, (1, 2, 3, 4, 5), lambda seen: 1 + rated(seen, 0.2), (12, 40, 120)),
     "pairs": ("dataset", 1, LETTERS, np.sign, (120,)),
     "pass or fail": ("balanced", 1, PASS_FAIL, lambda seen: 1.0 * (seen > 0), (40, 120, 400)),
@@ -311,30 +309,19 @@ def with_questions(
         first = np.array([1, -1])[:, None]
         own, answers = first * own, first[..., None] * (2 * answers - 1)
     words: tuple[Value, ...] = LETTERS if pairs else ("yes", "no")
-    questions = tuple(
-        Question(name=f"q{number}", text="is it so", answers=words).field
-        for number in range(N_QUESTIONS)
-    )
+    names = [f"q{number}" for number in range(N_QUESTIONS)]
+    questions = tuple(Question(name=each, text="is it so", answers=words).field for each in names)
     prompt = find("relevance").prompt()
     rating = replace(prompt.answer, choices=choices)
-    names = [*(field.name for field in questions), rating.name]
     orders = [
-        [dict(zip(names, row, strict=True)) for row in order]
+        [dict(zip([*names, rating.name], row, strict=True)) for row in order]
         for order in np.concatenate([answers, own[..., None]], axis=2).tolist()
     ]
     judgements = [judged(rating.name, *sides) for sides in zip(*orders, strict=True)]
-    items = Items(
-        tuple(
-            Item(
-                id=f"{row}",
-                document_id=f"{row // outputs}",
-                system=f"{row % outputs}",
-                texts={},
-                human=value,
-            )
-            for row, value in enumerate(human.tolist())
-        )
-    )
+    rows = [
+        Item(id=f"{n}", document_id=f"{n // outputs}", system=None, texts={}, human=value)
+        for n, value in enumerate(human.tolist())
+    ]
     half = documents // 2 * outputs
     problem = SearchProblem(
         evaluator=Evaluator(
@@ -344,8 +331,8 @@ def with_questions(
             pricing=Pricing(per_call=1),
         ),
         questions=questions,
-        train=items.of_rows(range(half)),
-        dev=items.of_rows(range(half, len(items))),
+        train=Items(tuple(rows[:half])),
+        dev=Items(tuple(rows[half:])),
         goal=goal,
         options=SearchOptions(seed=int(rng.integers(2**31)), risk=risk),
     )

@@ -123,7 +123,7 @@ def cost(questions: int) -> dict[str, float]:
     price = find_price(PRICED)
     assert price is not None
     dollars = 1000 * price.cost(tokens_in, tokens_out)
-    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "dollars": dollars}
+    return {"tokens_in": tokens_in, "tokens_out": tokens_out, "dollars": round(dollars, 3)}
 
 
 def table(latency: float, concurrency: int, figures: dict[str, dict[str, float]]) -> str:
