@@ -22,7 +22,7 @@ SHORT_REPLY, LONG_REPLY = 512, 1024
 # Tokens of an average reply, without the thoughts of a reasoning model.
 REPLY_TOKENS: Mapping[Reasoning, int] = {"none": 4, "brief": 60, "steps": 200, "questions": 220}
 # Tokens of a question's answer with its header.
-ANSWER_TOKENS = 12
+ANSWER_TOKENS = 9
 # Alternatives for a token: the most that OpenAI-compatible endpoints give.
 ALTERNATIVES = 20
 # Blanks as raw vocabularies write them, and characters beside a rating within its token.

@@ -1,7 +1,6 @@
 """How much each of several answers counts in their sum: weights that labels teach."""
 
 import numpy as np
-import pandas as pd
 
 from optimize.statistics.correlations import Codes
 from optimize.statistics.intervals import Matrix, Vector
@@ -44,7 +43,8 @@ def joining_weights(
 
 
 def centred(values: Matrix, group: Codes) -> Matrix:
-    """Each column of the values (rows, columns) less the mean of its row's group."""
-    means = pd.DataFrame(values).groupby(group).transform("mean")
-    result: Matrix = values - means.to_numpy()
+    """Each column of the values (rows, columns) less the mean of its row's group, from 0 on."""
+    sizes = np.maximum(np.bincount(group), 1)
+    means = [np.bincount(group, column) / sizes for column in values.T]
+    result: Matrix = values - np.column_stack(means)[group]
     return result
