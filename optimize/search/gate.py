@@ -36,9 +36,8 @@ RANKS_LEARNED = 3
 # The gain that a judge needs for each further multiple of the untuned judge's price: at 2.5 times
 # the price it needs .03.
 GAIN_FOR_COST = 0.02
-# The chance of a difference between the rates that is called clear, and how many times a clear fall
-# of one rate the other has to rise.
-CLEARLY, RISE_FOR_FALL = 0.05, 1.5
+# The chance of a difference between the rates of two equal judges that is called clear.
+CLEARLY = 0.05
 UNTUNED = "Shipped: the untuned judge."
 
 
@@ -182,10 +181,11 @@ def _weigh(
 
 
 def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecision:
-    """The decision to ship, reversed if fails or passes are judged clearly worse for too little.
+    """The decision to ship, reversed if the judge becomes clearly worse at what judges do worst.
 
-    A judge may gain on the average by raising false alarms. So a rate that falls clearly, by a sign
-    test of the outputs on which the judges differ, has to be paid for by a rise of the other rate.
+    A judge may gain on the average by raising false alarms. So the rate of fails or of passes that
+    it gets right may fall, but not clearly (by a sign test of the outputs on which the judges
+    differ) below the lower of the untuned judge's two rates.
     """
     from scipy.stats import binomtest
 
@@ -194,19 +194,20 @@ def weigh_rates(decision: ShipDecision, tested: Sequence[Finalist]) -> ShipDecis
         np.concatenate([getattr(each, side) for each in tested]) for side in ("scores", "untuned")
     )
     known = ~np.isnan(tuned) & ~np.isnan(untuned)
-    changes: Vector = (tuned == human).astype(float) - (untuned == human)
-    for label, word, other in ((0, "fails", "passes"), (1, "passes", "fails")):
-        own, others = changes[known & (human == label)], changes[known & (human != label)]
-        n_worse, n_better = int((own < 0).sum()), int((own > 0).sum())
-        if n_worse <= n_better or not others.size:
+    right = {"tuned": tuned == human, "untuned": untuned == human}
+    rows = {word: known & (human == label) for word, label in (("fails", 0), ("passes", 1))}
+    lower = min(float(right["untuned"][own].mean()) for own in rows.values() if own.any())
+    for word, own in rows.items():
+        changes: Vector = right["tuned"][own].astype(float) - right["untuned"][own]
+        n_worse, n_better = int((changes < 0).sum()), int((changes > 0).sum())
+        if n_worse <= n_better or right["tuned"][own].mean() >= lower:
             continue
-        test = binomtest(n_worse, n_worse + n_better, alternative="greater")
-        if test.pvalue < CLEARLY and others.mean() < -RISE_FOR_FALL * own.mean():
+        if binomtest(n_worse, n_worse + n_better, alternative="greater").pvalue < CLEARLY:
             why = (
-                f"{UNTUNED} Tuning passed the test, but of {own.size} {word} the tuned judge gets "
-                f"{n_worse} wrong that the untuned judge gets right, and {n_better} the other way "
-                f"round. For that the {other} would have to gain {RISE_FOR_FALL:g} times what the "
-                f"{word} lose. --ship tuned ships it all the same."
+                f"{UNTUNED} Tuning passed the test, but of {changes.size} {word} the tuned judge "
+                f"gets {n_worse} wrong that the untuned judge gets right, and {n_better} the other "
+                f"way round: {right['tuned'][own].mean():.0%} of {word} would be right, less than "
+                f"either rate of the untuned judge. --ship tuned ships it all the same."
             )
             return replace(decision, ship=False, why=why)
     return decision

@@ -258,13 +258,13 @@ def verdict_test(worse: int, better: int, gained: int) -> gate.ShipDecision:
     [
         (0, 5, 0, True),
         (4, 0, 4, True),  # four of four one way: chance .0625
-        (5, 0, 5, False),  # .03, and the passes gain as much as the fails lose
-        (6, 0, 8, False),
-        (6, 0, 9, True),  # 1.5 times as much
+        (5, 0, 4, False),  # .03, and 35 of 40 fails are right; the untuned judge's worse is 36
+        (6, 0, 5, False),
+        (6, 0, 6, True),  # no lower than the untuned judge's lower rate
         (9, 6, 0, True),
     ],
 )
-def test_a_rate_that_falls_clearly_is_paid_for_by_a_larger_rise_of_the_other(
+def test_no_rate_may_fall_clearly_below_the_lower_of_the_untuned_judges_two(
     worse: int, better: int, gained: int, ships: bool
 ) -> None:
     decision = verdict_test(worse, better, gained)
