@@ -93,8 +93,9 @@ class _Question(Struct, kw_only=True, forbid_unknown_fields=True):
     anchors: dict[_Digit, str] = {}
 
     def question(self, name: str, default: tuple[Value, ...]) -> Question:
-        answers = tuple(self.answers) or (*sorted(self.anchors)[:: len(self.anchors) - 1 or 1],)
-        answers = answers or default
+        # Without answers, the lowest and the highest anchor are the ends of the scale.
+        ends = sorted(self.anchors)
+        answers = tuple(self.answers) or tuple(sorted({*ends[:1], *ends[-1:]})) or default
         if any(isinstance(answer, bool) for answer in answers):
             raise DimensionError(f"question {name!r}: {TRUTH_VALUES}")
         if len(answers) == 2 and isinstance(answers[0], int) and isinstance(answers[1], int):

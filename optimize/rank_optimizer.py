@@ -54,7 +54,7 @@ from optimize.statistics.intervals import stream
 from optimize.tuning.folder import Trials
 from optimize.tuning.models import SEARCH, RunModels, open_models
 from optimize.tuning.parts import Labels, PreparedRun, choose_objective
-from optimize.tuning.pipeline import ActiveRun, summarize
+from optimize.tuning.pipeline import ActiveRun, measure_budget, summarize
 from optimize.tuning.settings import Settings, read_settings
 
 WAY_OUT = (
@@ -214,12 +214,14 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             folder.mkdir(parents=True, exist_ok=True)
             with in_use(folder), open_models(settings, folder, clients) as models:
                 with models.judge.account.spending_on(SEARCH):
+                    scorer = program.scorer(models, settings)
                     run = ActiveRun(
                         prepared=prepared,
                         folder=folder,
                         models=models,
+                        budget=measure_budget(prepared, models, scorer, print_line),
                         trials=trials,
-                        scorer=program.scorer(models, settings),
+                        scorer=scorer,
                         print_line=print_line,
                         new_questions=False,
                     )

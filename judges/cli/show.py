@@ -55,21 +55,26 @@ def show_judge(args: argparse.Namespace) -> int:
         print(json.dumps(record, indent=1))
         return 0
     lines = [line for text in _about(judge) for line in textwrap.wrap(text, 79)]
-    if answers:
-        about = "answers, with the share of each in the score"
-        if any(each.loss for each in answers):
-            about += ", and what the judge's figure would lose without it"
-        lines += textwrap.wrap(f"{about}:", 79)
-    for each in answers:
-        loss = f" ({-each.loss:+.3f})" if each.loss else ""
-        text = f"  {each.share:4.0%}  {each.name} ({_range(each.answers)}){loss}: {each.text}"
-        lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
+    lines += _answer_lines(answers) if answers else []
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
         for message in messages:
             lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
     print_output("\n".join(lines))
     return 0
+
+
+def _answer_lines(answers: Sequence[AnswerShare]) -> list[str]:
+    """Lines on each answer: its share of the score, and what it is worth where that is known."""
+    about = "answers, with the share of each in the score"
+    if any(each.loss for each in answers):
+        about += ", and by how much the judge's figure would change without it"
+    lines = textwrap.wrap(f"{about}:", 79)
+    for each in answers:
+        loss = f" ({-each.loss:+.3f})" if each.loss else ""
+        text = f"  {each.share:4.0%}  {each.name} ({_range(each.answers)}){loss}: {each.text}"
+        lines += textwrap.wrap(text, 79, subsequent_indent=" " * 8)
+    return lines
 
 
 def _about(judge: AnyJudge) -> list[str]:

@@ -129,7 +129,8 @@ def decide(
     The reliable finalists are tested, unless the budget has prevented the test: then `fallback` is
     the decision. The tuned judge is the one that asks questions if these gain most, else the
     finalist with a gain that is worth most for its cost. It ships only if its gain over the untuned
-    judge is worth its cost as well, because every later row pays for it again.
+    judge is worth its cost as well, because every later row pays for it again, and if it gets
+    neither fails nor passes clearly wrong too often (`weigh_rates`).
     """
     finalists = [[each for each in half if each.is_reliable] for half in halves]
     asking = [[each] for each in questions.finalists] if questions else []
@@ -149,6 +150,12 @@ def decide(
         tuned = worth_most(problem, list(chain(*finalists)))
         tested = [each for each in chain(*finalists) if each.candidate.id == tuned.id]
     decision = _weigh(problem, decision, tuned, tested)
+    _record(problem, tuned, decision)
+    return tuned, decision
+
+
+def _record(problem: SearchProblem, tuned: Candidate, decision: ShipDecision) -> None:
+    """Record the gain that was tested, if there was a test."""
     if gain := decision.gain:
         problem.record(
             "gate",
@@ -158,7 +165,6 @@ def decide(
             risk=problem.options.risk,
             ship=decision.ship,
         )
-    return tuned, decision
 
 
 def _weigh(

@@ -127,12 +127,14 @@ def run(
         _progress(prepared, models, stderr) as step,
     ):
         with models.judge.account.spending_on(SEARCH):
+            scorer = item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step)
             active = ActiveRun(
                 prepared=prepared,
                 folder=folder,
                 models=models,
+                budget=measure_budget(prepared, models, scorer, print_line),
                 trials=Trials(folder / TRIALS),
-                scorer=item_scorer(prepared.untuned_judge, models, prepared.settings.seed, step),
+                scorer=scorer,
                 print_line=print_line,
             )
             result = active.search()
@@ -179,6 +181,7 @@ class ActiveRun:
     prepared: PreparedRun
     folder: Path
     models: RunModels
+    budget: RunBudget
     trials: Trials
     scorer: JudgeItems
     print_line: PrintLine
@@ -188,27 +191,6 @@ class ActiveRun:
     def judge(self) -> Judge:
         """The untuned judge."""
         return self.prepared.untuned_judge
-
-    @cached_property
-    def budget(self) -> RunBudget:
-        """The plan of what the run spends.
-
-        A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what
-        these take, and is printed. Free judgements need no plan.
-        """
-        prepared, models = self.prepared, self.models
-        native_n = models.judge.model.native_n
-        budget = plan_budget(prepared, native_n=native_n)
-        if budget.search.unit != "calls":
-            began = time.monotonic()
-            tokens = measured_tokens(self.scorer, self.judge.prompt, prepared.labels.train)
-            waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
-            seconds = (time.monotonic() - began) / waves
-            budget = plan_budget(prepared, tokens, native_n, seconds)
-            self.print_line(budget.heading())
-        budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.reservation(cost))
-        budget.search.set_aside(0)
-        return budget
 
     @cached_property
     def evaluator(self) -> Evaluator:
@@ -289,6 +271,28 @@ class ActiveRun:
         prompt = candidate.prompt(self.judge.prompt)
         judge = replace(self.judge, prompt=prompt, plan=self.models.plan, provenance=provenance)
         return replace(judge, weights=candidate.weights, threshold=candidate.threshold)
+
+
+def measure_budget(
+    prepared: PreparedRun, models: RunModels, scorer: JudgeItems, print_line: PrintLine
+) -> RunBudget:
+    """The plan of what the run spends, with its search's part set aside.
+
+    A paid model judges a few labelled rows first (`measured_tokens`). The plan rests on what these
+    take, and is printed. Free judgements need no plan.
+    """
+    native_n = models.judge.model.native_n
+    budget = plan_budget(prepared, native_n=native_n)
+    if budget.search.unit != "calls":
+        began = time.monotonic()
+        tokens = measured_tokens(scorer, prepared.untuned_judge.prompt, prepared.labels.train)
+        waves = math.ceil(ITEMS_MEASURED * budget.pricing.calls / prepared.settings.concurrency)
+        seconds = (time.monotonic() - began) / waves
+        budget = plan_budget(prepared, tokens, native_n, seconds)
+        print_line(budget.heading())
+    budget.search.set_aside = lambda cost: models.budget.set_aside(*budget.reservation(cost))
+    budget.search.set_aside(0)
+    return budget
 
 
 @contextmanager
