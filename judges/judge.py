@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from dspy_judges.errors import OptionError
 from judges.base_judge import BaseJudge
-from judges.client import EMBEDDED, Message, endpoint_of
+from judges.client import EMBEDDED, Message, endpoint_of, is_decision
+from judges.decisions import decision_template, fill_decision
 from judges.dimension import Subject, check_prompt, untuned_prompt
 from judges.judgement import AnyJudgement
 from judges.judging import Asking, judge_rows
@@ -125,8 +126,17 @@ class Judge(BaseJudge):
         return self.plan is not None
 
     def plan_for(self, model: "Model") -> SamplingPlan:
-        """Its own plan, or the model's default where it has none."""
-        return self.plan or default_plan(model)
+        """Its own plan, or the model's default where it has none.
+
+        Raises OptionError for a decision model, which gives probabilities, and another plan.
+        """
+        plan = self.plan or default_plan(model)
+        if is_decision(model.endpoint) and plan.kind != "weighted":
+            raise OptionError(
+                f"{self.name}: the plan {plan.kind!r} is not for {model.name}: a decision model "
+                "gives probabilities, and there is nothing to choose"
+            )
+        return plan
 
     def resolved_plan(self) -> SamplingPlan:
         """Its own plan, or the default of its model's endpoint; no model is opened."""
@@ -140,7 +150,7 @@ class Judge(BaseJudge):
             subject=self.subject,
             prompt=self.prompt,
             plan=self.plan_for(client.model),
-            template=self.template(),
+            template=self._template_for(client.model.endpoint),
             weights=self.weights,
             threshold=self.threshold,
             client=client,
@@ -149,16 +159,29 @@ class Judge(BaseJudge):
         return judge_rows(asking, rows)
 
     def template(self) -> list[Message]:
-        """The messages that it sends, with `{{name}}` slots for texts in the last one."""
-        return list(self._template)
+        """The messages that it sends, with `{{name}}` slots for texts in the last one.
+
+        Those to a decision model are JSON objects (see `judges.client.decisions`).
+        """
+        return list(self._template_for(self.lm))
+
+    def _template_for(self, endpoint: str) -> Sequence[Message]:
+        return self.stored_messages or (
+            self._decision_template if is_decision(endpoint) else self._chat_template
+        )
 
     @cached_property
-    def _template(self) -> Sequence[Message]:
-        return self.stored_messages or self.prompt.template()
+    def _chat_template(self) -> Sequence[Message]:
+        return self.prompt.template()
+
+    @cached_property
+    def _decision_template(self) -> Sequence[Message]:
+        return decision_template(self.prompt)
 
     def messages(self, texts: Mapping[str, str]) -> list[Message]:
         """The messages that it sends for one output; KeyError names a text that is missing."""
-        return fill(self.template(), texts)
+        fill_in = fill_decision if is_decision(self.lm) else fill
+        return fill_in(self.template(), texts)
 
     def program(self) -> "dspy.Module":
         """A DSPy module that sends the same messages: compose it, or optimize it further.
@@ -202,8 +225,11 @@ class Judge(BaseJudge):
     def with_model(self, lm: str | None = None, api_base: str | None = None) -> Self:
         """The same judge with the model or the endpoint that its user names.
 
+        Between a chat model and a decision model, its plan becomes the default of the new one.
+
         Args:
-            lm: "embedded", "openai/NAME", or any model that DSPy knows; None keeps the model.
+            lm: "embedded", "openai/NAME", any model that DSPy knows, or a decision model
+                ("decisions/NAME", "systemone/NAME"); None keeps the model.
             api_base: The address of an OpenAI-compatible server; None keeps the endpoint.
 
         Raises:
@@ -212,6 +238,9 @@ class Judge(BaseJudge):
         if api_base is not None and not api_base.strip():
             raise OptionError("api_base is empty: give an address, or leave it out")
         judge = self if lm is None else replace(self, lm=lm, lm_from="user")
+        if is_decision(judge.lm) != is_decision(self.lm):
+            plan = self.plan and plan_at(endpoint_of(judge.lm, api_base))
+            judge = replace(judge, plan=plan, stored_messages=None)
         return judge if api_base is None else replace(judge, api_base=api_base)
 
     def with_plan(self, plan: SamplingPlan | None) -> "Judge":
@@ -236,6 +265,8 @@ class Judge(BaseJudge):
     @classmethod
     def of_file(cls, file: "JudgeFile") -> "Judge":
         """The judge that a checked file holds."""
+        render = decision_template if is_decision(file.lm) else Prompt.template
+        template = render(file.program)
         return cls(
             subject=file.subject.read(),
             prompt=file.program,
@@ -245,7 +276,5 @@ class Judge(BaseJudge):
             threshold=file.threshold or 0.5,
             weights=file.weights or None,
             lm_from="file",
-            stored_messages=(
-                None if file.messages == file.program.template() else tuple(file.messages)
-            ),
+            stored_messages=None if file.messages == template else tuple(file.messages),
         )

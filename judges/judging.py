@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 from dspy_judges.column_names import name_key
 from dspy_judges.errors import JudgesError
-from judges.client import Message, Reply
+from judges.client import Message, Reply, is_decision
+from judges.decisions import fill_decision
 from judges.dimension import Comparison, Subject
 from judges.judgement import AnyJudgement, Judgement, NoScoreError, Preference
 from judges.prompt import Prompt, fill, restated
@@ -24,6 +25,7 @@ from judges.scoring import (
     Sample,
     SamplingPlan,
     mean_answers,
+    read_decision,
     read_sample,
     sampling_of,
     score_of,
@@ -106,8 +108,10 @@ class Asking:
         from judges.client import Request  # asyncio takes longer to load than a judge
 
         self.n_requests = len(BOTH) if isinstance(self.subject, Comparison) else 1
+        self._decides = is_decision(self.client.model.endpoint)
         # A mean draws all its samples from the same prompt, or it would mix two judges.
-        restate = None if self.plan.kind == "mean" else partial(restated, self.prompt)
+        same_prompt = self.plan.kind == "mean" or self._decides
+        restate = None if same_prompt else partial(restated, self.prompt)
         sampling = sampling_of(self.plan, self.prompt, seed=self.seed, model=self.client.model)
         self._request = partial(Request, sampling=sampling, accept=self._accept, restate=restate)
         self._gives_probabilities = False
@@ -118,7 +122,8 @@ class Asking:
         if isinstance(self.subject, Comparison):
             a, b = self.subject.fields
             orders.append({**texts, a: texts[b], b: texts[a]})
-        return [self._request(fill(self.template, order)) for order in orders]
+        fill_in = fill_decision if self._decides else fill
+        return [self._request(fill_in(self.template, order)) for order in orders]
 
     def judgement(self, responses: "Sequence[Response]") -> AnyJudgement:
         """The judgement from the responses to these requests."""
@@ -133,6 +138,8 @@ class Asking:
 
     def _accept(self, reply: Reply) -> Sample:
         """Read a reply; NoProbabilitiesError only while no reply has given any probabilities."""
+        if self._decides:
+            return read_decision(self.prompt, reply)
         self._gives_probabilities = self._gives_probabilities or bool(reply.tokens)
         try:
             return read_sample(self.plan, self.prompt, reply, names=(self.subject.name,))

@@ -5,7 +5,7 @@ All that is the same for every row comes first, so that providers' prompt caches
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
 from functools import cached_property
@@ -219,14 +219,16 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def fill(template: Sequence[Message], texts: Mapping[str, str]) -> list[Message]:
-    """The messages with neutralised texts in the slots of the last one.
+def fill(
+    template: Sequence[Message], texts: Mapping[str, str], encode: Callable[[str], str] = str
+) -> list[Message]:
+    """The messages with neutralised texts, each through `encode`, in the slots of the last one.
 
     One pass fills all slots, so that a slot inside a text is not filled. KeyError names a text that
     is missing.
     """
     last = template[-1]
-    content = SLOT.sub(lambda slot: neutralise(texts[slot.group(1)]), last["content"])
+    content = SLOT.sub(lambda slot: encode(neutralise(texts[slot.group(1)])), last["content"])
     return [*template[:-1], Message(role=last["role"], content=content)]
 
 

@@ -20,6 +20,9 @@ CUT_SHORT = OUT_OF_TOKENS | {"incomplete", "error", "other", "content_filter", "
 REFUSAL = "refusal"
 
 EMBEDDED = "embedded"
+# Models that answer typed questions with probabilities and write no text, by the form in which they
+# are asked: OpenAI's decisions, or System One.
+DECISIONS, SYSTEM_ONE = "decisions", "systemone"
 # Names of models that think first: OpenAI's, and those of others.
 OPENAI_REASONING = re.compile(r"(?:.*/)?(?:o[1345](?:-|\Z)|gpt-5(?!.*-chat))")
 REASONING = re.compile(
@@ -32,6 +35,11 @@ REASONING = re.compile(
 def is_embedded(lm: str) -> bool:
     """Whether a name or an endpoint is that of the embedded model, in any version."""
     return lm.partition("-")[0] == EMBEDDED
+
+
+def is_decision(lm: str) -> bool:
+    """Whether a name or an endpoint is that of a model that answers with probabilities alone."""
+    return re.split("[/ ]", lm, maxsplit=1)[0] in (DECISIONS, SYSTEM_ONE)
 
 
 def is_reasoning(lm: str) -> bool:

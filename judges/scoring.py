@@ -9,9 +9,10 @@ from itertools import accumulate
 from typing import Literal
 
 from dspy_judges.errors import OptionError
+from judges.decisions import read_probabilities
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import Prompt, Reasoning, Value, reasoning_of, thinks_at_length, words_of
-from judges.protocol import FatalModelError, Model, Reply, Sampling, is_embedded
+from judges.protocol import FatalModelError, Model, Reply, Sampling, is_decision, is_embedded
 from judges.questions import number_of
 from judges.reading import NUMBER_WORDS, read
 
@@ -92,8 +93,8 @@ def default_plan(model: Model) -> SamplingPlan:
 
 
 def plan_at(endpoint: str) -> SamplingPlan:
-    """The default plan: weighted for the embedded model, and one reply for any other."""
-    return WEIGHTED if is_embedded(endpoint) else ONE
+    """The default plan: one reply, or weighted for the embedded model and a decision model."""
+    return WEIGHTED if is_embedded(endpoint) or is_decision(endpoint) else ONE
 
 
 def sampling_of(
@@ -102,8 +103,11 @@ def sampling_of(
     """The sampling of a plan; a judge that reasons at length gets more tokens.
 
     Raises NoProbabilitiesError where `model` gives none, or where a rating of the scale may be two
-    tokens, as "10": the probability of the token "1" is then not that of a rating.
+    tokens, as "10": the probability of the token "1" is then not that of a rating. Nothing
+    changes the answers of a decision model, neither a temperature nor a seed.
     """
+    if model and is_decision(model.endpoint):
+        return Sampling(temperature=None, max_tokens=0)
     if model and plan.kind == "weighted" and not is_embedded(model.endpoint):
         if model.has_logprobs is False:
             raise NoProbabilitiesError(f"{model.name} gives no log-probabilities")
@@ -119,8 +123,10 @@ def sampling_of(
     )
 
 
-def reply_tokens(prompt: Prompt) -> int:
-    """About how many tokens a reply has, without thoughts."""
+def reply_tokens(prompt: Prompt, lm: str = "") -> int:
+    """About how many tokens a reply has, without thoughts; a decision model writes none."""
+    if is_decision(lm):
+        return 0
     n_questions = len(prompt.questions)
     return REPLY_TOKENS[reasoning_of(prompt)] + ANSWER_TOKENS * (n_questions + bool(n_questions))
 
@@ -150,6 +156,17 @@ def read_sample(
             answers[field.name] = math.fsum(number * p for number, p in probabilities.items())
     text = "\n".join(filter(None, texts)) or None
     return Sample(value=value, text=text, answers=answers, probabilities=probabilities)
+
+
+def read_decision(prompt: Prompt, reply: Reply) -> Sample:
+    """Read a decision model's reply; raises NoScoreError."""
+    read = read_probabilities(prompt, reply)
+    answers = {
+        name: math.fsum(number * p for number, p in each.items()) for name, each in read.items()
+    }
+    probabilities = read[prompt.answer.name]
+    likeliest = max(probabilities, key=probabilities.__getitem__)
+    return Sample(value=likeliest, text=None, answers=answers, probabilities=probabilities)
 
 
 def score_of(

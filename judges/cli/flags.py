@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dspy_judges.errors import UsageError
-from judges.client import Redactor, check_name, holds_secret, read_price
+from judges.client import Redactor, check_name, holds_secret, is_decision, read_price
 from judges.labels import flags as labels_flags
 from judges.terminal import QUIET, print_note, visible
 
@@ -207,15 +207,20 @@ def with_model_flags(judge: "AnyJudge", args: argparse.Namespace) -> "AnyJudge":
     if note := constructed_note(judge):
         print_note(f"note: {note}")
     plan = read_plan(args.plan, args.samples, args.temperature)
-    result = judge.with_model(args.lm, args.api_base)
-    if not isinstance(result, Judge):
+    if not isinstance(judge, Judge):
         if plan is not None:
             raise UsageError(
                 f"{judge.name}: a panel's members have plans of their own: leave out --plan"
             )
-        return result
-    frozen_plan = result.plan
-    result = result.with_plan(plan or frozen_plan)
+        return judge.with_model(args.lm, args.api_base)
+    result = judge.with_model(args.lm, args.api_base)
+    if plan is not None and is_decision(result.lm):
+        raise UsageError(
+            f"--plan, --samples and --temperature are not for {result.lm}: a decision model gives "
+            "probabilities, and nothing is drawn"
+        )
+    frozen_plan = judge.plan
+    result = result.with_plan(plan or result.plan)
     if frozen_plan is not None and result != judge:
         print_note(
             f"note: {judge.name} was frozen for {judge.lm}, plan {frozen_plan.kind}; with another "

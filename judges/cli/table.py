@@ -100,7 +100,7 @@ def estimate_runs(
         requests = prompts * n_requests
         texts = characters * orders // CHARACTERS_PER_TOKEN
         tokens_in = (estimate_tokens(part.template()) * prompts + texts) * n_requests
-        tokens_out = reply_tokens(part.prompt) * prompts * samples
+        tokens_out = reply_tokens(part.prompt, part.lm) * prompts * samples
         table_price = find_price(part.lm)
         # The user's price is of the model that is asked; the embedded model is free.
         is_users = part is judge and not is_embedded(part.lm)

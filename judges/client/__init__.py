@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from judges.protocol import ModelError as ModelError
     from judges.protocol import Reply as Reply
     from judges.protocol import Sampling as Sampling
+    from judges.protocol import is_decision as is_decision
     from judges.protocol import is_embedded as is_embedded
     from judges.protocol import is_reasoning as is_reasoning
 

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from judges.protocol import OPENAI, Completion, FatalModelError, Reply, is_embedded
+from judges.protocol import (
+    DECISIONS,
+    OPENAI,
+    SYSTEM_ONE,
+    Completion,
+    FatalModelError,
+    Reply,
+    is_decision,
+    is_embedded,
+)
 
 EMBEDDED_MODELS = frozenset({"embedded", "embedded-1"})
 
@@ -26,7 +35,7 @@ _keys_from_code: set[str] = set()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """How a provider of the chat protocol is reached.
+    """How a provider that our own client asks is reached.
 
     The environment variable `address_variable` replaces `address`, `path` is added to either, and
     `key_variable` names the environment variable with the key.
@@ -39,7 +48,8 @@ class Provider:
 
     def base(self, api_base: str | None = None) -> str:
         """The address by the user, else by the environment, else the provider's own."""
-        return (api_base or os.environ.get(self.address_variable) or self.address).rstrip("/")
+        base = api_base or os.environ.get(self.address_variable) or self.address
+        return base.rstrip("/").removesuffix("/v1" if self.path.startswith("/v1/") else "")
 
 
 # Providers that our own client asks; DSPy asks all others.
@@ -51,6 +61,18 @@ PROVIDERS: Mapping[str, Provider] = {
         address_variable="AZURE_OPENAI_ENDPOINT",
         path="/openai/v1/chat/completions",
         key_variable="AZURE_OPENAI_API_KEY",
+    ),
+    DECISIONS: Provider(
+        address=OPENAI,
+        address_variable="OPENAI_BASE_URL",
+        path="/decisions",
+        key_variable="OPENAI_API_KEY",
+    ),
+    # Many servers speak it, at addresses of their own.
+    SYSTEM_ONE: Provider(
+        address_variable="SYSTEMONE_BASE_URL",
+        path="/v1/systemone",
+        key_variable="SYSTEMONE_API_KEY",
     ),
 }
 
@@ -64,8 +86,11 @@ def endpoint_of(lm: str, api_base: str | None = None) -> str:
     """The `endpoint` of a model, without opening it."""
     if lm in EMBEDDED_MODELS:
         return lm
-    if provider := PROVIDERS.get(lm.partition("/")[0]):
-        return without_secrets(provider.base(api_base))
+    prefix = lm.partition("/")[0]
+    if provider := PROVIDERS.get(prefix):
+        base = without_secrets(provider.base(api_base))
+        # The same address may answer chats as well, with other replies.
+        return f"{prefix} {base}" if is_decision(lm) else base
     # Without an address of the user's, DSPy alone knows it.
     return f"dspy.LM {without_secrets(api_base)}" if api_base else "dspy.LM"
 

@@ -31,13 +31,14 @@ from judges.client.keys import (
     PROVIDERS,
     Provider,
     Redactor,
+    endpoint_of,
     holds_secret,
     read_key,
     without_secrets,
 )
 from judges.client.prices import Price, find_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
-from judges.protocol import FatalModelError, Model, is_embedded
+from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_embedded
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # Providers of DSPy's whose models a file may name by itself. Providers whose model names may be an
@@ -77,7 +78,8 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
     """The model of a name; the process has one for the same arguments.
 
     Args:
-        lm: "embedded", "openai/NAME", "azure/NAME", or any model that DSPy knows.
+        lm: "embedded", "openai/NAME", "azure/NAME", any model that DSPy knows, or a decision model:
+            "decisions/NAME" (OpenAI's form) or "systemone/NAME".
         api_base: The address of a server. OPENAI_BASE_URL does the same for "openai/NAME".
         api_key_env: The environment variable that holds the key; by default the provider's own,
             such as OPENAI_API_KEY.
@@ -111,7 +113,7 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         if arguments not in _models:
             model: Model
             if provider:
-                model = _endpoint_model(name, provider, provider.base(api_base), variable, key)
+                model = _endpoint_model(lm, provider, api_base, variable, key)
             else:
                 from judges.client.dspy import open_dspy
 
@@ -121,10 +123,15 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
         return _models[arguments]
 
 
-def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key: str) -> Model:
+def _endpoint_model(
+    lm: str, provider: Provider, api_base: str | None, variable: str, key: str
+) -> Model:
+    from judges.client.decisions import DecisionModel
     from judges.client.openai import EndpointModel
 
-    endpoint = without_secrets(base)
+    form, _, name = lm.partition("/")
+    base = provider.base(api_base)
+    address = without_secrets(base)
     if not base:
         raise FatalModelError(
             f"{name}: no address is given; set {provider.address_variable}, or name it by api_base "
@@ -132,21 +139,23 @@ def _endpoint_model(name: str, provider: Provider, base: str, variable: str, key
         )
     if urlsplit(base).scheme not in {"http", "https"} or not urlsplit(base).hostname:
         raise FatalModelError(
-            f"{name}: {Redactor().redact(endpoint)!r} is not an address; write "
+            f"{name}: {Redactor().redact(address)!r} is not an address; write "
             "http://HOST:PORT/v1 or https://..."
         )
     if holds_secret(base):
         raise FatalModelError(
-            f"{name}: the address {endpoint} holds a password or a key; give the key by {variable}"
+            f"{name}: the address {address} holds a password or a key; give the key by {variable}"
         )
-    if not key and base == (provider.address or base):
+    if not key and form != SYSTEM_ONE and base == (provider.address or base):
         raise FatalModelError(
             f"{name}: {variable} is not set; set it, or name another endpoint by api_base "
             "(--api-base)"
         )
-    return EndpointModel(
-        name, url=base + provider.path, endpoint=endpoint, key=key, key_variable=variable
-    )
+    arguments = {"url": base + provider.path, "endpoint": endpoint_of(lm, api_base)}
+    arguments |= {"key": key, "key_variable": variable}
+    if is_decision(lm):
+        return DecisionModel(name, form=form, **arguments)
+    return EndpointModel(name, **arguments)
 
 
 async def close_models() -> None:
@@ -294,6 +303,10 @@ class Session:
         self, lm: str, role: str, budget: Budget, keep_going: bool, own: ModelOptions
     ) -> Client:
         options = ModelOptions(**{**self._options, **own})
+        if is_decision(lm):
+            for name in ("max_tokens", "reasoning_effort"):
+                if options.get(name) is not None:
+                    raise OptionError(f"{name}: {lm} is a decision model, which writes no text")
         model = (
             self._models.get(role)
             or self._models.get(lm)

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from judges.protocol import Message, Usage, is_embedded
+from judges.protocol import Message, Usage, is_decision, is_embedded
 
 TABLE = "model_prices_and_context_window_backup.json"
 CHARACTERS_PER_TOKEN = 4
@@ -21,6 +21,9 @@ TOKENS_PER_MESSAGE = 4
 FRAMING_BYTES = 16
 LONG_PROMPT = re.compile(r"(.+)_above_(\d{1,6})k_tokens")
 DATE = re.compile(r"-\d{4}-?\d{2}-?\d{2}\Z")
+# US dollars for a million tokens read by models that the table lacks. They write none.
+# https://developers.openai.com/api/docs/pricing, November 2026.
+DECISION_PRICES = {"decisions/gpt-6-luna": 0.10}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,10 @@ def find_price(model: str) -> Price | None:
     """A model's price by its name, with or without provider and date; None if unknown."""
     if is_embedded(model):
         return FREE
+    if dollars := DECISION_PRICES.get(DATE.sub("", model)):
+        return price_of((dollars, 0.0))
+    if is_decision(model):
+        return None
     prefix, _, name = model.rpartition("/")
     maker = prefix.rpartition("/")[2]
     for key in (model, DATE.sub("", model), name, DATE.sub("", name)):

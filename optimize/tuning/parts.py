@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from judges import loading
+from judges.client import is_decision
 from judges.dimension import Comparison, Subject
 from judges.judge import Judge
 from judges.labels.splits import split
@@ -120,6 +121,8 @@ def prepare(
     if pairwise:
         level = "dataset"
     reasoning = None if settings.reasoning == "auto" else settings.reasoning
+    if is_decision(settings.lm):  # which writes no text
+        reasoning = "none"
     untuned = Judge.of(subject, reasoning=reasoning, lm=settings.lm)
     # A judge that could not be asked, or saved at the end, is refused before anything is paid for.
     Judge.of(subject, questions=subject.questions)

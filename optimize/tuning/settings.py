@@ -10,11 +10,13 @@ from msgspec import Meta
 
 from judges.cli.flags import mapping, read_number
 from judges.client import (
+    EMBEDDED,
     KEY_FOR_NAME,
     OPENAI,
     Price,
     Redactor,
     find_price,
+    is_decision,
     is_embedded,
     price_of,
     read_price,
@@ -97,14 +99,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reasoning_to_try(self) -> tuple[Reasoning, ...]:
         """What else the search may have the judge write; nothing where a form is named."""
-        if self.reasoning != "auto" or self.optimizer != "rank" or is_embedded(self.lm):
+        writes_no_text = is_embedded(self.lm) or is_decision(self.lm)
+        if self.reasoning != "auto" or self.optimizer != "rank" or writes_no_text:
             return ()
         own = "brief" if self.pairwise else "none"
         return tuple(reasoning for reasoning in get_args(Reasoning) if reasoning != own)
 
     @property
     def proposer(self) -> tuple[str, str | None]:
-        """The proposer's model, and the endpoint that was given for it or for the whole run."""
+        """The proposer's model, and the endpoint that was given for it or for the whole run.
+
+        A decision model writes no instruction. Without a proposer of its own it has the embedded
+        model's, which proposes none.
+        """
+        if is_decision(self.lm):
+            return self.proposer_lm or EMBEDDED, self.proposer_api_base
         lm = self.proposer_lm or self.lm
         if self.proposer_api_base == DEFAULT:
             return lm, OPENAI if lm.startswith("openai/") else None
@@ -221,6 +230,7 @@ def _check(settings: Settings) -> None:
     if (settings.plan == "mean") != (settings.samples is not None):
         raise SettingsError("--plan mean and --samples N are given together")
     find_optimizer(settings.optimizer)
+    _check_decisions(settings)
     gepa = "--optimizer gepa" if settings.optimizer == "gepa" else None
     flag_given = gepa or ("--proposer-lm" if settings.proposer_lm else None)
     if flag_given and is_embedded(settings.lm):
@@ -228,6 +238,27 @@ def _check(settings: Settings) -> None:
             f"{flag_given}: the embedded model follows no proposed instruction; name a language "
             f"model by --lm, or leave {flag_given} out"
         )
+
+
+def _check_decisions(settings: Settings) -> None:
+    """Raise SettingsError for what cannot be said of a decision model."""
+    if settings.proposer_lm and is_decision(settings.proposer_lm):
+        raise SettingsError(
+            f"--proposer-lm {settings.proposer_lm}: a decision model writes no instruction; name a "
+            "chat model"
+        )
+    if not is_decision(settings.lm):
+        return
+    drawn = ("plan", "samples", "temperature", "max_tokens", "reasoning_effort")
+    flags = [flag_of(name) for name in drawn if getattr(settings, name) is not None]
+    flags += ["--reasoning"] * (settings.reasoning not in ("auto", "none"))
+    if flags:
+        raise SettingsError(
+            f"{flags[0]} is not for {settings.lm}: a decision model gives probabilities, and "
+            "writes no text"
+        )
+    if settings.optimizer == "gepa" and not settings.proposer_lm:
+        raise SettingsError("--optimizer gepa: name the chat model that writes by --proposer-lm")
 
 
 def on_scale(subject: Subject, settings: Settings) -> Subject:

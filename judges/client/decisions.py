@@ -1,0 +1,205 @@
+"""Decision models over HTTP: typed questions in, the probability of every answer out.
+
+They write no text. Two forms are in use: System One's `POST /v1/systemone`, which several engines
+and providers serve, and OpenAI's `POST /v1/decisions`. A request to either is two messages here:
+
+- the system message is the JSON object `{"state": {...}, "questions": {...}}`, which is the same
+  for every row; a question has the form that System One gives it;
+- the user message is the JSON object of the texts by name, the state's `inputs`.
+
+A reply's text is the JSON object `{question: {option: probability}}`. The options of a yes-or-no
+question (`noul`) are true and false, and those of a `score` are the places of its levels, from 0.
+A question whose answer cannot be used has the reason, a text, in place of the probabilities.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from judges.client.openai import (
+    LONGEST_SEARCHED,
+    LONGEST_WORD,
+    EndpointModel,
+    excerpt,
+    read_error,
+    read_usage,
+    retry_after_of,
+)
+from judges.protocol import (
+    DECISIONS,
+    REFUSAL,
+    SYSTEM_ONE,
+    Completion,
+    Message,
+    Reply,
+    Sampling,
+    TransientError,
+)
+
+# The sum of an answer's probabilities may differ from 1 by so much, because servers round them.
+ROUNDING = 0.05
+# Between a level's label and its description, in System One's form.
+LEVEL = ": "
+# OpenAI's name of each kind of question.
+OPENAI_KINDS = {"noul": "predicate", "score": "score", "choice": "choice"}
+NOTHING_WRITTEN = Sampling(temperature=None, max_tokens=0)
+Question = Mapping[str, Any]
+
+
+class DecisionModel(EndpointModel):
+    """A decision model at one address, in one form: "systemone" or "decisions"."""
+
+    has_logprobs: bool | None = False
+
+    def __init__(self, name: str, *, form: str, **address: str) -> None:
+        super().__init__(name, **address)
+        self.form = form
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
+        """Answer once; raises ModelError."""
+        head = _constant_part(messages[0]["content"])
+        state = {**head["state"], "inputs": json.loads(messages[-1]["content"])}
+        questions = head["questions"]
+        body: dict[str, Any] = {"model": self.name}
+        if self.form == DECISIONS:
+            part = {"type": "input_json", "data": state}
+            body["input"] = [{"role": "user", "content": [part]}]
+            body["questions"] = [_openai_question(name, each) for name, each in questions.items()]
+        else:
+            body |= {"state": state, "questions": questions}
+        url = self._url
+        status, headers, answer = await self._post(msgspec.json.encode(body))
+        if 200 <= status < 300:
+            return self._read(answer, questions, messages)
+        if status == 404 and self.form == SYSTEM_ONE and url.endswith(SYSTEM_ONE):
+            # Some servers answer the same form at this path.
+            self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
+            return await self.complete(messages, sampling)
+        raise read_error(self, status, retry_after_of(headers), answer)
+
+    def _read(
+        self, answer: bytes, questions: Mapping[str, Question], messages: Sequence[Message]
+    ) -> Completion:
+        """The answers and token counts, without keys; TransientError if there are no answers."""
+        text = answer.decode("utf-8", "replace")
+        try:
+            body = json.loads(text)  # which reads NaN, so that it spoils one answer alone
+            answers, model, counts = body["answers"], body.get("model"), body.get("usage")
+            if isinstance(answers, list):
+                answers = _by_name(answers)
+            reply = _reply({name: answers.get(name) for name in questions}, questions)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            start = excerpt(text[:LONGEST_SEARCHED], self.secrets)
+            reason = f"it begins {start!r}" if start else "nothing"
+            raise TransientError(f"malformed answer ({reason})", billed=True) from None
+        if isinstance(counts, dict):
+            # Chats have other names for the same counts.
+            pairs = (("prompt", "input"), ("completion", "output"))
+            counts = {f"{chat}_tokens": counts.get(f"{own}_tokens") for chat, own in pairs} | {
+                "prompt_tokens_details": counts.get("input_tokens_details")
+            }
+        usage = read_usage(counts, messages, (), NOTHING_WRITTEN)
+        model = self.secrets.redact(str(model or ""))[:LONGEST_WORD]
+        return self.secrets.clean(Completion(**asdict(usage), replies=(reply,), model=model))
+
+
+@lru_cache(maxsize=16)
+def _constant_part(content: str) -> dict[str, Any]:
+    """The system message's object; cached, since demonstrations may be whole documents."""
+    part: dict[str, Any] = json.loads(content)
+    return part
+
+
+def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
+    """OpenAI's answers by the name of their question; none for a name that occurs twice."""
+    names = Counter(answer["name"] for answer in answers)
+    return {answer["name"]: answer for answer in answers if names[answer["name"]] == 1}
+
+
+def _openai_question(name: str, question: Question) -> dict[str, Any]:
+    """The question in OpenAI's form."""
+    kind, text = question["type"], question["instructions"]
+    criteria = question.get("criteria") or {}
+    if kind == "noul":
+        # A predicate has no descriptions of its outcomes.
+        outcomes = "; ".join(f"{outcome}: {what}" for outcome, what in criteria.items())
+        text = f"{text} ({outcomes})" if outcomes else text
+        return {"type": "predicate", "name": name, "instructions": text}
+    entry = {"type": kind, "name": name, "instructions": text}
+    if kind == "choice":
+        described = [_described("value", *option) for option in criteria.items()]
+        return {**entry, "choices": described}
+    return {**entry, "levels": [_described("label", *_level(level)) for level in criteria]}
+
+
+def _described(key: str, option: str, description: str | None) -> dict[str, str]:
+    return {key: option} | ({"description": description} if description else {})
+
+
+def _level(criterion: str) -> tuple[str, str]:
+    """The label and the description of a level that is written "1: poor"; else all is its label."""
+    label, _, description = criterion.partition(LEVEL)
+    return (label, description) if label.lstrip("-").isdigit() else (criterion, "")
+
+
+Probability = Annotated[float, Meta(ge=0, le=1)]
+
+
+class _Option(Struct):
+    """The probability of an option, as OpenAI has it; a level's value is its place."""
+
+    value: str | int
+    probability: Probability
+    label: str = ""
+
+
+class _Answer(Struct):
+    """The answer to a question in either form."""
+
+    type: Literal["noul", "predicate", "score", "choice"]
+    noul: Probability | None = None
+    probability: Probability | None = None
+    probabilities: dict[str, Probability] | list[_Option] = {}
+
+
+def _reply(answers: Mapping[str, Any], questions: Mapping[str, Question]) -> Reply:
+    """The reply with the checked answers; a refusal where a question was not answered."""
+    refused = [n for n, each in answers.items() if each is None or each.get("type") == REFUSAL]
+    if refused:
+        return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
+    checked = {name: _probabilities(questions[name], each) for name, each in answers.items()}
+    return Reply(text=json.dumps(checked))
+
+
+def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
+    """The probability of each option, with a sum of 1; a text says why the answer has none."""
+    kind, criteria = question["type"], question.get("criteria") or ()
+    try:
+        read = msgspec.convert(answer, _Answer)
+    except msgspec.ValidationError as error:
+        return str(error)
+    if read.type not in (kind, OPENAI_KINDS[kind]):
+        return f"its type is {read.type!r}, not {kind!r}"
+    options = list(criteria) if kind == "choice" else [str(n) for n in range(len(criteria))]
+    probabilities = read.probabilities
+    if kind == "noul":
+        options, p = ["true", "false"], read.probability if read.noul is None else read.noul
+        probabilities = {} if p is None else {"true": p, "false": 1 - p}
+    elif isinstance(probabilities, list):
+        labels = dict(enumerate(_level(level)[0] for level in criteria)) if kind == "score" else {}
+        if labels and any(labels.get(int(each.value)) != each.label for each in probabilities):
+            return "its levels are not those of the question"
+        probabilities = {str(each.value): each.probability for each in probabilities}
+    if probabilities.keys() != set(options):
+        return f"its options are {', '.join(probabilities) or 'missing'}, not {', '.join(options)}"
+    total = math.fsum(probabilities.values())
+    if not abs(total - 1) <= ROUNDING:
+        return f"its probabilities add up to {total:.3g}"
+    return {option: probabilities[option] / total for option in options}
