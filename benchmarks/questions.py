@@ -3,13 +3,15 @@
 `dspy-judges tune` gets the labels of 25 documents by 12 of 16 systems, dealt anew by each deal, and
 a local server answers as a model was once recorded to (README.md). Printed is what is handed over,
 beside the untuned judge, on the other 75 documents: the mean Spearman within documents, or with
---pass-fail the balanced accuracy. Each run is a line of --out as soon as it is done; --resume keeps
-them.
+--pass-fail the balanced accuracy. With --form the model is a decision model, which gives each
+rating that was recorded as probabilities, spread over the neighbouring levels. Each run is a line
+of --out as soon as it is done; --resume keeps them.
 """
 
 import argparse
 import itertools
 import json
+import math
 import random
 import sys
 import tempfile
@@ -25,7 +27,7 @@ import pandas as pd
 from first_dollar import ROOT, child
 from panels import SHARED
 from simulated import with_error
-from simulated_server import ModelServer, serving
+from simulated_server import CHARACTERS_PER_TOKEN, ModelServer, serving
 from simulated_worlds import ascending, outputs_of
 
 import judges
@@ -37,8 +39,22 @@ QUALITIES = ("coherence", "consistency", "fluency", "relevance")
 N_DOCUMENTS, N_SYSTEMS = 25, 12
 # Of gpt-4o-mini, for a million tokens.
 PRICE = "0.15,0.60"
-CELL = ("model", "dimension", "deal", "pass_fail", "shuffle", "documents", "systems")
+CELL = (
+    "model",
+    "dimension",
+    "deal",
+    "pass_fail",
+    "shuffle",
+    "documents",
+    "systems",
+    "form",
+    "spread",
+)
+FORMS = {"chat": "openai", "systemone": "systemone", "decisions": "decisions"}
+# Of gpt-6-luna, for a million tokens.
+DECISION_PRICE = "0.10,0"
 SIDES = ("untuned", "handed")
+NOUL = {"noul": "noul", "predicate": "probability"}
 # What a proposer may ask in vain.
 VAIN = ("names_people", "states_date", "quotes", "starts_with_topic")
 Line = Mapping[str, Any]
@@ -47,9 +63,51 @@ Line = Mapping[str, Any]
 class RecordedServer(ModelServer):
     """A recorded model, asked for one dimension; `ratings` has those of each quality by summary."""
 
-    def __init__(self, ratings: Mapping[str, Mapping[str, int]], dimension: str) -> None:
+    def __init__(
+        self, ratings: Mapping[str, Mapping[str, int]], dimension: str, spread: float
+    ) -> None:
         super().__init__()
-        self.ratings, self.dimension = ratings, dimension
+        self.ratings, self.dimension, self.spread = ratings, dimension, spread
+
+    def answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        if "questions" not in body:
+            return super().answer(body)
+        openai = "input" in body
+        state = body["input"][0]["content"][0]["data"] if openai else body["state"]
+        summary, questions = state["inputs"]["summary"], body["questions"]
+        named = {q["name"]: q for q in questions} if openai else questions
+        answers = {name: self.decision(name, each, summary) for name, each in named.items()}
+        tokens = math.ceil(len(json.dumps(body, ensure_ascii=False)) / CHARACTERS_PER_TOKEN)
+        self.n_requests[body["model"]] += 1
+        self.tokens_in[body["model"]] += tokens
+        return {
+            "model": body["model"],
+            "answers": [{"name": name} | each for name, each in answers.items()]
+            if openai
+            else answers,
+            "usage": {"input_tokens": tokens, "output_tokens": 0},
+        }
+
+    def decision(self, name: str, question: Mapping[str, Any], summary: str) -> dict[str, Any]:
+        """The recorded rating as probabilities; of anything else those of a rating at random."""
+        quality = self.dimension if name in ("rating", "verdict") else name
+        rating = self.ratings[summary].get(quality)
+        rating = rating or random.Random(f"{name} {summary}").randint(1, 5)
+        kind, levels = question["type"], question.get("criteria") or question.get("levels") or ()
+        n = len(levels) if kind == "score" else 5
+        distances = np.abs(np.arange(n) - (rating - 1) / 4 * (n - 1))
+        chances = np.exp(-distances / self.spread)
+        chances /= chances.sum()
+        if kind in ("noul", "predicate"):
+            return {"type": kind, NOUL[kind]: float(chances[3:].sum())}
+        probabilities: Any = {str(place): float(p) for place, p in enumerate(chances)}
+        if "levels" in question:
+            pairs = zip(levels, chances, strict=True)
+            probabilities = [
+                {"value": place, "label": level["label"], "probability": float(p)}
+                for place, (level, p) in enumerate(pairs)
+            ]
+        return {"type": kind, "score": 0.0, "confidence": 0.5, "probabilities": probabilities}
 
     def replies(self, body: Mapping[str, Any]) -> tuple[list[str], int]:
         system, last = (body["messages"][place]["content"] for place in (0, -1))
@@ -103,6 +161,8 @@ def run(
     shuffle: bool,
     n_documents: int,
     n_systems: int,
+    form: str,
+    spread: float,
     shared: Path,
 ) -> Line:
     """Tune as a user would, then measure what is handed over where nothing was learned."""
@@ -118,18 +178,21 @@ def run(
     labels[dimension] = human[taught & seen]
     if shuffle:
         labels[dimension] = rng.permutation(labels[dimension])
-    cell = (model, dimension, deal, pass_fail, shuffle, n_documents, n_systems)
+    cell = (model, dimension, deal, pass_fail, shuffle, n_documents, n_systems, form, spread)
     line: dict[str, Any] = dict(zip(CELL, cell, strict=True))
-    server = RecordedServer(recorded(shared, model), dimension)
+    server = RecordedServer(recorded(shared, model), dimension, spread)
     with tempfile.TemporaryDirectory() as name, serving(server):
         folder = Path(name)
         labels.to_json(folder / "labels.jsonl", orient="records", lines=True)
         subject = str(verdict(dimension, folder / "verdict.yaml")) if pass_fail else dimension
         command = ["-m", "dspy_judges", "tune", "--dimension", subject, "--seed", str(deal)]
-        command += ["--data", str(folder / "labels.jsonl"), "--lm", f"openai/{model}"]
-        command += ["--api-base", server.url, "--price", PRICE]
+        command += ["--data", str(folder / "labels.jsonl"), "--lm", f"{FORMS[form]}/{model}"]
+        command += ["--api-base", server.url]
+        command += ["--price", PRICE if form == "chat" else DECISION_PRICE]
         summary = json.loads(child([*command, "--out", str(folder / "run"), "--json"], folder))
         line |= {"calls": server.n_requests.total(), "dollars": summary["cost_usd"]}
+        shipped = "tuned" if summary["shipped"] == "tuned" else "seed"
+        line["per_1000_rows"] = summary["cost_per_1000_rows"][f"{shipped}_judge"]
         judge = judges.load(str(folder / "run"))
         untuned = replace(judges.Judge.of(judge.subject, lm=judge.lm), plan=judge.plan)
         if seen.all():  # new systems are then those that tuning itself has held out
@@ -157,18 +220,25 @@ def table(lines: Sequence[Line]) -> str:
         cells.setdefault(f"{line['model']} | {line['dimension']}", []).append(line)
     worst = min(cells, key=lambda cell: mean(gains(cells[cell], "seen")))
     heads = "seen: untuned | handed over | gain | unseen: untuned | handed over | gain"
-    rows = [f"| model | dimension | {heads} | shipped | calls | dollars | questions kept |"]
-    rows.append("|---" * 12 + "|")
+    costs = "shipped | calls | dollars | $ per 1,000 rows"
+    rows = [f"| model | dimension | {heads} | {costs} | questions kept |"]
+    rows.append("|---" * 13 + "|")
     everything = {"all | mean": list(lines), f"worst: {worst}": cells[worst]}
     for cell, here in (cells | everything).items():
         figures = []
         for place in ("seen", "unseen"):
             both = (mean(line[f"{which}_{place}"] for line in here) for which in SIDES)
             figures += [*(f"{value:.3f}" for value in both), with_error(gains(here, place))]
-        calls, dollars = (mean(line[name] for line in here) for name in ("calls", "dollars"))
+        names = "calls", "dollars", "per_1000_rows"
+        calls, dollars, rows_cost = (mean(line[name] for line in here) for name in names)
         shipped = sum(line["shipped"] for line in here)
         kept = Counter(name for line in here for name in line["questions"]).most_common()
-        figures += [f"{shipped} of {len(here)}", f"{calls:.0f}", f"{dollars:.3f}"]
+        figures += [
+            f"{shipped} of {len(here)}",
+            f"{calls:.0f}",
+            f"{dollars:.3f}",
+            f"{rows_cost:.3f}",
+        ]
         figures.append(", ".join(f"{name} {count}" for name, count in kept))
         rows.append(f"| {cell} | {' | '.join(figures)} |")
     return "\n".join(rows)
@@ -187,6 +257,9 @@ def main() -> None:
     parser.add_argument("--systems", type=int, default=N_SYSTEMS)
     parser.add_argument("--pass-fail", action="store_true", help="labels of 4 or more are a pass")
     parser.add_argument("--shuffle", action="store_true", help="shuffle the labels that teach")
+    parser.add_argument("--form", choices=FORMS, default="chat", help="how the model is asked")
+    about = "levels over which a decision spreads a rating: .2 is sharp, 2 is flat"
+    parser.add_argument("--spread", type=float, default=0.5, help=about)
     parser.add_argument("--resume", action="store_true", help="keep the lines of a stopped run")
     parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "questions.jsonl")
@@ -195,8 +268,9 @@ def main() -> None:
     lines: list[Line] = []
     if flags.resume and flags.out.exists():
         lines = [json.loads(line) for line in flags.out.read_text().splitlines()]
-    done = {tuple(line.get(key, False) for key in CELL) for line in lines}
+    done = {tuple(line[key] for key in CELL) for line in lines}
     kinds = [flags.pass_fail], [flags.shuffle], [flags.documents], [flags.systems]
+    kinds = *kinds, [flags.form], [flags.spread]
     cells = list(itertools.product(flags.models, flags.dimensions, flags.deals, *kinds))
     with flags.out.open("a" if flags.resume else "w") as file:
         for cell in cells:
@@ -204,7 +278,7 @@ def main() -> None:
                 lines.append(run(*cell, flags.shared))
                 print(json.dumps(lines[-1]), file=file, flush=True)
                 print(json.dumps(lines[-1]), file=sys.stderr)
-    print(table([line for line in lines if tuple(line.get(key, False) for key in CELL) in cells]))
+    print(table([line for line in lines if tuple(line[key] for key in CELL) in cells]))
 
 
 if __name__ == "__main__":

@@ -144,7 +144,8 @@ def serving(server: Server) -> Iterator[Server]:
 
     async def run() -> None:
         app = web.Application(client_max_size=1 << 28)
-        app.router.add_post("/v1/chat/completions", server.chat)
+        for path in ("chat/completions", "systemone", "decisions"):
+            app.router.add_post(f"/v1/{path}", server.chat)
         app.router.add_get("/dollars", server.bill)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()

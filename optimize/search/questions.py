@@ -16,7 +16,13 @@ from judges.prompt import Field
 from optimize.items import Items, Vector
 from optimize.search.answers import LabelledAnswers, labelled_answers
 from optimize.search.candidates import Candidate, DemoSet
-from optimize.search.evaluator import Goal, SearchProblem, first_documents, objective
+from optimize.search.evaluator import (
+    Goal,
+    SearchProblem,
+    first_documents,
+    is_reliable,
+    objective,
+)
 from optimize.search.gate import Finalist, QuestionTest
 from optimize.search.optimizer import Exploration
 from optimize.statistics.balanced import best_threshold, verdicts
@@ -73,10 +79,17 @@ def ask_questions(
     judges = [_with_questions(*pair) for pair in zip(halves, explorations, strict=True)]
     if not all(each.questions for each in judges):
         return None
-    evaluator.scores(problem.untuned, items)
+    all_untuned = evaluator.scores(problem.untuned, items)
     tests: list[tuple[Finalist, LabelledAnswers]] = []
     for half, asks_all, part in zip(halves, judges, parts, strict=True):
-        evaluator.scores(asks_all, items)
+        if not is_reliable(evaluator.scores(asks_all, items), all_untuned):
+            judgements = evaluator.judgements(asks_all, items)
+            failures = [each.failure for each in judgements if each.failure]
+            share = len(failures) / len(judgements)
+            raise NotTestedError(
+                f"Questions were not tested: with them {share:.0%} of the judgements failed, as "
+                f"in: {failures[0]}."
+            )
         answers = labelled_answers(problem, asks_all, items)
         if not _useful(answers, problem):
             n_asked = len(asks_all.questions or ())
@@ -93,14 +106,6 @@ def ask_questions(
             untuned=untuned,
         )
         finalist.record(half, "questions")
-        if not finalist.is_reliable:
-            judgements = evaluator.judgements(asks_all, items)
-            failures = [each.failure for each in judgements if each.failure]
-            share = len(failures) / len(judgements)
-            raise NotTestedError(
-                f"Questions were not tested: with them {share:.0%} of the judgements failed, as "
-                f"in: {failures[0]}."
-            )
         tests.append((finalist, answers))
     best, answers = max(tests, key=lambda test: test[0].gain(problem.goal).value)
     candidate = replace(best.candidate, questions=_useful(answers, problem))
