@@ -11,6 +11,7 @@ from typing import Any
 from dspy_judges.errors import UsageError
 from judges import catalog
 from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.client import is_decision
 from judges.dimension import Comparison, Subject, kind_of
 from judges.judge import Judge
 from judges.loading import load
@@ -59,7 +60,10 @@ def show_judge(args: argparse.Namespace) -> int:
     lines += [f"  {m.weight:.3f}  {m.name} (asks {m.judge.lm})" for m in members]
     for name, messages in prompts.items():
         for message in messages:
-            lines += ["", f"--- {name}: {message['role']} ---", message["content"]]
+            content = message["content"]
+            if message["role"] == "system" and content.startswith("{"):  # to a decision model
+                content = json.dumps(json.loads(content), indent=1, ensure_ascii=False)
+            lines += ["", f"--- {name}: {message['role']} ---", content]
     print_output("\n".join(lines))
     return 0
 
@@ -142,6 +146,11 @@ def export(args: argparse.Namespace) -> int:
     if judge.plan is None:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
+    if is_decision(judge.lm):
+        raise UsageError(
+            f"{args.judge} asks {judge.lm}, a decision model: `dspy-judges show {args.judge}` "
+            "prints its state and its questions; name a chat model with --lm"
+        )
     messages, plan = judge.template(), judge.resolved_plan()
     *others, last = (message["content"] for message in messages)
     if any("{{" in text for text in (*others, SLOT.sub("", last))):
