@@ -34,15 +34,17 @@ def decision_template(prompt: Prompt) -> list[Message]:
     }
     if prompt.demos:
         names = [field.name for field in (*prompt.inputs, *prompt.choices)]
-        state["demos"] = [
-            {name: neutralise(str(demo[name])) for name in names} for demo in prompt.demos
-        ]
+        state["demos"] = [{name: _neutral(demo[name]) for name in names} for demo in prompt.demos]
     head = {"state": state, "questions": {each.name: question(each) for each in prompt.choices}}
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)
     return [
         Message(role="system", content=json.dumps(head, ensure_ascii=False)),
         Message(role="user", content=f"{{{slots}}}"),
     ]
+
+
+def _neutral(value: Value) -> Value:
+    return neutralise(value) if isinstance(value, str) else value
 
 
 def question(field: Field) -> dict[str, Any]:

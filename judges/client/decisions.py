@@ -171,8 +171,8 @@ class _Answer(Struct):
 
 def _reply(answers: Mapping[str, Any], questions: Mapping[str, Question]) -> Reply:
     """The reply with the checked answers; a refusal where a question was not answered."""
-    refused = [n for n, each in answers.items() if each is None or each.get("type") == REFUSAL]
-    if refused:
+    types = {n: each.get("type") if isinstance(each, dict) else each for n, each in answers.items()}
+    if refused := [name for name, kind in types.items() if kind in (None, REFUSAL)]:
         return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
     checked = {name: _probabilities(questions[name], each) for name, each in answers.items()}
     return Reply(text=json.dumps(checked))
@@ -193,12 +193,13 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
         options, p = ["true", "false"], read.probability if read.noul is None else read.noul
         probabilities = {} if p is None else {"true": p, "false": 1 - p}
     elif isinstance(probabilities, list):
-        labels = dict(enumerate(_level(level)[0] for level in criteria)) if kind == "score" else {}
-        if labels and any(labels.get(int(each.value)) != each.label for each in probabilities):
+        labels = [_level(level)[0] for level in criteria] if kind == "score" else []
+        by_place = {str(place): label for place, label in enumerate(labels)}
+        if labels and any(by_place.get(str(o.value)) != o.label for o in probabilities):
             return "its levels are not those of the question"
         probabilities = {str(each.value): each.probability for each in probabilities}
     if probabilities.keys() != set(options):
-        return f"its options are {', '.join(probabilities) or 'missing'}, not {', '.join(options)}"
+        return f"its options are not {', '.join(options)}"
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= ROUNDING:
         return f"its probabilities add up to {total:.3g}"
