@@ -16,8 +16,16 @@ from optimize.figures.as_text import (
 )
 from optimize.inputs.flags import SettingsError
 from optimize.measuring.asking import ask_entries
+from optimize.measuring.changed import ChangedSwap, changed_swap, unlabelled_task
 from optimize.measuring.comparison import ComparedJudge
-from optimize.measuring.request import asking_options, check_names, read_judges, read_task
+from optimize.measuring.request import (
+    Request,
+    asking_options,
+    check_names,
+    read_judges,
+    read_task,
+    with_recordings,
+)
 from optimize.measuring.swap import SwapResult, certificate
 from optimize.report.comparison import tuned_on_sentences
 from optimize.report.next_steps import swap_step
@@ -30,7 +38,7 @@ MOST_SHOWN, MOST_LINES = 3, 12
 OF_ONE_JUDGE = ("min_spearman", "min_tpr", "min_tnr", "report", "all")
 
 
-def swap(flags: argparse.Namespace) -> SwapResult:
+def swap(flags: argparse.Namespace) -> SwapResult | ChangedSwap:
     """Measure both judges; raises SettingsError for flags that name no two judges."""
     margin = MARGIN if flags.margin is None else flags.margin
     if not 0 < margin < 1:
@@ -49,7 +57,13 @@ def swap(flags: argparse.Namespace) -> SwapResult:
             "name one new judge (JUDGE, --scores FILE or --replies FILE), and the old one by "
             "--against JUDGE, or recorded by --scores OLD=FILE --against OLD"
         )
-    task, entries = read_task(flags, read_judges(flags, map(split_name, specs), flags.lm or ""))
+    judges = read_judges(flags, map(split_name, specs), flags.lm or "")
+    if flags.changed is not None:
+        request = Request.of(flags, judges)
+        task = unlabelled_task(flags, request)
+        task, entries = with_recordings(flags, request, task, judges)
+    else:
+        task, entries = read_task(flags, judges)
     if task.items().is_weighted:
         raise SettingsError(
             f"{task.labelled.name}: its documents were drawn with unequal chances, and a swap is "
@@ -60,7 +74,52 @@ def swap(flags: argparse.Namespace) -> SwapResult:
     entries = ask_entries(entries, task, seed=flags.seed, **asking_options(flags))
     names = [entry.name for entry in entries]
     old = names.index(flags.against) if is_recorded else len(specs) - 1
-    return certificate(entries[1 - old], entries[old], task, margin)
+    pair = entries[1 - old], entries[old]
+    if flags.changed is not None:
+        return changed_swap(flags, *pair, task, margin)
+    return certificate(*pair, task, margin)
+
+
+def changed_lines(result: ChangedSwap) -> list[str]:
+    """A certificate by labels of changed rows, the verdict first; or what to label for it."""
+    n, new, old = result.n_changed, short_name(result.new), short_name(result.old)
+    outputs = f"{counted(result.n_outputs, 'output')} of {result.data['name']}"
+    changes = f"{new} and {old} differ on {n:,} of {outputs} ({n / result.n_outputs:.0%})"
+    if (gap := result.difference) is None:
+        return [
+            *wrapped(
+                f"{changes}. Labels of the others tell nothing of their difference.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')}, drawn at random. If "
+                "both judges are equally good, about so many labels show it four times of five.",
+                "Next: label them, then verify again with --changed and the file of the labels:",
+            ),
+            str(result.next),
+        ]
+    labelled = f"{result.n_labelled:,} of these have a label"
+    here = f", 90% interval {interval_text(result.here, signed=True)}"
+    if result.here and result.here.low == result.here.high:
+        here = ", exactly"
+    return wrapped(
+        result.verdict,
+        f"{changes}; {labelled}: {new} alone is right on {result.n_gained:,}, {old} alone on "
+        f"{result.n_lost:,}.",
+        f"Difference in accuracy {number_text(gap.value, signed=True)} on these outputs{here}. On "
+        f"documents like these (n={gap.n_documents:,}) its 90% interval is "
+        f"{interval_text(gap.interval, signed=True)}.",
+        f"Next: {_changed_step(result)}",
+    )
+
+
+def _changed_step(result: ChangedSwap) -> str:
+    if result.swap == "worse":
+        return "keep the old judge"
+    if result.swap != "undecided":
+        return "use the new judge"
+    if result.n_labelled < result.n_changed:
+        return (
+            "label more of the changed outputs (a smaller --margin draws more), or more documents"
+        )
+    return "bring more documents: every output that changes has a label"
 
 
 def swap_lines(result: SwapResult) -> list[str]:

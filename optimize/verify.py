@@ -34,6 +34,7 @@ from optimize.measuring.asking import (
     on_labels_scale,
     recorded_scale,
 )
+from optimize.measuring.changed import ChangedSwap
 from optimize.measuring.floors import add_floor_flags, hold, read_floors
 from optimize.measuring.request import add_task_flags, asking_options, read_judges, read_task
 from optimize.measuring.scorecard import correlation_of, rho
@@ -43,7 +44,7 @@ from optimize.measuring.verification import Verification
 from optimize.report.page import write_verification
 from optimize.report.verification import verification_lines
 from optimize.statistics.correlations import PRIMARY, Correlation, Level, Undefined
-from optimize.swap import MARGIN, swap, swap_lines
+from optimize.swap import MARGIN, changed_lines, swap, swap_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -205,6 +206,8 @@ def parser() -> argparse.ArgumentParser:
     add("--against", metavar="OLD", help=about)
     about = f"by so much it may be worse than OLD ({MARGIN})"
     add("--margin", type=float, metavar="X", help=about)
+    about = "the swap by labels of changed outputs alone: rows to label, then their labels"
+    add("--changed", metavar="FILE", help=about)
     add_model_flags(command_parser, limits=" for each start")
     add("--report", metavar="FILE", help="draw a page: where it agrees, and where it does not")
     add("--all", action="store_true", help="print every level and coefficient, too")
@@ -216,24 +219,28 @@ def command(arguments: Sequence[str]) -> int:
     """Measure a judge against labels and print it; returns 1 where it falls short."""
     flags = parser().parse_args(arguments)
 
-    def lines(result: Verification | SwapResult) -> list[str]:
+    def lines(result: Verification | SwapResult | ChangedSwap) -> list[str]:
+        if isinstance(result, ChangedSwap):
+            return changed_lines(result)
         if isinstance(result, SwapResult):
             return swap_lines(result)
         return verification_lines(result, everything=flags.all, page=flags.report)
 
-    def code(result: Verification | SwapResult) -> int:
+    def code(result: Verification | SwapResult | ChangedSwap) -> int:
         return UNDECIDED if result.is_undecided else FAILED
 
     how: Any = {"fault_code": code, "interrupted": "interrupted"}
     return run(NAME, flags, verify, lines, lambda result: result.faults, **how)
 
 
-def verify(flags: argparse.Namespace) -> Verification | SwapResult:
+def verify(flags: argparse.Namespace) -> Verification | SwapResult | ChangedSwap:
     """Measure the judge that flags name, alone or against another."""
     if flags.against is not None:
         return swap(flags)
-    if flags.margin is not None:
-        raise SettingsError("--margin is of a swap: name the old judge by --against OLD")
+    if flags.margin is not None or flags.changed is not None:
+        raise SettingsError(
+            "--margin and --changed are of a swap: name the old judge by --against OLD"
+        )
     sources = [*flags.judges, *flags.scores, *flags.replies]
     if len(sources) != 1:
         raise SettingsError("name one thing to verify: a JUDGE, --replies FILE or --scores FILE")

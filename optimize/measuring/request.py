@@ -96,19 +96,30 @@ def read_task(flags: argparse.Namespace, judges: Sequence[Entry]) -> tuple[Task,
     Raises SettingsError and LabelError for what the user has to mend; prints notes and warnings.
     """
     name_dimension(flags)
-    request, values = Request.of(flags, judges), values_of(flags.values)
-    task = Task.read(
+    request = Request.of(flags, judges)
+    return with_recordings(flags, request, _labelled_task(flags, request, judges), judges)
+
+
+def _labelled_task(flags: argparse.Namespace, request: Request, judges: Sequence[Entry]) -> Task:
+    return Task.read(
         flags.data or None,
         request.name,
         request.subject,
         level=flags.level,
-        values=values,
+        values=values_of(flags.values),
         annotations=flags.annotations,
         mapping=mapping(flags.map),
         scale=flags.scale if judges else None,
         recorded=not judges,
         pairwise=request.is_pairwise,
     )
+
+
+def with_recordings(
+    flags: argparse.Namespace, request: Request, task: Task, judges: Sequence[Entry]
+) -> tuple[Task, list[Entry]]:
+    """The task, the judges about what it holds, and the recordings that flags name."""
+    values = values_of(flags.values)
     scale = () if request.is_pairwise else recorded_scale(flags.scale, request.subject)
     two = words_of(task.labelled, request.name)
     if two and (request.subject is None or request.subject.scale == (0, 1)):

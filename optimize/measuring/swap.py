@@ -75,21 +75,7 @@ class SwapResult:
     def verdict(self) -> str:
         """What these labels certify, in a sentence."""
         new, old = (short_name(judge.name) for judge in self.judges)
-        margin, outcome = f"{self.margin:g}", self.swap
-        by = "" if outcome == "better" else f" by more than {margin}"
-        if outcome == "undecided":
-            if self.is_below:
-                return (
-                    f"On documents like these {new} is worse than {old} (of judges no worse, at "
-                    f"most 5% would look so); these labels cannot tell whether{by}."
-                )
-            return f"These labels cannot tell whether {new} is worse than {old}{by}."
-        claim = f"On documents like these {new} is {outcome} than {old}{by}."
-        if outcome == "not worse" and self.is_below:
-            claim = f"On documents like these {new} is worse than {old}, but by less than {margin}."
-        wrong = {"better": "no better", "worse": f"worse by {margin} or less"}
-        otherwise = wrong.get(outcome, f"worse by {margin}")
-        return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
+        return swap_verdict(self.swap, new, old, self.margin, is_below=self.is_below)
 
     @property
     def is_undecided(self) -> bool:
@@ -108,12 +94,30 @@ class SwapResult:
         return {**fields_json(self), "short": short, "undecided": undecided}
 
 
+def swap_verdict(outcome: Outcome, new: str, old: str, margin: float, *, is_below: bool) -> str:
+    """What labels certify, in a sentence; `is_below` says that the new judge is clearly worse."""
+    by = "" if outcome == "better" else f" by more than {margin:g}"
+    if outcome == "undecided":
+        if is_below:
+            return (
+                f"On documents like these {new} is worse than {old} (of judges no worse, at "
+                f"most 5% would look so); these labels cannot tell whether{by}."
+            )
+        return f"These labels cannot tell whether {new} is worse than {old}{by}."
+    claim = f"On documents like these {new} is {outcome} than {old}{by}."
+    if outcome == "not worse" and is_below:
+        claim = f"On documents like these {new} is worse than {old}, but by less than {margin:g}."
+    wrong = {"better": "no better", "worse": f"worse by {margin:g} or less"}
+    otherwise = wrong.get(outcome, f"worse by {margin:g}")
+    return f"{claim} Of judges that are {otherwise}, at most 5% would get this verdict."
+
+
 def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult:
     """The verdict, the difference that it rests on, and what changes with the swap.
 
     Raises JudgesError where a judge has no score for more than a tenth of the labels.
     """
-    both = {entry.name: _mostly_scored(entry) for entry in (new, old)}
+    both = {entry.name: mostly_scored(entry) for entry in (new, old)}
     comparison = compare_judges([new, old], task)
     judges = sorted(comparison.judges, key=lambda judge: judge.name != new.name)
     a, b = unmet_by_all(on_common_rows(both)).values()
@@ -139,7 +143,7 @@ def certificate(new: Entry, old: Entry, task: Task, margin: float) -> SwapResult
     )
 
 
-def _mostly_scored(entry: Entry) -> Scored:
+def mostly_scored(entry: Entry) -> Scored:
     """The entry's scores; JudgesError where it has none for more than a tenth of the labels."""
     name, scored = entry.name, entry.scored
     if scored is None:

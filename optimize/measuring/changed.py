@@ -1,0 +1,194 @@
+"""A swap decided by labels of changed rows: those on which two judges of pass or fail differ."""
+
+import argparse
+import json
+import math
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from judges.cli.flags import mapping
+from judges.dimension import Comparison
+from judges.labels.readers import read_items, read_labels
+from judges.labels.types import LabelError, LabelledPairs, LabelledSet
+from judges.tables.atomic_write import write_atomically
+from optimize.figures.as_json import DIGITS
+from optimize.figures.as_text import short_name
+from optimize.inputs.flags import SettingsError, values_of
+from optimize.inputs.labelled import only_dimension
+from optimize.measuring.asking import Entry, Task
+from optimize.measuring.comparison import Difference, on_common_rows, unmet_by_all
+from optimize.measuring.request import Request
+from optimize.measuring.scored import Scored
+from optimize.measuring.swap import Outcome, mostly_scored, outcome_of, swap_verdict
+from optimize.statistics.balanced import verdicts
+from optimize.statistics.changed import interval_here, rows_to_label, terms_of
+from optimize.statistics.intervals import Interval, cautious_interval, stream
+
+FOR_RATINGS = (
+    "--changed is for judges of pass or fail: a rank correlation rests on all outputs of a "
+    "document, and documents in which ranks moved save only 3 to 13% of the labels on SummEval; "
+    "label documents at random (dspy-judges plan)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSwap:
+    """The certificate of a swap by labels of changed rows, or what to label for it.
+
+    `n_changed` of `n_outputs` get another verdict. `n_labelled` of them have a label: `n_gained` of
+    these are right by the new judge alone, `n_lost` by the old one alone. `difference` is in
+    accuracy over all outputs, with its 90 % interval over documents, and `here` that interval of
+    these very outputs; None without labels. Then `n_drawn` changed rows stand in `file`, which the
+    command `next` labels.
+    """
+
+    dimension: str
+    data: Mapping[str, str]
+    new: str
+    old: str
+    n_outputs: int
+    n_documents: int
+    n_changed: int
+    margin: float
+    swap: Outcome = "undecided"
+    difference: Difference | None = None
+    here: Interval | None = None
+    n_labelled: int = 0
+    n_gained: int = 0
+    n_lost: int = 0
+    n_drawn: int = 0
+    file: str | None = None
+    next: str | None = None
+
+    @property
+    def verdict(self) -> str:
+        """What the labels certify, in a sentence."""
+        names = short_name(self.new), short_name(self.old)
+        interval = self.difference.interval if self.difference else None
+        is_below = interval is not None and interval.high < 0
+        return swap_verdict(self.swap, *names, self.margin, is_below=is_below)
+
+    @property
+    def is_undecided(self) -> bool:
+        return self.swap == "undecided"
+
+    @property
+    def faults(self) -> list[str]:
+        """The verdict where it keeps the new judge out, or that labels are missing."""
+        if self.difference is None:
+            return ["undecided: no changed row has a label yet"]
+        words = {"worse": "falls short", "undecided": "undecided"}
+        return [f"{words[self.swap]}: {self.verdict}"] if self.swap in words else []
+
+
+def unlabelled_task(flags: argparse.Namespace, request: Request) -> Task:
+    """All outputs of --data as what is judged; their labels, if they have any, are passed over."""
+    if request.is_pairwise or isinstance(request.subject, Comparison):
+        raise SettingsError(FOR_RATINGS)
+    if not flags.data:
+        raise SettingsError("--changed: name the outputs by --data FILE; they need no labels")
+    labelled: Any = read_items(flags.data, map=mapping(flags.map) or None)
+    unknown: Any = {request.name: (math.nan,)}
+    outputs = tuple(replace(output, ratings=unknown) for output in labelled.outputs)
+    return Task(
+        dimension=request.name, labelled=replace(labelled, outputs=outputs), level="dataset"
+    )
+
+
+def changed_swap(
+    flags: argparse.Namespace, new: Entry, old: Entry, task: Task, margin: float
+) -> ChangedSwap:
+    """The certificate by the labels in --changed, or that file with rows to label.
+
+    Raises JudgesError where a judge has no score for more than a tenth of the outputs, LabelError
+    for labels of rows that do not change, and SettingsError for judges that rate.
+    """
+    both = {entry.name: mostly_scored(entry) for entry in (new, old)}
+    a, b = unmet_by_all(on_common_rows(both)).values()
+    if not all(_gives_verdicts(each) for each in (a, b)):
+        raise SettingsError(FOR_RATINGS)
+    judged = np.flatnonzero(~np.isnan(a.scores + b.scores)).tolist()
+    a, b = a.of_rows(judged), b.of_rows(judged)
+    items, is_changed = a.items, verdicts(a.scores) != verdicts(b.scores)
+    documents = np.array(items.document_ids)
+    result = ChangedSwap(
+        dimension=task.dimension,
+        data={"name": task.labelled.name, "sha256": task.labelled.sha256},
+        new=new.name,
+        old=old.name,
+        n_outputs=len(items),
+        n_documents=np.unique(documents).size,
+        n_changed=int(is_changed.sum()),
+        margin=margin,
+    )
+    labels = _labels(flags, task.dimension)
+    if labels is None and is_changed.any():
+        order = stream(flags.seed, "changed").permutation(np.flatnonzero(is_changed))
+        n_drawn = rows_to_label(order.size, len(items), margin)
+        rows = [items.items[row].id for row in order[:n_drawn].tolist()]
+        return replace(result, n_drawn=n_drawn, **_write(flags, task, rows))
+    ids = [item.id for item in items.items]
+    human = np.array([(labels or {}).get(name, math.nan) for name in ids])
+    changed_ids = {name for name, moves in zip(ids, is_changed, strict=True) if moves}
+    if others := sorted((labels or {}).keys() - changed_ids):
+        raise LabelError(
+            f"{flags.changed}: {len(others):,} labels are of outputs that do not change, such as "
+            f"{others[0]!r}: it is for the labels of changed rows alone, as they were drawn"
+        )
+    gain = (a.passes == human).astype(float) - (b.passes == human)
+    gain[np.isnan(human) | (human == 0.5)] = math.nan
+    terms, least = terms_of(gain, is_changed, documents)
+    interval = None if np.isnan(terms).any() else cautious_interval(terms, least)
+    value = round(float(terms.mean()), DIGITS)
+    return replace(
+        result,
+        swap=outcome_of(interval, margin),
+        difference=Difference(value=value, interval=interval, n_documents=terms.size),
+        here=interval_here(gain, is_changed),
+        n_labelled=int((~np.isnan(gain[is_changed])).sum()),
+        n_gained=int((gain == 1).sum()),
+        n_lost=int((gain == -1).sum()),
+    )
+
+
+def _gives_verdicts(scored: Scored) -> bool:
+    """Whether the scores are verdicts, or probabilities of a pass."""
+    known = scored.scores[~np.isnan(scored.scores)]
+    is_scale = scored.scale not in ((), (0, 1))
+    return not is_scale and bool(((known >= 0) & (known <= 1)).all())
+
+
+def _labels(flags: argparse.Namespace, dimension: str) -> dict[str, float] | None:
+    """People's labels by id in the file --changed; None where it holds none, or does not exist."""
+    path = Path(flags.changed)
+    columns = mapping(flags.map) or None
+    if not path.exists() or not read_items(str(path), map=columns).reading.ratings:
+        return None
+    labelled: LabelledSet | LabelledPairs = read_labels(
+        str(path), map=columns, dimensions=[dimension], values=values_of(flags.values), texts=()
+    )
+    assert isinstance(labelled, LabelledSet)
+    only_dimension(labelled)
+    return {output.id: labelled.label(output, dimension) for output in labelled.outputs}
+
+
+def _write(flags: argparse.Namespace, task: Task, ids: list[str]) -> dict[str, Any]:
+    """Write these outputs in the order drawn; where, and the command that labels them."""
+    path = Path(flags.changed)
+    outputs: Any = {output.id: output for output in task.labelled.items}
+    content = "".join(f"{json.dumps(outputs[name].row)}\n" for name in ids).encode()
+    if path.suffix != ".jsonl":
+        raise SettingsError(f"--changed {path}: name a file that ends in .jsonl")
+    if path.exists() and path.read_bytes() != content:
+        raise SettingsError(
+            f"--changed {path}: it holds no labels on {task.dimension}, and other rows than those "
+            "to label: name the file of the labels, or a new one"
+        )
+    write_atomically(path, content, overwrite=True)
+    words = ["dspy-judges", "label", str(path), "--dimension", task.dimension]
+    return {"file": str(path), "next": shlex.join(words)}
