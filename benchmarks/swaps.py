@@ -7,19 +7,25 @@ the old judge, but wrong on some of what that has right; "lost" is akin, as good
 and scores all outputs of some documents at random. Ratings have Spearman's rho at summary
 level with four outputs a document, at dataset level with one. Judges of two values are right on .8
 of passes and of fails, those of pairs on .8. Of "alike" outputs of a document, labels and errors
-have an intraclass correlation of .7. With --changed the labels are of a random part of the outputs that change
-(verify --changed), and "here" is how often the interval of these very outputs holds their own
-difference (nominal .90). No model is asked.
+have an intraclass correlation of .7. With --changed, a random part of the outputs that change is
+labelled (verify --changed), and "here" is how often the interval of these very outputs holds their
+own difference (nominal .90). With --recorded, recorded judges of SummEval swap at a rating of 4,
+with labels of outputs at random, and of changed ones. No model is asked.
 """
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from panels import SHARED
+from questions import MODELS, QUALITIES, recorded
 
 from optimize.measuring.swap import difference_of, outcome_of
 from optimize.statistics.changed import interval_here, terms_of
@@ -183,24 +189,58 @@ def changed_lines(simulations: int, margin: float) -> Iterator[str]:
                         interval = cautious_interval(*terms_of(known, changed, document))
                         passed.append(outcome_of(interval, margin) in ("better", "not worse"))
                         here = interval_here(known, changed)
-                        held.append(here is not None and here.low <= gain.mean() <= here.high)
+                        value = gain.mean()
+                        held.append(here and here.low - 1e-9 <= value <= here.high + 1e-9)
                         moved.append(changed.mean())
                     power = f"({np.mean(passed[1::2]):.2f})"
                     cells.append(f"{np.mean(passed[::2]):.3f} {power} here {np.mean(held):.3f}")
-                name = f"{outputs} {'alike' if alike else 'output'}{'s' * (outputs > 1)}"
+                name = f"{outputs} {'alike' if alike else 'output' + 's' * (outputs > 1)}"
                 yield f"| {name} | {n_documents} | {np.mean(moved):.2f} | {' | '.join(cells)} |"
+
+
+def recorded_lines(shared: Path, draws: int = 2000) -> Iterator[str]:
+    """Errors of the difference in accuracy on SummEval, by labels at random and of changed ones."""
+    heads = (
+        "labels | error at random | error on changed | labels at random for that | times as many"
+    )
+    yield f"| judges | dimension | change | difference | {heads} |"
+    yield "|---" * 9 + "|"
+    texts = pd.read_json(shared / "summeval" / "summeval.jsonl", lines=True).set_index("id")
+    rng, ratings = np.random.default_rng(0), {name: recorded(shared, name) for name in MODELS}
+    for dimension, (old, new) in itertools.product(QUALITIES, itertools.combinations(MODELS, 2)):
+        people = np.array([rating[dimension] >= 4 for rating in texts["ratings"]])
+        a, b = (
+            np.array([ratings[name][text][dimension] >= 4 for text in texts["summary"]])
+            for name in (old, new)
+        )
+        gain, changed = (b == people) * 1.0 - (a == people), np.flatnonzero(a != b)
+        n, share = min(200, changed.size), changed.size / gain.size
+        at_random = np.std([rng.choice(gain, n, replace=False).mean() for _ in range(draws)])
+        on_changed = np.std(
+            [share * rng.choice(gain[changed], n, replace=False).mean() for _ in range(draws)]
+        )
+        # The variance of the mean of m of N values is s^2 (1 / m - 1 / N).
+        needed = 1 / (on_changed**2 / gain.var(ddof=1) + 1 / gain.size)
+        yield (
+            f"| {new} for {old} | {dimension} | {share:.2f} | {gain.mean():+.3f} | {n} "
+            f"| {at_random:.3f} | {on_changed:.3f} | {needed:.0f} | {needed / n:.1f} |"
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--changed", action="store_true", help="labels of changed outputs alone")
+    parser.add_argument("--recorded", action="store_true", help="recorded judges of SummEval")
+    parser.add_argument("--shared", type=Path, default=SHARED, help="labels and recordings")
     parser.add_argument("--margins", type=float, nargs="+", default=[0.03, 0.1])
     flags = parser.parse_args()
     began = time.monotonic()
     rows = lines(flags.simulations, flags.margins)
     if flags.changed:
         rows = changed_lines(flags.simulations, flags.margins[0])
+    if flags.recorded:
+        rows = recorded_lines(flags.shared)
     for line in rows:
         print(line, flush=True)
     print(f"{time.monotonic() - began:.0f} s")
