@@ -86,11 +86,13 @@ def changed_lines(result: ChangedSwap) -> list[str]:
     outputs = f"{counted(result.n_outputs, 'output')} of {result.data['name']}"
     changes = f"{new} and {old} differ on {n:,} of {outputs} ({n / result.n_outputs:.0%})"
     if (gap := result.difference) is None:
+        drawn = "all that there are, in random order"
+        if result.n_drawn < n:
+            drawn = "drawn at random, so many as show an equally good judge four times of five"
         return [
             *wrapped(
                 f"{changes}. Labels of the others tell nothing of their difference.",
-                f"{result.file}: {counted(result.n_drawn, 'changed output')}, drawn at random. If "
-                "both judges are equally good, about so many labels show it four times of five.",
+                f"{result.file}: {counted(result.n_drawn, 'changed output')}, {drawn}.",
                 "Next: label them, then verify again with --changed and the file of the labels:",
             ),
             str(result.next),
