@@ -94,9 +94,12 @@ def read_probabilities(prompt: Prompt, reply: Reply) -> dict[str, dict[float, fl
     """
     answers, read = json.loads(reply.text), {}
     for field in prompt.choices:
-        if isinstance(reason := answers[field.name], str):
-            raise NoScoreError(f"the answer to {field.name!r} cannot be used: {reason}")
+        answer = answers.get(field.name, "it was not asked")
+        if not isinstance(answer, str) and len(answer) != len(field.choices or ()):
+            answer = "it has other options"
+        if isinstance(answer, str):
+            raise NoScoreError(f"the answer to {field.name!r} cannot be used: {answer}")
         # In the order of the question's options, the good word of a verdict first.
         numbers = [number_of(choice, field.choices or ()) for choice in field.choices or ()]
-        read[field.name] = dict(zip(numbers, reason.values(), strict=True))
+        read[field.name] = dict(zip(numbers, answer.values(), strict=True))
     return read

@@ -14,7 +14,6 @@ A question whose answer cannot be used has the reason, a text, in place of the p
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -32,11 +31,13 @@ from judges.client.openai import (
     read_usage,
     retry_after_of,
 )
+from judges.judgement import quote
 from judges.protocol import (
     DECISIONS,
     REFUSAL,
     SYSTEM_ONE,
     Completion,
+    FatalModelError,
     Message,
     Reply,
     Sampling,
@@ -64,16 +65,22 @@ class DecisionModel(EndpointModel):
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
-        head = _constant_part(messages[0]["content"])
-        state = {**head["state"], "inputs": json.loads(messages[-1]["content"])}
-        questions = head["questions"]
-        body: dict[str, Any] = {"model": self.name}
-        if self.form == DECISIONS:
-            part = {"type": "input_json", "data": state}
-            body["input"] = [{"role": "user", "content": [part]}]
-            body["questions"] = [_openai_question(name, each) for name, each in questions.items()]
-        else:
-            body |= {"state": state, "questions": questions}
+        try:
+            head = _constant_part(messages[0]["content"])
+            state = {**head["state"], "inputs": json.loads(messages[-1]["content"])}
+            questions = head["questions"]
+            body: dict[str, Any] = {"model": self.name}
+            if self.form == DECISIONS:
+                part = {"type": "input_json", "data": state}
+                body["input"] = [{"role": "user", "content": [part]}]
+                body["questions"] = [_openai_question(*each) for each in questions.items()]
+            else:
+                body |= {"state": state, "questions": questions}
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            raise FatalModelError(
+                f"{self.name}: a decision model answers a judge's questions, and these messages "
+                "are not of that form; name a chat model"
+            ) from None
         url = self._url
         status, headers, answer = await self._post(msgspec.json.encode(body))
         if 200 <= status < 300:
@@ -102,7 +109,7 @@ class DecisionModel(EndpointModel):
         if isinstance(counts, dict):
             # Chats have other names for the same counts.
             pairs = (("prompt", "input"), ("completion", "output"))
-            counts = {f"{chat}_tokens": counts.get(f"{own}_tokens") for chat, own in pairs} | {
+            counts = {f"{chat}_tokens": counts.get(f"{own}_tokens") or 0 for chat, own in pairs} | {
                 "prompt_tokens_details": counts.get("input_tokens_details")
             }
         usage = read_usage(counts, messages, (), NOTHING_WRITTEN)
@@ -118,9 +125,11 @@ def _constant_part(content: str) -> dict[str, Any]:
 
 
 def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
-    """OpenAI's answers by the name of their question; none for a name that occurs twice."""
-    names = Counter(answer["name"] for answer in answers)
-    return {answer["name"]: answer for answer in answers if names[answer["name"]] == 1}
+    """OpenAI's answers by the name of their question; all of them for a name that occurs twice."""
+    named: dict[str, list[Any]] = {}
+    for answer in answers:
+        named.setdefault(answer["name"], []).append(answer)
+    return {name: each[0] if len(each) == 1 else each for name, each in named.items()}
 
 
 def _openai_question(name: str, question: Question) -> dict[str, Any]:
@@ -171,11 +180,14 @@ class _Answer(Struct):
 
 def _reply(answers: Mapping[str, Any], questions: Mapping[str, Question]) -> Reply:
     """The reply with the checked answers; a refusal where a question was not answered."""
-    refused = [n for n, each in answers.items() if each is None or each.get("type") == REFUSAL]
-    if refused:
+    if refused := [name for name, each in answers.items() if _is_refusal(each)]:
         return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
     checked = {name: _probabilities(questions[name], each) for name, each in answers.items()}
     return Reply(text=json.dumps(checked))
+
+
+def _is_refusal(answer: object) -> bool:
+    return answer is None or (isinstance(answer, dict) and answer.get("type") == REFUSAL)
 
 
 def _probabilities(question: Question, answer: object) -> dict[str, float] | str:
@@ -184,7 +196,7 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
     try:
         read = msgspec.convert(answer, _Answer)
     except msgspec.ValidationError as error:
-        return str(error)
+        return quote(str(error))
     if read.type not in (kind, OPENAI_KINDS[kind]):
         return f"its type is {read.type!r}, not {kind!r}"
     options = list(criteria) if kind == "choice" else [str(n) for n in range(len(criteria))]
@@ -193,12 +205,13 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
         options, p = ["true", "false"], read.probability if read.noul is None else read.noul
         probabilities = {} if p is None else {"true": p, "false": 1 - p}
     elif isinstance(probabilities, list):
-        labels = dict(enumerate(_level(level)[0] for level in criteria)) if kind == "score" else {}
-        if labels and any(labels.get(int(each.value)) != each.label for each in probabilities):
+        labels = {str(n): _level(level)[0] for n, level in enumerate(criteria)}
+        if kind == "score" and any(labels.get(str(o.value)) != o.label for o in probabilities):
             return "its levels are not those of the question"
         probabilities = {str(each.value): each.probability for each in probabilities}
     if probabilities.keys() != set(options):
-        return f"its options are {', '.join(probabilities) or 'missing'}, not {', '.join(options)}"
+        given = quote(", ".join(probabilities))
+        return f"its options are {given}, not {', '.join(options)}"
     total = math.fsum(probabilities.values())
     if not abs(total - 1) <= ROUNDING:
         return f"its probabilities add up to {total:.3g}"
