@@ -35,7 +35,8 @@ def decision_template(prompt: Prompt) -> list[Message]:
     if prompt.demos:
         names = [field.name for field in (*prompt.inputs, *prompt.choices)]
         state["demos"] = [
-            {name: neutralise(str(demo[name])) for name in names} for demo in prompt.demos
+            {n: neutralise(v) if isinstance(v := demo[n], str) else v for n in names}
+            for demo in prompt.demos
         ]
     head = {"state": state, "questions": {each.name: question(each) for each in prompt.choices}}
     slots = ", ".join(f'"{field.name}": {{{{{field.name}}}}}' for field in prompt.inputs)

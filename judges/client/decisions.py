@@ -66,23 +66,20 @@ class DecisionModel(EndpointModel):
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
         try:
-            head = _constant_part(messages[0]["content"])
-            state = {**head["state"], "inputs": json.loads(messages[-1]["content"])}
-            questions = head["questions"]
-            body: dict[str, Any] = {"model": self.name}
+            constant, questions, sent = _constant_part(messages[0]["content"], self.form)
+            state = {**constant, "inputs": json.loads(messages[-1]["content"])}
+            body: dict[str, Any] = {"model": self.name, "state": state, "questions": sent}
             if self.form == DECISIONS:
-                part = {"type": "input_json", "data": state}
+                part = {"type": "input_json", "data": body.pop("state")}
                 body["input"] = [{"role": "user", "content": [part]}]
-                body["questions"] = [_openai_question(*each) for each in questions.items()]
-            else:
-                body |= {"state": state, "questions": questions}
+            data = msgspec.json.encode(body)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's questions, and these messages "
                 "are not of that form; name a chat model"
             ) from None
         url = self._url
-        status, headers, answer = await self._post(msgspec.json.encode(body))
+        status, headers, answer = await self._post(data)
         if 200 <= status < 300:
             return self._read(answer, questions, messages)
         if status == 404 and self.form == SYSTEM_ONE and url.endswith(SYSTEM_ONE):
@@ -118,10 +115,18 @@ class DecisionModel(EndpointModel):
 
 
 @lru_cache(maxsize=16)
-def _constant_part(content: str) -> dict[str, Any]:
-    """The system message's object; cached, since demonstrations may be whole documents."""
-    part: dict[str, Any] = json.loads(content)
-    return part
+def _constant_part(
+    content: str, form: str
+) -> tuple[dict[str, Any], dict[str, Question], dict[str, Question] | list[Question]]:
+    """The state, the questions, and these as they are sent.
+
+    They are cached, since demonstrations may be whole documents.
+    """
+    part = json.loads(content)
+    questions: dict[str, Question] = part["questions"]
+    if form == DECISIONS:
+        return part["state"], questions, [_openai_question(*each) for each in questions.items()]
+    return part["state"], questions, questions
 
 
 def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
