@@ -66,13 +66,8 @@ class DecisionModel(EndpointModel):
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Completion:
         """Answer once; raises ModelError."""
         try:
-            constant, questions, sent = _constant_part(messages[0]["content"], self.form)
-            state = {**constant, "inputs": json.loads(messages[-1]["content"])}
-            body: dict[str, Any] = {"model": self.name, "state": state, "questions": sent}
-            if self.form == DECISIONS:
-                part = {"type": "input_json", "data": body.pop("state")}
-                body["input"] = [{"role": "user", "content": [part]}]
-            data = msgspec.json.encode(body)
+            questions, before, after = _frame(self.name, self.form, messages[0]["content"])
+            data = f"{before}{messages[-1]['content']}{after}".encode()
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             raise FatalModelError(
                 f"{self.name}: a decision model answers a judge's questions, and these messages "
@@ -115,18 +110,22 @@ class DecisionModel(EndpointModel):
 
 
 @lru_cache(maxsize=16)
-def _constant_part(
-    content: str, form: str
-) -> tuple[dict[str, Any], dict[str, Question], dict[str, Question] | list[Question]]:
-    """The state, the questions, and these as they are sent.
+def _frame(name: str, form: str, content: str) -> tuple[dict[str, Question], str, str]:
+    """The questions, and a request's JSON before and after its texts.
 
-    They are cached, since demonstrations may be whole documents.
+    It is made once for all rows, since demonstrations may be whole documents.
     """
     part = json.loads(content)
     questions: dict[str, Question] = part["questions"]
+    state = {**part["state"], "inputs": None}
+    body: dict[str, Any] = {"model": name, "state": state, "questions": questions}
     if form == DECISIONS:
-        return part["state"], questions, [_openai_question(*each) for each in questions.items()]
-    return part["state"], questions, questions
+        data = {"type": "input_json", "data": body.pop("state")}
+        body["input"] = [{"role": "user", "content": [data]}]
+        body["questions"] = [_openai_question(*each) for each in questions.items()]
+    # Within a text its quotes would be escaped.
+    before, _, after = json.dumps(body, ensure_ascii=False).partition('"inputs": null')
+    return questions, f'{before}"inputs": ', after
 
 
 def _by_name(answers: Sequence[Any]) -> dict[str, Any]:
@@ -188,7 +187,7 @@ def _reply(answers: Mapping[str, Any], questions: Mapping[str, Question]) -> Rep
     if refused := [name for name, each in answers.items() if _is_refusal(each)]:
         return Reply(text=f"no answer to {', '.join(refused)}", finish_reason=REFUSAL)
     checked = {name: _probabilities(questions[name], each) for name, each in answers.items()}
-    return Reply(text=json.dumps(checked))
+    return Reply(text=msgspec.json.encode(checked).decode())
 
 
 def _is_refusal(answer: object) -> bool:
