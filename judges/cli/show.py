@@ -11,6 +11,7 @@ from typing import Any
 from dspy_judges.errors import UsageError
 from judges import catalog
 from judges.cli.flags import DEFAULT_LM, with_reasoning_flag
+from judges.client import is_decision
 from judges.dimension import Comparison, Subject, kind_of
 from judges.judge import Judge
 from judges.loading import load
@@ -142,6 +143,8 @@ def export(args: argparse.Namespace) -> int:
     if judge.plan is None:
         judge = judge.with_plan(ONE).with_model(args.lm or DEFAULT_LM)
     judge = judge.with_model(args.lm)
+    if is_decision(judge.lm):
+        raise UsageError(f"{judge.lm} reads no chat request: name a chat model by --lm")
     messages, plan = judge.template(), judge.resolved_plan()
     *others, last = (message["content"] for message in messages)
     if any("{{" in text for text in (*others, SLOT.sub("", last))):
