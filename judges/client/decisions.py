@@ -77,8 +77,8 @@ class DecisionModel(EndpointModel):
         status, headers, answer = await self._post(data)
         if 200 <= status < 300:
             return self._read(answer, questions, messages)
-        if status == 404 and self.form == SYSTEM_ONE and url.endswith(SYSTEM_ONE):
-            # Some servers answer the same form at this path.
+        is_moved = status == 404 and url.endswith(f"/{SYSTEM_ONE}") and b"model" not in answer
+        if is_moved:  # some servers answer the same form at another path
             self._url = url.removesuffix(SYSTEM_ONE) + "decisions"
             return await self.complete(messages, sampling)
         raise read_error(self, status, retry_after_of(headers), answer)

@@ -15,6 +15,7 @@ from decision_server import SPOILS, TEXTS, DecisionServer, Opinion, questions_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonl import write_jsonl
+from openai_replies import error
 from openai_server import Serving, hang_from, some_faults
 from processes import end_of, start_command, until
 from question_cases import ASKED, PAIR, PAIRED, ROW, WEIGHED
@@ -196,6 +197,16 @@ def test_a_server_may_answer_system_ones_form_at_another_path(
         assert len(server.log) == len(ROWS)
     assert said == judged(RELEVANCE, FORMS[1], ROWS)
     assert {seen.path for seen in decision_server.log} == {"/v1/systemone"}
+
+
+@both_forms
+def test_a_model_that_the_server_does_not_know_is_one_line_with_its_reason(
+    lm: str, decision_server: DecisionServer
+) -> None:
+    decision_server.habit = lambda number, body: error(404, "No model `jev` here.", "not_found")
+    with pytest.raises(FatalModelError, match=r"404 from .* No model `jev` here"):
+        judged(RELEVANCE, lm, ROWS[:1])
+    assert len(decision_server.log) == 1
 
 
 def test_a_key_is_needed_at_openais_own_address_alone(
@@ -575,9 +586,9 @@ def posted(url: str, body: dict[str, Any]) -> tuple[int, Any]:
     try:
         with urllib.request.urlopen(request) as answer:
             return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.load(refused)
 
 
 def test_the_local_server_refuses_what_a_forms_documentation_does_not_allow() -> None:
