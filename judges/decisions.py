@@ -9,6 +9,7 @@ the answer is left out, since the model writes none.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from judges.judgement import NoScoreError
@@ -101,6 +102,10 @@ def read_probabilities(prompt: Prompt, reply: Reply) -> dict[str, dict[float, fl
         if isinstance(answer, str):
             raise NoScoreError(f"the answer to {field.name!r} cannot be used: {answer}")
         # In the order of the question's options, the good word of a verdict first.
-        numbers = [number_of(choice, field.choices or ()) for choice in field.choices or ()]
-        read[field.name] = dict(zip(numbers, answer.values(), strict=True))
+        read[field.name] = dict(zip(_numbers(field.choices or ()), answer.values(), strict=True))
     return read
+
+
+@lru_cache(maxsize=64)
+def _numbers(choices: tuple[Value, ...]) -> tuple[float, ...]:
+    return tuple(number_of(choice, choices) for choice in choices)
