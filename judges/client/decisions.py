@@ -203,12 +203,12 @@ def _probabilities(question: Question, answer: object) -> dict[str, float] | str
         return quote(str(error))
     if read.type not in (kind, OPENAI_KINDS[kind]):
         return f"its type is {read.type!r}, not {kind!r}"
+    if kind == "noul":
+        p = read.probability if read.noul is None else read.noul
+        return "it has no probability" if p is None else {"true": p, "false": 1 - p}
     options = list(criteria) if kind == "choice" else [str(n) for n in range(len(criteria))]
     probabilities = read.probabilities
-    if kind == "noul":
-        options, p = ["true", "false"], read.probability if read.noul is None else read.noul
-        probabilities = {} if p is None else {"true": p, "false": 1 - p}
-    elif isinstance(probabilities, list):
+    if isinstance(probabilities, list):
         labels = {str(n): _level(level)[0] for n, level in enumerate(criteria)}
         if kind == "score" and any(labels.get(str(o.value)) != o.label for o in probabilities):
             return "its levels are not those of the question"
