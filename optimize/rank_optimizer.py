@@ -18,6 +18,8 @@ from typing import Any, Literal, get_args, get_origin
 
 import dspy
 import numpy as np
+from dspy.adapters.types.decision import decision_type
+from dspy.experimental import Choice, Noul, Score
 from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 
@@ -29,14 +31,23 @@ from judges.client import (
     FatalModelError,
     Model,
     Response,
+    is_decision,
     is_embedded,
+    open_lm,
 )
-from judges.client.dspy import DspyModel, as_lm, configured_lm
+from judges.client.dspy import as_lm, configured_lm
 from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
-from judges.modules import ScoredProgram, Scoring, prompt_of, scoring_of
+from judges.modules import (
+    JudgeProgram,
+    ScoredProgram,
+    Scoring,
+    probabilities_of,
+    prompt_of,
+    scoring_of,
+)
 from judges.prompt import LETTERS, Field, Prompt, encodable
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
@@ -105,16 +116,20 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a program that rates or chooses, so that it ranks outputs as people do.
 
     The program is any dspy.Module with one predictor whose output is a rating (int, float, a
-    Literal of numbers) or one of two labels. Examples are dspy.Examples or dicts.
+    Literal of numbers) or one of two labels, or one of DSPy's decisions: a Score, a Noul, or a
+    Choice of numbers or of two labels. A decision counts by its probabilities. Examples are
+    dspy.Examples or dicts.
 
-    Other outputs of the predictor that are a Literal of numbers, one of two labels or a bool are
-    questions: they stay, and a program with weights for its answers is scored by them. A program
-    that asks questions gets no new demonstrations, because no example answers the questions.
+    Other outputs of the predictor of these kinds, save int and float, are questions: they stay, and
+    a program with weights for its answers is scored by them. A program that asks questions gets no
+    new demonstrations, because no example answers the questions.
 
     Args:
-        lm: The model's name or a dspy.LM. By default the predictor's own, else the one that DSPy
-            is configured with, else the embedded model.
-        proposer_lm: The model that writes instructions; by default `lm`.
+        lm: The model's name, a dspy.LM, or a client of decisions (dspy.experimental.TypeSafe). By
+            default the predictor's own, else the one that DSPy is configured with, else the
+            embedded model.
+        proposer_lm: The model that writes instructions; by default `lm`. A decision model writes
+            none, so that demonstrations, weights and thresholds alone are learned.
         label: The examples' field with people's rating. By default "human", else the field that
             the program writes.
         group: The examples' field that names the document, or a text that documents have in
@@ -140,7 +155,7 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        lm: str | dspy.BaseLM | None = None,
+        lm: str | dspy.BaseLM | Any | None = None,
         proposer_lm: str | dspy.BaseLM | None = None,
         label: str | None = None,
         group: str | None = None,
@@ -183,8 +198,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 what the other half teaches.
 
         Returns:
-            A tuned copy, or an unchanged one if the gate ships the untuned program. Its
-            `detailed_results` (a RankResult) say what was tried and why it was chosen.
+            A tuned copy, or an unchanged one if the gate ships the untuned program. A program that
+            decides between two labels by probabilities has the learned threshold in either case.
+            Its `detailed_results` (a RankResult) say what was tried and why it was chosen.
 
         Raises:
             ProgramError: The program cannot be tuned. It is a TypeError.
@@ -227,10 +243,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                     )
                     result = run.search()
                 outcome = summarize(run, result, {}, time.monotonic() - start)
-        compiled = student.deepcopy()
-        if result.decision.ship:
-            tuned = result.tuned
-            compiled = program.tuned(tuned.prompt(judge.prompt), tuned.weights, tuned.threshold)
+        chosen = result.tuned if result.decision.ship else result.untuned
+        threshold = chosen.threshold if prepared.goal == "balanced" else None
+        compiled = program.tuned(chosen.prompt(judge.prompt), chosen.weights, threshold)
         compiled.detailed_results = RankResult(result=outcome, trials=trials.rows, search=result)
         return compiled
 
@@ -279,14 +294,17 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
         judge = self.lm or program.predictor.lm or configured_lm() or EMBEDDED
         for prefix, role, lm in (("", "judge", judge), ("proposer_", "proposer", self.proposer_lm)):
             settings[f"{prefix}lm"] = lm
-            if isinstance(lm, dspy.BaseLM):
-                model = clients[role] = DspyModel(lm)
-                settings |= {f"{prefix}lm": model.name, f"{prefix}api_base": model.api_base}
+            if lm is not None and not isinstance(lm, str):
+                clients[role], named = open_lm(lm)
+                settings |= {f"{prefix}{name}": value for name, value in named.items()}
+        decides = is_decision(settings["lm"])
         if "judge" in clients:
             if settings["concurrency"] is None:
                 settings["concurrency"] = dspy.settings.num_threads
-            if self.proposer_lm is None:
+            if self.proposer_lm is None and not decides:
                 clients["proposer"] = clients["judge"]
+        if decides:
+            program.check_decides(settings["lm"])
         return clients, read_settings(settings)
 
 
@@ -302,7 +320,12 @@ class Answer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """The number for a value that the program wrote; ValueError if it is not on the scale."""
+        """The number for a value that the program wrote; ValueError if it is not on the scale.
+
+        It is an expectation for a decision, which has probabilities.
+        """
+        if probabilities := probabilities_of(value, self.values):
+            return math.fsum(p * self.score(each) for each, p in probabilities.items())
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -380,7 +403,7 @@ class Program:
         self.weights = scoring and scoring.weights
         self.text_names = tuple(self.signature.input_fields)
         outputs = self.signature.output_fields.items()
-        typed = [_answer(name, info.annotation) for name, info in outputs]
+        typed = [_answer(name, info) for name, info in outputs]
         asked = [each for each in typed if each and each.values and each.name != self.answer.name]
         # The questions, then the answer.
         self.answers = {each.name: each for each in (*asked, self.answer)}
@@ -388,6 +411,18 @@ class Program:
         self.reason = next((name for name, _ in outputs if name not in self.answers), None)
         self.choices: tuple[Field, ...] = ()
         self._inputs: dict[str, Mapping[str, Any]] = {}
+
+    def check_decides(self, lm: str) -> None:
+        """Raise ProgramError for an output that a decision model cannot write."""
+        outputs = self.signature.output_fields.items()
+        written = [name for name, info in outputs if decision_type(info) is None]
+        # A judge's own program leaves such outputs out.
+        leaves_out = any(isinstance(m, JudgeProgram) for _, m in self.module.named_sub_modules())
+        if written and not leaves_out:
+            raise ProgramError(
+                f"{lm} gives probabilities and cannot write {written[0]!r}: type it as a Score, "
+                "Noul or Choice of dspy.experimental, a Literal or bool, or ask a chat model"
+            )
 
     def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
         """The examples as items; ValueError names the first example that lacks a field."""
@@ -501,12 +536,13 @@ class Program:
         return ItemJudgement(judgement, *tokens)
 
     def tuned(
-        self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float = 0.5
+        self, prompt: Prompt, weights: AnswerWeights | None = None, threshold: float | None = None
     ) -> dspy.Module:
         """A copy of the program with the prompt's instruction and demonstrations.
 
         Its predictions have the `score` of all answers, moved by the threshold, if there are
-        `weights` or the program has some.
+        `weights` or the program has some. Otherwise its predictor decides by the threshold. None
+        leaves the program's own.
         """
         compiled = self.module.deepcopy()
         predictor = _predictor(compiled, self.path)
@@ -525,9 +561,24 @@ class Program:
             # A margin has no intercept.
             intercept = 0.0 if self.answer.values == LETTERS else weights.intercept
             scoring.weights = replace(weights, intercept=intercept)
+        if threshold is None:
+            return compiled
         if scoring:
             scoring.threshold = threshold
+        elif learned := self._decided_at(threshold):
+            name = self.answer.name
+            predictor.fields[name] = predictor.fields.get(name, {}) | learned
         return compiled
+
+    def _decided_at(self, threshold: float) -> dict[str, Any]:
+        """The predictor's settings of a decision that turns at the threshold; {} for others."""
+        kind = self.signature.output_fields[self.answer.name].annotation
+        if not self.answer.is_choice or not _decides(kind):
+            return {}
+        if issubclass(kind, Noul):
+            return {"threshold": threshold}
+        first, second = map(str, self.answer.values)
+        return {"weights": {first: 1 - threshold, second: threshold}}
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
         """A demonstration of the search in the program's own types."""
@@ -542,12 +593,13 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
     outputs = signature.output_fields
     if output is not None and output not in outputs:
         raise ProgramError(f"{program} has no output {output!r}; it has {', '.join(outputs)}")
-    kinds = {name: info.annotation for name, info in outputs.items() if output in (None, name)}
-    answers = [answer for name, kind in kinds.items() if (answer := _answer(name, kind))]
+    outputs = {name: info for name, info in outputs.items() if output in (None, name)}
+    answers = [answer for name, info in outputs.items() if (answer := _answer(name, info))]
     if len(answers) == 1:
         return answers[0]
     signature_text = ", ".join(
-        f"{name}: {getattr(kind, '__name__', kind)}" for name, kind in kinds.items()
+        f"{name}: {getattr(info.annotation, '__name__', info.annotation)}"
+        for name, info in outputs.items()
     )
     if answers:
         raise ProgramError(
@@ -555,20 +607,41 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
             f"that people gave, as in RankOptimizer(output={answers[-1].name!r})"
         )
     raise ProgramError(
-        f"{program} writes no rating and no choice ({signature_text}): type its output, as in "
-        f"'... -> {list(kinds)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
+        f"{program} writes no rating and no choice ({signature_text}): type its output, as in '... "
+        f"-> {list(outputs)[-1]}: int', Literal[1, 2, 3, 4, 5], float, or Literal of two labels"
     )
 
 
-def _answer(name: str, annotation: Any) -> Answer | None:
-    if annotation is bool:
-        return Answer(name=name, values=(True, False), is_choice=True)
-    if annotation in (int, float):
+def _answer(name: str, info: Any) -> Answer | None:
+    """The answer that an output field gives; None if it is neither a rating nor a choice."""
+    kind = info.annotation
+    if kind in (int, float):
         return Answer(name=name)
-    values = get_args(annotation) if get_origin(annotation) is Literal else ()
+    if _decides(kind):
+        if decision_type(info) is None:  # a Score or a Choice without options
+            return None
+        if issubclass(kind, Score):
+            return Answer(name=name, values=_levels(kind.criteria()))
+        kind = bool if issubclass(kind, Noul) else kind.model_fields["value"].annotation
+    if kind is bool:
+        return Answer(name=name, values=(True, False), is_choice=True)
+    values = get_args(kind) if get_origin(kind) is Literal else ()
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return Answer(name=name, values=tuple(sorted(values, key=int)))
     return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
+
+
+def _decides(annotation: Any) -> bool:
+    """Whether it is a type of DSPy's decisions, which have probabilities."""
+    return isinstance(annotation, type) and issubclass(annotation, Noul | Score | Choice)
+
+
+def _levels(criteria: Sequence[Any]) -> tuple[int, ...]:
+    """The ratings by which all levels begin ("1: poor"), if they ascend; else their places."""
+    matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
+    ratings = [int(match[0]) for match in matches if match]
+    ascending = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
+    return tuple(ratings if ascending else range(len(criteria)))
 
 
 def slug(name: str) -> str:

@@ -32,13 +32,14 @@ from judges.client.keys import (
     Provider,
     Redactor,
     endpoint_of,
+    hide,
     holds_secret,
     read_key,
     without_secrets,
 )
 from judges.client.prices import Price, find_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
-from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_embedded
+from judges.protocol import SYSTEM_ONE, FatalModelError, Model, decides, is_decision, is_embedded
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # Providers of DSPy's whose models a file may name by itself. Providers whose model names may be an
@@ -58,6 +59,8 @@ _inherited: list[object] = []
 _openers: dict[str, Callable[[str], Model]] = {}
 # Locked while a model or a client is opened, so that threads share the first one.
 _opening = threading.RLock()
+# Where DSPy's client of decisions finds its key.
+TYPESAFE_KEY = "TYPESAFE_API_KEY"
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
@@ -121,6 +124,30 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
             _models[arguments] = model
             at_end.add(close_models)
         return _models[arguments]
+
+
+def open_lm(lm: Any) -> tuple[Model, dict[str, Any]]:
+    """The model that an LM of DSPy's asks, and the `lm` and `api_base` that name it.
+
+    The server of an LM that is asked typed questions (`dspy.experimental.TypeSafe`) is asked
+    without DSPy, with the LM's own key.
+
+    Raises FatalModelError where the address or the key cannot be right.
+    """
+    if not decides(lm):
+        from judges.client.dspy import DspyModel
+
+        model = DspyModel(lm)
+        return model, {"lm": model.name, "api_base": model.api_base}
+    name, base, key = f"{SYSTEM_ONE}/{lm.model}", lm.base_url, lm.api_key or read_key(TYPESAFE_KEY)
+    hide([key])
+    with _opening:
+        arguments = name, base, TYPESAFE_KEY, key
+        if arguments not in _models:
+            provider = PROVIDERS[SYSTEM_ONE]
+            _models[arguments] = _endpoint_model(name, provider, base, TYPESAFE_KEY, key)
+            at_end.add(close_models)
+        return _models[arguments], {"lm": name, "api_base": base}
 
 
 def _endpoint_model(
