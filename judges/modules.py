@@ -18,7 +18,7 @@ from judges.decisions import decision_template, fill_decision, question
 from judges.dimension import Subject
 from judges.judgement import Judgement, NoScoreError
 from judges.prompt import NOT_GIVEN, Field, Prompt, Value, neutralise, words_of
-from judges.protocol import Message, decides
+from judges.protocol import Message
 from judges.questions import AnswerWeights, QuestionError, number_of
 from judges.reading import read
 
@@ -75,7 +75,7 @@ class ScoredProgram(dspy.Module):  # type: ignore[misc]
         return self.scoring.scored(await self.program.acall(**inputs))
 
 
-class JudgeProgram(dspy.Module):  # type: ignore[misc]
+class JudgeModule(dspy.Module):  # type: ignore[misc]
     """A module with one predictor, `judge`, whose adapter is `JudgeAdapter`.
 
     An LM that is asked typed questions gets those that the judge asks a decision model.
@@ -98,8 +98,7 @@ class JudgeProgram(dspy.Module):  # type: ignore[misc]
         self.judge = dspy.Predict(signature_of(prompt))
         # The rating or the margin alone has neither weights nor a threshold.
         scoring = Scoring(prompt.choices, weights=weights, threshold=threshold)
-        has_state = prompt.questions or words_of(prompt.answer.choices)
-        self.scoring = scoring if has_state else None
+        self.scoring = scoring if prompt.questions or words_of(prompt.answer.choices) else None
 
     def forward(self, **texts: Any) -> dspy.Prediction:
         with self._settings():
@@ -116,7 +115,8 @@ class JudgeProgram(dspy.Module):  # type: ignore[misc]
 
     def _arguments(self, texts: Mapping[str, Any]) -> Mapping[str, Any]:
         """The predictor's arguments for these texts, whichever LM answers."""
-        if not decides(texts.get("lm") or self.judge.lm or dspy.settings.lm):
+        lm = texts.get("lm") or self.judge.lm or dspy.settings.lm
+        if not getattr(lm, "supports_decision_requests", False):
             return texts
         prompt = prompt_of(self.judge.signature, texts.get("demos", self.judge.demos))
         system, user = fill_decision(decision_template(prompt), _texts(prompt, texts))
@@ -142,15 +142,15 @@ class JudgeProgram(dspy.Module):  # type: ignore[misc]
         return dspy.context(adapter=JudgeAdapter([self.subject.name]), lm=lm)
 
 
-class RatingJudge(JudgeProgram):
+class RatingJudge(JudgeModule):
     """A DSPy module that rates one output: `module(document=..., summary=...).rating`."""
 
 
-class VerdictJudge(JudgeProgram):
+class VerdictJudge(JudgeModule):
     """A DSPy module that gives one of two words: `module(input=..., output=...).verdict`."""
 
 
-class PairwiseJudge(JudgeProgram):
+class PairwiseJudge(JudgeModule):
     """A DSPy module that prefers "A" or "B": `module(post=..., summary_a=...).preferred`."""
 
 
@@ -274,11 +274,9 @@ def _texts(prompt: Prompt, inputs: Mapping[str, Any]) -> dict[str, str]:
     return {field.name: str(inputs[field.name]) for field in prompt.inputs}
 
 
-def probabilities_of(value: Any, choices: Sequence[Any]) -> dict[Any, float] | None:
-    """The probability of each choice in one of DSPy's decisions; None for any other value.
-
-    `choices` are in the order of the decision's options. A saved decision is a mapping.
-    """
+def probabilities(value: Any, choices: Sequence[Any]) -> dict[Any, float] | None:
+    """The probability of each choice, in their order, by DSPy's decision; None for other values."""
+    # A saved decision is a mapping.
     read = value.model_dump(mode="json") if isinstance(value, Noul | Score | Choice) else value
     if not isinstance(read, Mapping):
         return None
@@ -292,17 +290,14 @@ def probabilities_of(value: Any, choices: Sequence[Any]) -> dict[Any, float] | N
 
 def _likeliest(value: Any, field: Field) -> Any:
     """The likeliest choice of a decision; any other value as it is."""
-    probabilities = probabilities_of(value, field.choices or ())
-    return max(probabilities, key=probabilities.__getitem__) if probabilities else value
+    by_choice = probabilities(value, field.choices or ())
+    return max(by_choice, key=by_choice.__getitem__) if by_choice else value
 
 
 def _number(value: Any, field: Field) -> float:
-    """The number of an answer, an expectation where there are probabilities.
-
-    A program of the user's may rate in fractions.
-    """
-    if probabilities := probabilities_of(value, field.choices or ()):
-        return math.fsum(p * _number(each, field) for each, p in probabilities.items())
+    """The number of an answer, or its expectation; a user's program may rate in fractions."""
+    if by_choice := probabilities(value, field.choices or ()):
+        return math.fsum(p * _number(each, field) for each, p in by_choice.items())
     is_word = isinstance(value, str | bool)
     return number_of(value, field.choices or ()) if is_word else float(value)
 

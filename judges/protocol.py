@@ -42,11 +42,6 @@ def is_decision(lm: str) -> bool:
     return re.split("[/ ]", lm, maxsplit=1)[0] in (DECISIONS, SYSTEM_ONE)
 
 
-def decides(lm: object) -> bool:
-    """Whether an LM of DSPy's is asked typed questions, as `dspy.experimental.TypeSafe` is."""
-    return getattr(lm, "supports_decision_requests", False) is True
-
-
 def is_reasoning(lm: str) -> bool:
     """Whether a model of that name thinks before it answers, which takes tokens."""
     return bool(OPENAI_REASONING.match(lm) or REASONING.search(lm))

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 import dspy
 import numpy as np
 from dspy.adapters.types.decision import decision_type
-from dspy.experimental import Choice, Noul, Score
+from dspy.experimental import Noul, Score
 from dspy.teleprompt import Teleprompter
 from dspy.utils.usage_tracker import UsageTracker
 
@@ -40,14 +40,7 @@ from judges.dimension import Dimension
 from judges.judge import Judge
 from judges.judgement import Judgement, quote
 from judges.labels.types import LabelledSet
-from judges.modules import (
-    JudgeProgram,
-    ScoredProgram,
-    Scoring,
-    probabilities_of,
-    prompt_of,
-    scoring_of,
-)
+from judges.modules import JudgeModule, ScoredProgram, Scoring, probabilities, prompt_of, scoring_of
 from judges.prompt import LETTERS, Field, Prompt, encodable
 from judges.questions import AnswerWeights
 from judges.tables.atomic_write import in_use
@@ -116,20 +109,18 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
     """Tunes a program that rates or chooses, so that it ranks outputs as people do.
 
     The program is any dspy.Module with one predictor whose output is a rating (int, float, a
-    Literal of numbers) or one of two labels, or one of DSPy's decisions: a Score, a Noul, or a
-    Choice of numbers or of two labels. A decision counts by its probabilities. Examples are
-    dspy.Examples or dicts.
+    Literal of numbers) or one of two labels, or a Score, Noul or Choice of these, whose
+    probabilities count. Examples are dspy.Examples or dicts.
 
-    Other outputs of the predictor of these kinds, save int and float, are questions: they stay, and
-    a program with weights for its answers is scored by them. A program that asks questions gets no
-    new demonstrations, because no example answers the questions.
+    Other outputs of these kinds, save int and float, are questions: they stay, and a program with
+    weights for its answers is scored by them. A program that asks questions gets no new
+    demonstrations, because no example answers the questions.
 
     Args:
-        lm: The model's name, a dspy.LM, or a client of decisions (dspy.experimental.TypeSafe). By
-            default the predictor's own, else the one that DSPy is configured with, else the
-            embedded model.
-        proposer_lm: The model that writes instructions; by default `lm`. A decision model writes
-            none, so that demonstrations, weights and thresholds alone are learned.
+        lm: The model's name, a dspy.LM or a dspy.experimental.TypeSafe. By default the predictor's
+            own, else the one that DSPy is configured with, else the embedded model.
+        proposer_lm: The model that writes instructions; by default `lm`, unless that is a decision
+            model, which writes none.
         label: The examples' field with people's rating. By default "human", else the field that
             the program writes.
         group: The examples' field that names the document, or a text that documents have in
@@ -198,9 +189,8 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 what the other half teaches.
 
         Returns:
-            A tuned copy, or an unchanged one if the gate ships the untuned program. A program that
-            decides between two labels by probabilities has the learned threshold in either case.
-            Its `detailed_results` (a RankResult) say what was tried and why it was chosen.
+            A tuned copy, or one with at most another threshold if the gate ships the untuned
+            program. Its `detailed_results` (a RankResult) say what was tried and why it was chosen.
 
         Raises:
             ProgramError: The program cannot be tuned. It is a TypeError.
@@ -297,14 +287,12 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
             if lm is not None and not isinstance(lm, str):
                 clients[role], named = open_lm(lm)
                 settings |= {f"{prefix}{name}": value for name, value in named.items()}
-        decides = is_decision(settings["lm"])
-        if "judge" in clients:
-            if settings["concurrency"] is None:
-                settings["concurrency"] = dspy.settings.num_threads
-            if self.proposer_lm is None and not decides:
-                clients["proposer"] = clients["judge"]
-        if decides:
+        if "judge" in clients and settings["concurrency"] is None:
+            settings["concurrency"] = dspy.settings.num_threads
+        if is_decision(settings["lm"]):
             program.check_decides(settings["lm"])
+        elif "judge" in clients and self.proposer_lm is None:
+            clients["proposer"] = clients["judge"]
         return clients, read_settings(settings)
 
 
@@ -320,12 +308,9 @@ class Answer:
     is_choice: bool = False
 
     def score(self, value: Any) -> float:
-        """The number for a value that the program wrote; ValueError if it is not on the scale.
-
-        It is an expectation for a decision, which has probabilities.
-        """
-        if probabilities := probabilities_of(value, self.values):
-            return math.fsum(p * self.score(each) for each, p in probabilities.items())
+        """The number for a value that the program wrote; ValueError if it is not on the scale."""
+        if by_value := probabilities(value, self.values):
+            return math.fsum(p * self.score(each) for each, p in by_value.items())
         if self.is_choice:
             return 1.0 - self.values.index(value)
         score = float(value)
@@ -417,7 +402,7 @@ class Program:
         outputs = self.signature.output_fields.items()
         written = [name for name, info in outputs if decision_type(info) is None]
         # A judge's own program leaves such outputs out.
-        leaves_out = any(isinstance(m, JudgeProgram) for _, m in self.module.named_sub_modules())
+        leaves_out = any(isinstance(m, JudgeModule) for _, m in self.module.named_sub_modules())
         if written and not leaves_out:
             raise ProgramError(
                 f"{lm} gives probabilities and cannot write {written[0]!r}: type it as a Score, "
@@ -572,13 +557,13 @@ class Program:
 
     def _decided_at(self, threshold: float) -> dict[str, Any]:
         """The predictor's settings of a decision that turns at the threshold; {} for others."""
-        kind = self.signature.output_fields[self.answer.name].annotation
-        if not self.answer.is_choice or not _decides(kind):
+        info = self.signature.output_fields[self.answer.name]
+        kind = decision_type(info)
+        if kind is not info.annotation or not self.answer.is_choice:  # it has no probabilities
             return {}
-        if issubclass(kind, Noul):
-            return {"threshold": threshold}
         first, second = map(str, self.answer.values)
-        return {"weights": {first: 1 - threshold, second: threshold}}
+        weights = {first: 1 - threshold, second: threshold}
+        return {"threshold": threshold} if issubclass(kind, Noul) else {"weights": weights}
 
     def _demo(self, demo: Mapping[str, Any]) -> dspy.Example:
         """A demonstration of the search in the program's own types."""
@@ -613,35 +598,25 @@ def answer_of(program: str, signature: Any, output: str | None = None) -> Answer
 
 
 def _answer(name: str, info: Any) -> Answer | None:
-    """The answer that an output field gives; None if it is neither a rating nor a choice."""
-    kind = info.annotation
-    if kind in (int, float):
+    if info.annotation in (int, float):
         return Answer(name=name)
-    if _decides(kind):
-        if decision_type(info) is None:  # a Score or a Choice without options
-            return None
-        if issubclass(kind, Score):
-            return Answer(name=name, values=_levels(kind.criteria()))
-        kind = bool if issubclass(kind, Noul) else kind.model_fields["value"].annotation
-    if kind is bool:
+    kind = decision_type(info)  # as which DSPy reads a bool or a Literal, too
+    if kind is None or issubclass(kind, Score):
+        return Answer(name=name, values=_levels(kind.criteria())) if kind else None
+    if issubclass(kind, Noul):
         return Answer(name=name, values=(True, False), is_choice=True)
-    values = get_args(kind) if get_origin(kind) is Literal else ()
+    values = get_args(kind.model_fields["value"].annotation)
     if len(values) > 1 and all(re.fullmatch(r"-?\d+", str(value)) for value in values):
         return Answer(name=name, values=tuple(sorted(values, key=int)))
     return Answer(name=name, values=values, is_choice=True) if len(values) == 2 else None
-
-
-def _decides(annotation: Any) -> bool:
-    """Whether it is a type of DSPy's decisions, which have probabilities."""
-    return isinstance(annotation, type) and issubclass(annotation, Noul | Score | Choice)
 
 
 def _levels(criteria: Sequence[Any]) -> tuple[int, ...]:
     """The ratings by which all levels begin ("1: poor"), if they ascend; else their places."""
     matches = [re.match(r"-?\d+(?=:|\Z)", str(level)) for level in criteria]
     ratings = [int(match[0]) for match in matches if match]
-    ascending = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
-    return tuple(ratings if ascending else range(len(criteria)))
+    ascend = len(ratings) == len(criteria) and ratings == sorted(set(ratings))
+    return tuple(ratings if ascend else range(len(criteria)))
 
 
 def slug(name: str) -> str:

@@ -318,13 +318,12 @@ class DecisionLM:
 
     def __call__(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> Any:
         with self._dspy_errors():
-            response = self.engine.client.ask(_decision_request(state, questions))
-            return _decisions(self.model, response)
+            return self._answers(self.engine.client.ask(self._request(state, questions)))
 
     async def acall(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> Any:
         with self._dspy_errors():
-            response = await self.engine.client.ask_async(_decision_request(state, questions))
-            return _decisions(self.model, response)
+            request = self._request(state, questions)
+            return self._answers(await self.engine.client.ask_async(request))
 
     @contextmanager
     def _dspy_errors(self) -> Iterator[None]:
@@ -337,18 +336,27 @@ class DecisionLM:
         except JudgesError as error:
             raise dspy.LMUnexpectedError(str(error), model=self.model) from error
 
+    def _request(self, state: Mapping[str, Any], questions: Mapping[str, Any]) -> "Request":
+        """The request of a `DecisionModel`; a judge that asks the same makes the same one."""
+        from judges.client.client import Request
 
-def _decision_request(state: Mapping[str, Any], questions: Mapping[str, Any]) -> "Request":
-    """The request of a `DecisionModel`; a judge that asks the same makes the same one."""
-    from judges.client.client import Request
+        rest = {name: part for name, part in state.items() if name != "inputs"}
+        # A question is sorted as a judge has it: the type, the instructions, the criteria.
+        asked = {name: dict(sorted(each.items(), reverse=True)) for name, each in questions.items()}
+        parts = {"state": rest, "questions": asked}, state["inputs"]
+        system, user = (json.dumps(part, ensure_ascii=False) for part in parts)
+        messages = Message(role="system", content=system), Message(role="user", content=user)
+        return Request(messages, NOTHING_WRITTEN, partial(_read_decisions, questions))
 
-    rest = {name: part for name, part in state.items() if name != "inputs"}
-    # A question is sorted as a judge has it: the type, the instructions, the criteria.
-    asked = {name: dict(sorted(each.items(), reverse=True)) for name, each in questions.items()}
-    parts = {"state": rest, "questions": asked}, state["inputs"]
-    system, user = (json.dumps(part, ensure_ascii=False) for part in parts)
-    messages = Message(role="system", content=system), Message(role="user", content=user)
-    return Request(messages, NOTHING_WRITTEN, partial(_read_decisions, questions))
+    def _answers(self, response: "Response") -> object:
+        import dspy
+
+        if response.error is not None:
+            raise dspy.LMServerError(response.error, model=self.model)
+        if tracker := dspy.settings.usage_tracker:
+            tokens = {"prompt_tokens": response.tokens_in, "completion_tokens": response.tokens_out}
+            tracker.add_usage(self.model, tokens)
+        return response.values[0]
 
 
 def _read_decisions(questions: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
@@ -357,23 +365,10 @@ def _read_decisions(questions: Mapping[str, Any], reply: Reply) -> dict[str, Any
     for name, answer in answers.items():
         if isinstance(answer, str):
             raise NoScoreError(f"the answer to {name!r} cannot be used: {answer}")
-        if questions[name]["type"] == "noul":
-            answers[name] = {"noul": answer["true"]}
-        else:
-            answers[name] = {"probabilities": answer, "confidence": max(answer.values())}
+        is_noul = questions[name]["type"] == "noul"
+        other = {"probabilities": answer, "confidence": max(answer.values())}
+        answers[name] = {"noul": answer["true"]} if is_noul else other
     return answers
-
-
-def _decisions(model: str, response: "Response") -> object:
-    """The answers of a response, whose tokens DSPy counts; LMServerError for a failed request."""
-    import dspy
-
-    if response.error is not None:
-        raise dspy.LMServerError(response.error, model=model)
-    if tracker := dspy.settings.usage_tracker:
-        tokens = {"prompt_tokens": response.tokens_in, "completion_tokens": response.tokens_out}
-        tracker.add_usage(model, tokens)
-    return response.values[0]
 
 
 def _messages(request: "lm15.Request") -> list[Message]:

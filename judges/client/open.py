@@ -39,7 +39,7 @@ from judges.client.keys import (
 )
 from judges.client.prices import Price, find_price, price_of
 from judges.client.store import CACHE_VARIABLE, ReplyCache, Store, open_cache
-from judges.protocol import SYSTEM_ONE, FatalModelError, Model, decides, is_decision, is_embedded
+from judges.protocol import SYSTEM_ONE, FatalModelError, Model, is_decision, is_embedded
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9][A-Za-z0-9._:@+-]*)*")
 # Providers of DSPy's whose models a file may name by itself. Providers whose model names may be an
@@ -59,8 +59,6 @@ _inherited: list[object] = []
 _openers: dict[str, Callable[[str], Model]] = {}
 # Locked while a model or a client is opened, so that threads share the first one.
 _opening = threading.RLock()
-# Where DSPy's client of decisions finds its key.
-TYPESAFE_KEY = "TYPESAFE_API_KEY"
 LIMITS = ("max_calls", "max_cost", "concurrency", "max_tokens")
 
 
@@ -129,25 +127,21 @@ def open_model(lm: str, *, api_base: str | None = None, api_key_env: str | None 
 def open_lm(lm: Any) -> tuple[Model, dict[str, Any]]:
     """The model that an LM of DSPy's asks, and the `lm` and `api_base` that name it.
 
-    The server of an LM that is asked typed questions (`dspy.experimental.TypeSafe`) is asked
-    without DSPy, with the LM's own key.
-
-    Raises FatalModelError where the address or the key cannot be right.
+    The server of a `dspy.experimental.TypeSafe` is asked without DSPy, with the LM's own key.
     """
-    if not decides(lm):
+    if not getattr(lm, "supports_decision_requests", False):
         from judges.client.dspy import DspyModel
 
         model = DspyModel(lm)
         return model, {"lm": model.name, "api_base": model.api_base}
-    name, base, key = f"{SYSTEM_ONE}/{lm.model}", lm.base_url, lm.api_key or read_key(TYPESAFE_KEY)
-    hide([key])
+    name, variable = f"{SYSTEM_ONE}/{lm.model}", "TYPESAFE_API_KEY"
+    hide([key := lm.api_key or read_key(variable)])
+    arguments = lm.base_url, variable, key
     with _opening:
-        arguments = name, base, TYPESAFE_KEY, key
-        if arguments not in _models:
-            provider = PROVIDERS[SYSTEM_ONE]
-            _models[arguments] = _endpoint_model(name, provider, base, TYPESAFE_KEY, key)
+        if (name, *arguments) not in _models:
+            _models[name, *arguments] = _endpoint_model(name, PROVIDERS[SYSTEM_ONE], *arguments)
             at_end.add(close_models)
-        return _models[arguments], {"lm": name, "api_base": base}
+        return _models[name, *arguments], {"lm": name, "api_base": lm.base_url}
 
 
 def _endpoint_model(

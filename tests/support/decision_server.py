@@ -280,6 +280,10 @@ SPOILS: Mapping[str, Callable[[Body], object]] = {
     "negative": lambda reply: _put(reply, -0.2),
     "wrong option": lambda reply: _options(reply, _wrong),
     "missing option": lambda reply: _options(reply, lambda options: options[1:]),
+    "many options": lambda reply: _options(
+        reply,
+        lambda options: options + [_wrong(options, f"other\n{n}")[0] for n in range(2_000)],
+    ),
     "order": lambda reply: _options(reply, lambda options: options[::-1]),
     "labels": _turn_labels,
     "type": lambda reply: [each.update(type="box") for each in _answers(reply)],
