@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 import dspy
 import numpy as np
+from dspy.adapters.decision_state import DecisionState
 from dspy.adapters.types.decision import decision_type
 from dspy.experimental import Noul, Score
 from dspy.teleprompt import Teleprompter
@@ -289,10 +290,9 @@ class RankOptimizer(Teleprompter):  # type: ignore[misc]
                 settings |= {f"{prefix}{name}": value for name, value in named.items()}
         if "judge" in clients and settings["concurrency"] is None:
             settings["concurrency"] = dspy.settings.num_threads
-        if is_decision(settings["lm"]):
-            program.check_decides(settings["lm"])
-        elif "judge" in clients and self.proposer_lm is None:
+        if "judge" in clients and self.proposer_lm is None and not is_decision(settings["lm"]):
             clients["proposer"] = clients["judge"]
+        program.check_decisions(settings["lm"])
         return clients, read_settings(settings)
 
 
@@ -397,17 +397,18 @@ class Program:
         self.choices: tuple[Field, ...] = ()
         self._inputs: dict[str, Mapping[str, Any]] = {}
 
-    def check_decides(self, lm: str) -> None:
-        """Raise ProgramError for an output that a decision model cannot write."""
-        outputs = self.signature.output_fields.items()
-        written = [name for name, info in outputs if decision_type(info) is None]
-        # A judge's own program leaves such outputs out.
-        leaves_out = any(isinstance(m, JudgeModule) for _, m in self.module.named_sub_modules())
-        if written and not leaves_out:
-            raise ProgramError(
-                f"{lm} gives probabilities and cannot write {written[0]!r}: type it as a Score, "
-                "Noul or Choice of dspy.experimental, a Literal or bool, or ask a chat model"
-            )
+    def check_decisions(self, lm: str) -> None:
+        """Raise ProgramError if DSPy cannot ask a model of this name for the outputs."""
+        # A judge's own program leaves out what a decision model cannot write.
+        if any(isinstance(each, JudgeModule) for _, each in self.module.named_sub_modules()):
+            return
+        fields, decides = self.predictor.fields, is_decision(lm)
+        try:
+            state = DecisionState(self.signature, fields, system_one=decides)
+            for name, kind in state.types.items():
+                state._question(name, self.signature.output_fields[name], kind)
+        except ValueError as error:
+            raise ProgramError(f"this program cannot be tuned with {lm}: {error}") from None
 
     def read(self, rows: Sequence[Any], label: str | None, group: str | None) -> Items:
         """The examples as items; ValueError names the first example that lacks a field."""

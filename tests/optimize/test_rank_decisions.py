@@ -221,15 +221,15 @@ def test_decisions_without_an_order_are_refused(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "name"),
+    ("program", "says"),
     [
-        (dspy.ChainOfThought(Passed), "reasoning"),
-        (dspy.Predict("document, summary -> rating: int"), "rating"),
+        (dspy.ChainOfThought(Passed), "Unsupported System One output 'reasoning'"),
+        (dspy.Predict("document, summary -> rating: int"), "System One output 'rating'; use a dec"),
+        (dspy.Predict("document, summary -> ok: bool"), "'ok' requires an OutputField"),
     ],
 )
-def test_a_program_that_writes_text_is_refused_with_a_decision_model(
-    program: dspy.Module, name: str, lm: DecidingLM
+def test_what_a_decision_model_cannot_be_asked_is_refused(
+    program: dspy.Module, says: str, lm: DecidingLM
 ) -> None:
-    with pytest.raises(ProgramError, match=f"gives probabilities and cannot write '{name}'"):
+    with pytest.raises(ProgramError, match=f"cannot be tuned with systemone/jev: .*{says}"):
         compile_with(lm, program, VERDICTS)
-    assert not lm.asked
