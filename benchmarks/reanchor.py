@@ -10,6 +10,7 @@ metric whose mean is the balanced accuracy, or 1 - |level - people's rating|. Ea
 """
 
 import argparse
+import contextlib
 import copy
 import itertools
 import json
@@ -44,7 +45,10 @@ Line = Mapping[str, Any]
 
 
 class RecordedLM:
-    """The server as an LM of DSPy's that keeps its answers; RankOptimizer asks its address."""
+    """The server as an LM of DSPy's that keeps its answers, as dspy.experimental.TypeSafe does.
+
+    RankOptimizer asks its address. (TypeSafe opens a client for each request, which takes long.)
+    """
 
     supports_decision_requests = True
     cache = True
@@ -143,7 +147,9 @@ def run(
                 server.n_requests.clear()
                 compiled = program(dimension, pass_fail, others if "four" in method else ())
                 if method == "ReAnchor":
-                    compiled = ReAnchor(metric, num_threads=1).compile(compiled, trainset=trainset)
+                    with contextlib.redirect_stdout(sys.stderr):  # its progress
+                        anchor = ReAnchor(metric, num_threads=1)
+                        compiled = anchor.compile(compiled, trainset=trainset)
                 elif method != "untuned":
                     answer = "verdict" if pass_fail else "rating"
                     optimizer = RankOptimizer(
