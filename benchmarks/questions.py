@@ -64,7 +64,7 @@ class RecordedServer(ModelServer):
     """A recorded model, asked for one dimension; `ratings` has those of each quality by summary."""
 
     def __init__(
-        self, ratings: Mapping[str, Mapping[str, int]], dimension: str, spread: float
+        self, ratings: Mapping[str, Mapping[str, int]], dimension: str, spread: float = 0.5
     ) -> None:
         super().__init__()
         self.ratings, self.dimension, self.spread = ratings, dimension, spread
